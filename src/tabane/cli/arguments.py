@@ -1,0 +1,177 @@
+"""A tool's arguments as they are typed: ``key=value`` read by the tool's own schema; pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from tabane.errors import BadArguments
+from tabane.messages import say
+
+Schema = dict[str, Any]
+
+_DEPTH = 8
+"""References, or alternatives inside alternatives, that are followed: a schema may lead in a circle."""
+
+
+def read_pairs(pairs: Iterable[str], schema: Schema) -> dict[str, Any]:
+    """The arguments that ``key=value`` pairs stand for, each of the type that ``schema`` gives its key.
+
+    A key that stands twice makes a list, where its type is one; a key that the schema does not know is
+    read as JSON where that is what its value is, else as text (the hub judges whether it is allowed).
+    Raises BadArguments that names the key and what it wants.
+    """
+    values: dict[str, list[str]] = {}
+    for pair in pairs:
+        key, found, value = pair.partition("=")
+        if not found or not key:
+            raise BadArguments(
+                say(
+                    "{pair}: arguments are written key=value. For whole JSON use --args, or - to read "
+                    "it from standard input.",
+                    pair=pair,
+                )
+            )
+        values.setdefault(key, []).append(value)
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    return {key: _argument(key, texts, known.get(key), schema) for key, texts in values.items()}
+
+
+def read_object(text: str | bytes, where: str) -> dict[str, Any]:
+    """The JSON object ``text``; ``where`` says whence it comes. Raises BadArguments."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadArguments(say("{where}: not JSON: {detail}", where=where, detail=error)) from None
+    if not isinstance(value, dict):
+        raise BadArguments(say('{where}: a JSON object is wanted, such as {{"query": "cats"}}', where=where))
+    return value
+
+
+def _argument(key: str, texts: list[str], part: object, whole: Schema) -> Any:
+    part = _resolved(part, whole)
+    types = _types(part, whole)
+    if len(texts) > 1:
+        if types and "array" not in types:
+            raise BadArguments(
+                say("{key}: given {count} times, but it is no list.", key=key, count=len(texts))
+            )
+        return [_element(key, text, part, whole) for text in texts]
+    text = texts[0]
+    if "array" in types and "string" not in types and not text.lstrip().startswith("["):
+        return [_element(key, text, part, whole)]
+    return _value(key, text, part, types)
+
+
+def _element(key: str, text: str, part: Schema, whole: Schema) -> Any:
+    for option in (part, *_options(part, whole)):
+        if "items" in option:
+            item = _resolved(option["items"], whole)
+            return _value(key, text, item, _types(item, whole))
+    return _value(key, text, {}, frozenset())
+
+
+def _value(key: str, text: str, part: Schema, types: frozenset[str]) -> Any:
+    named = [
+        choice for choice in _choices(part) if text == (choice if isinstance(choice, str) else _json(choice))
+    ]
+    if named:
+        return named[0]
+    value, kind = _parsed(text)
+    if types == {"string"} or (not types and kind == "invalid"):
+        return text
+    if not types or kind in types or (kind == "integer" and "number" in types):
+        return value
+    if "integer" in types and kind == "number" and value == int(value):
+        return int(value)
+    if "string" in types:
+        return text
+    raise BadArguments(
+        say(
+            "{key}: {types} is wanted, not {given}", key=key, types=" | ".join(sorted(types)), given=text[:80]
+        ),
+        key,
+    )
+
+
+def _parsed(text: str) -> tuple[Any, str]:
+    """The text as JSON, and the name that JSON Schema has for what it is."""
+    try:
+        value = json.loads(text, parse_constant=_number, parse_float=_number)
+    except (ValueError, RecursionError):
+        return text, "invalid"
+    return value, _KINDS[type(value)]
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+_KINDS = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
+
+
+def _types(part: Schema, whole: Schema, depth: int = 0) -> frozenset[str]:
+    """The types that a value may have, those of anyOf and oneOf too; empty where any may stand."""
+    named = part.get("type")
+    if isinstance(named, str):
+        return frozenset((named,))
+    if isinstance(named, list):
+        return frozenset(name for name in named if isinstance(name, str))
+    if depth > _DEPTH:
+        return frozenset()
+    options = [_types(option, whole, depth + 1) for option in _options(part, whole)]
+    if options:
+        return frozenset().union(*options) if all(options) else frozenset()
+    return frozenset(_KINDS[type(choice)] for choice in _choices(part) if type(choice) in _KINDS)
+
+
+def _options(part: Schema, whole: Schema) -> list[Schema]:
+    found = part.get("anyOf") or part.get("oneOf")
+    return [_resolved(option, whole) for option in found] if isinstance(found, list) else []
+
+
+def _choices(part: Schema) -> list[Any]:
+    if "const" in part:
+        return [part["const"]]
+    choices = part.get("enum")
+    return choices if isinstance(choices, list) else []
+
+
+def _resolved(part: object, whole: Schema) -> Schema:
+    """The schema that a local ``$ref`` leads to; {} where it leads nowhere or in a circle."""
+    for _ in range(_DEPTH):
+        if not isinstance(part, dict):
+            return {}
+        reference = part.get("$ref")
+        if not isinstance(reference, str):
+            return part
+        part = _at(reference, whole)
+    return {}
+
+
+def _at(reference: str, whole: Schema) -> object:
+    if not reference.startswith("#/"):
+        return {}
+    place: object = whole
+    for step in reference[2:].split("/"):
+        step = step.replace("~1", "/").replace("~0", "~")
+        place = place.get(step) if isinstance(place, dict) else None
+    return place
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

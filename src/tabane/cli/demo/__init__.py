@@ -1,0 +1,220 @@
+"""`tabane demo`: the main job on real servers, in a temporary home of its own, every step checked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from tabane import __version__
+from tabane.cli.demo.assistant import Assistant, NoAnswer
+from tabane.cli.demo.fetch import fetch
+from tabane.cli.demo.page import Page, duration
+from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
+from tabane.cli.demo.samples import Sample, sample_servers, write_samples, write_servers_file
+from tabane.cli.demo.story import Story
+from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, json_option, lang, text
+from tabane.messages import say
+
+TABANE = (sys.executable, "-m", "tabane")
+STOPPING = 20.0
+"""Seconds that hub and servers have to end once they are asked to."""
+
+
+@click.command(
+    "demo",
+    cls=Command,
+    help=text(
+        say(
+            "Show the main job on real servers, from PyPI and npm: start a hub in a temporary home, search, "
+            "read a schema and call tools as an assistant would, check each step, and leave no process "
+            "behind. The first run downloads the servers."
+        )
+    ),
+    epilog=examples("tabane demo", "tabane demo --keep"),
+)
+@click.option("--keep", is_flag=True, help=text(say("Keep the folder with the servers file and the data.")))
+@json_option
+@click.pass_obj
+def demo(terminal: Terminal, keep: bool) -> None:
+    page = Page(lang(), silent=terminal.json)
+    with _interruptible():
+        Demo(page, keep).run()
+    if terminal.json:
+        terminal.print_json({"steps": page.steps, "failures": page.failures})
+    sys.exit(FAILED if page.failures else DONE)
+
+
+class Demo:
+    """One run: its folder, its environment, and the mark that its processes carry."""
+
+    def __init__(self, page: Page, keep: bool) -> None:
+        self._page = page
+        self._keep = keep
+        self._folder = Path(tempfile.mkdtemp(prefix="tabane-demo-"))
+        self._mark = self._folder.name
+        self._environ = _environment(self._folder, self._mark)
+        self._assistants: list[Assistant] = []
+        self._closed = False
+
+    def run(self) -> None:
+        """The whole of it. Whatever happens, its processes end and its folder goes."""
+        began = time.monotonic()
+        try:
+            self._page.say(say("Tabane {version}: one hub in front of real servers", version=__version__))
+            self._tell()
+            self._leave()
+            self._end(time.monotonic() - began)
+        finally:
+            self._clean_up()
+
+    def _tell(self) -> None:
+        samples = self._fetched()
+        if not samples:
+            self._page.failed("PyPI, npm", say("No server could be had, so there is nothing to show."))
+            return
+        write_servers_file(self._folder / "mcp-servers.json", samples, self._environ, self._mark)
+        try:
+            self._connect([sample.name for sample in samples])
+        except NoAnswer as error:
+            self._page.failed("tabane mcp", error.message)
+            self._page.aside(self._last_words())
+
+    def _fetched(self) -> list[Sample]:
+        self._page.chapter(say("Real servers, which nobody here wrote (the first run downloads them)"))
+        write_samples(self._folder)
+        samples = sample_servers(self._folder, self._environ.get("PATH", os.defpath))
+        for sample in samples:
+            if sample.missing:
+                self._page.skipped(sample.program, say("{reason}: skipped", reason=sample.missing))
+        wanted = [sample for sample in samples if not sample.missing]
+        ready = []
+        for fetched in fetch(wanted, self._folder, self._environ, self._page.waiting):
+            sample = fetched.sample
+            if fetched.failure:
+                self._page.failed(sample.program, fetched.failure)
+            else:
+                self._page.done(sample.program, f"{sample.registry} {sample.version}", fetched.seconds)
+                ready.append(sample)
+        return ready
+
+    def _connect(self, servers: list[str]) -> None:
+        self._page.chapter(say("One hub, started by the first assistant that connects"))
+        assistant = self._assistant()
+        self._page.done("tabane mcp", say("first answer"), assistant.open(timeout=60))
+        whole = self._assistant("--mode", "full")
+        self._page.done("tabane mcp --mode full", say("the same hub, another view"), whole.open(timeout=60))
+        story = Story(self._page, assistant, servers, self._folder)
+        story.listing(whole)
+        story.searches()
+        story.schema()
+        story.calls()
+
+    def _assistant(self, *options: str) -> Assistant:
+        log = str(self._folder / "bridge.log")
+        self._assistants.append(Assistant((*TABANE, "mcp", *options), self._environ, log))
+        return self._assistants[-1]
+
+    def _leave(self) -> None:
+        """Close the assistants, stop the hub, and look for processes that are left."""
+        self._page.chapter(say("It leaves nothing running"))
+        running = marked(self._mark)
+        began = time.monotonic()
+        closed = [assistant.close() for assistant in self._assistants]
+        self._closed = True
+        stopped = self._stop_hub()
+        if left := wait_until_gone(self._mark, STOPPING):
+            names = ", ".join(f"{name} ({pid})" for pid, name in left.items())
+            self._page.failed("tabane stop", say("still running: {names}", names=names))
+        elif not all(closed) or stopped:
+            self._page.failed("tabane stop", stopped or say("a bridge had to be killed"))
+        else:
+            text = say("{count} processes ran, none is left", count=len(running))
+            self._page.done("tabane stop", text, time.monotonic() - began)
+
+    def _stop_hub(self) -> str:
+        """What `tabane stop` said where it failed; empty where it did its work."""
+        try:
+            done = subprocess.run(
+                [*TABANE, "stop"],
+                env=self._environ,
+                capture_output=True,
+                text=True,
+                timeout=STOPPING,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return say("tabane stop did not end within {seconds:.0f} s", seconds=STOPPING).render(
+                self._page.lang
+            )
+        return "" if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
+
+    def _last_words(self) -> str:
+        log = self._folder / "bridge.log"
+        lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+        return "\n".join(lines[-5:])
+
+    def _end(self, seconds: float) -> None:
+        self._page.blank()
+        if self._page.failures and self._keep:
+            self._page.say(say("{count} steps failed.", count=self._page.failures))
+        elif self._page.failures:
+            self._page.say(
+                say("{count} steps failed; with --keep their logs stay.", count=self._page.failures)
+            )
+        else:
+            self._page.say(say("Everything above happened, in {time}.", time=duration(seconds)))
+        if self._keep:
+            self._page.say(
+                say(
+                    "Kept for you to try: TABANE_HOME={home} TABANE_CONFIG={config} tabane tools list",
+                    home=self._environ["TABANE_HOME"],
+                    config=self._environ["TABANE_CONFIG"],
+                )
+            )
+
+    def _clean_up(self) -> None:
+        # The user may press Ctrl+C once more: what runs must still be ended.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for assistant in [] if self._closed else self._assistants:
+            assistant.close()
+        if marked(self._mark):
+            self._stop_hub()
+            kill(wait_until_gone(self._mark, STOPPING))
+        if not self._keep:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _environment(folder: Path, mark: str) -> Mapping[str, str]:
+    """The environment of everything the demo starts: the user's own settings have no say in it."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
+    settings = folder / "tabane.toml"
+    settings.touch(mode=0o600)
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    return environ | {"TABANE_HOME": str(home), "TABANE_CONFIG": str(settings), MARK: mark}
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the demo the way Ctrl+C does: in order, with everything it started."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,41 @@
+"""`tabane health`: whether each server answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from tabane.cli.output import FAILED, Command, Terminal, examples, hub_options, text
+from tabane.messages import say
+
+
+@click.command(
+    "health",
+    cls=Command,
+    help=text(
+        say(
+            "Ask each running server whether it answers, and show how all of them do. The exit status is 1 "
+            "where one of them does not."
+        )
+    ),
+    epilog=examples("tabane health", "tabane health --json"),
+)
+@hub_options
+@click.pass_obj
+def health(terminal: Terminal) -> None:
+    found = terminal.hub().call("health_check")
+    details: Mapping[str, Any] = found.get("details", {})
+    healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}
+    terminal.show(found, lambda: _print(terminal, details, healthy))
+    if not all(healthy.values()):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _print(terminal: Terminal, details: Mapping[str, Any], healthy: Mapping[str, bool]) -> None:
+    headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
+    rows = (
+        (name, healthy.get(name), row["state"], row["tools"], row["error"]) for name, row in details.items()
+    )
+    terminal.table(headers, rows)

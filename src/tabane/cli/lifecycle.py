@@ -1,0 +1,345 @@
+"""Commands about the hub itself: start, stop, restart, status, logs, mcp."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tabane.cli.output import Command, Terminal, examples, hub_options, json_option, lang, text
+from tabane.errors import HubError
+from tabane.messages import Message, say
+
+if TYPE_CHECKING:
+    from tabane.hub.client import HubClient
+    from tabane.hub.endpoint import Endpoint
+
+STOP_LIMIT = 60.0
+"""Seconds that a hub may take to end, beyond the grace it gives to calls in flight."""
+
+KILL_LIMIT = 10.0
+"""Seconds that a hub may take to end after a signal."""
+
+_LOOK = 0.05
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def settings_options(function: _Function) -> _Function:
+    """A flag for each setting: what ``start`` takes, and hands to the hub."""
+    from tabane.settings import OPTIONS
+
+    for option in reversed(OPTIONS):
+        if option.kind == "switch":
+            declared = f"{option.flag}/{option.flag.replace('--', '--no-', 1)}"
+            function = click.option(declared, option.name, default=None, help=text(option.help))(function)
+        else:
+            metavar = "|".join(option.choices) or option.kind.upper()
+            function = click.option(option.flag, option.name, metavar=metavar, help=text(option.help))(
+                function
+            )
+    return function
+
+
+@click.command(
+    "start",
+    cls=Command,
+    help=text(say("Start the hub as a process of its own, which runs until it is stopped.")),
+    epilog=examples(
+        "tabane start", "tabane start --servers ~/mcp-servers.json --lang ja", "tabane start --foreground"
+    ),
+)
+@click.option(
+    "--foreground", is_flag=True, help=text(say("Stay here, log to standard error, end at Ctrl+C."))
+)
+@json_option
+@settings_options
+@click.pass_obj
+def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
+    from tabane.settings import load_settings
+
+    # Read here too, so that a mistake is told at once and by this process.
+    settings = load_settings(flags, os.environ)
+    if foreground:
+        from tabane.hub.serve import run_foreground
+
+        raise click.exceptions.Exit(run_foreground(flags))
+    from tabane.hub.endpoint import Endpoint
+
+    endpoint = Endpoint(str(settings.home), os.environ)
+    wanted = settings.as_flags()
+    running, client = _reach(
+        endpoint, wanted, servers=str(settings.servers) if "servers" in settings.sources else None
+    )
+    with client:
+        report = client.call("hub_status")
+        if running and wanted and sorted(wanted) != sorted(report["flags"]):
+            raise HubError(
+                say(
+                    "A hub runs already (process {pid}), with other flags: {flags}. "
+                    "End it first with: tabane stop",
+                    pid=report["pid"],
+                    flags=" ".join(report["flags"]) or "-",
+                )
+            )
+        client.call("keep_server")
+    _tell(
+        terminal,
+        {"status": "running", "pid": report["pid"], "started": not running},
+        _started(running, report),
+    )
+
+
+@click.command(
+    "stop",
+    cls=Command,
+    help=text(say("Stop the hub: calls in flight are finished, then all servers are ended.")),
+    epilog=examples("tabane stop"),
+)
+@json_option
+@click.pass_obj
+def stop(terminal: Terminal) -> None:
+    stopped = end_hub(terminal.endpoint(), restart=False)
+    message = say("The hub has stopped.") if stopped else say("No hub is running.")
+    _tell(terminal, {"status": "stopped", "was_running": stopped}, message)
+
+
+@click.command(
+    "restart",
+    cls=Command,
+    help=text(
+        say("Stop the hub and start it with the flags it had. Assistants stay connected and are served on.")
+    ),
+    epilog=examples("tabane restart"),
+)
+@json_option
+@click.pass_obj
+def restart(terminal: Terminal) -> None:
+    from tabane.hub import lock
+
+    endpoint = terminal.endpoint()
+    end_hub(endpoint, restart=True)
+    last = lock.read_holder(endpoint.lock)
+    by_hand = last is None or last.started_by != lock.BRIDGE
+    flags = last.flags if last else ()
+    _, client = _reach(endpoint, flags, started_by=lock.HAND if by_hand else lock.BRIDGE)
+    with client:
+        report = client.call("hub_status")
+    _tell(terminal, {"status": "running", "pid": report["pid"]}, _started(False, report))
+
+
+@click.command(
+    "status",
+    cls=Command,
+    help=text(say("Show what runs. The exit status is 1 where no hub does.")),
+    epilog=examples("tabane status", "tabane status --settings", "tabane status --json"),
+)
+@click.option(
+    "--settings", "with_settings", is_flag=True, help=text(say("Show each setting and where it came from."))
+)
+@hub_options
+@click.pass_obj
+def status(terminal: Terminal, with_settings: bool) -> None:
+    client = _running(terminal)
+    if client is None:
+        report: dict[str, Any] = {"status": "stopped", "home": terminal.endpoint().home}
+        if with_settings:
+            report["settings"] = _settings_here()
+    else:
+        report = client.call("hub_status", {"settings": with_settings})
+    terminal.show(report, lambda: _show_status(terminal, report))
+    if client is None:
+        raise click.exceptions.Exit(1)
+
+
+@click.command(
+    "logs",
+    cls=Command,
+    help=text(say("Show the end of the hub's log, or of what a server wrote to standard error.")),
+    epilog=examples("tabane logs", "tabane logs -f", "tabane logs --server time -n 200"),
+)
+@click.option("-f", "--follow", is_flag=True, help=text(say("Go on showing what is added, until Ctrl+C.")))
+@click.option(
+    "-n",
+    "--lines",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help=text(say("How many lines.")),
+)
+@click.option("--server", metavar="NAME", help=text(say("The log of this server.")))
+@hub_options
+@click.pass_obj
+def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
+    if server:
+        found = terminal.hub().call("server_logs", {"name": server, "lines": lines})
+        terminal.show(found, lambda: _print_lines(found["lines"]))
+        return
+    from tabane.cli.tail import follow_file, last_lines
+
+    path = terminal.endpoint().log
+    if not os.path.exists(path):
+        raise HubError(say("There is no log yet at {path}. Start the hub with: tabane start", path=path))
+    shown = last_lines(path, lines)
+    terminal.show({"log": path, "lines": shown}, lambda: _print_lines(shown))
+    if follow:
+        for line in follow_file(path):
+            click.echo(line)
+
+
+@click.command(
+    "mcp",
+    cls=Command,
+    help=text(
+        say(
+            "Carry MCP between an assistant, on standard input and output, and the hub, which is started "
+            "where none runs. This is the command that assistants are configured with."
+        )
+    ),
+    epilog=examples(
+        "tabane mcp", "tabane mcp --mode light", "tabane mcp --standalone --servers /etc/mcp.json"
+    ),
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["search", "light", "full"]),
+    envvar="TABANE_MODE",
+    help=text(say("How tools are shown to this client.")),
+)
+@click.option(
+    "--standalone", is_flag=True, help=text(say("Run the hub in this process; it ends with the client."))
+)
+@click.option("--servers", metavar="FILE", help=text(say("The file that names the MCP servers.")))
+@click.option("--config", metavar="FILE", help=text(say("The settings file.")))
+@click.option("--home", metavar="PATH", help=text(say("The folder of the hub; TABANE_HOME.")))
+@click.option(
+    "--url",
+    "--websocket",
+    envvar="TABANE_URL",
+    metavar="URL",
+    help=text(say("Another hub: unix:/path/to/its/TABANE_HOME.")),
+)
+def mcp(**_: Any) -> None:
+    # Reached through the command line's own parser; what it took is read again by the bridge's.
+    from tabane.hub import mcp as bridge
+
+    request = bridge.read(sys.argv[sys.argv.index("mcp") + 1 :], os.environ)
+    if request is None:
+        raise click.UsageError(text(say("Give the options of tabane mcp after it, each in full.")))
+    raise click.exceptions.Exit(bridge.run(request, os.environ))
+
+
+def end_hub(endpoint: Endpoint, *, restart: bool) -> bool:
+    """End the hub of that home and wait until it is gone. Returns whether one ran. Raises HubError.
+
+    It is asked first; one that does not answer is sent SIGTERM, then SIGKILL: its keeper ends its servers.
+    """
+    from tabane.hub import lock
+
+    if not lock.held(endpoint.lock):
+        return False
+    limit = _ask_to_end(endpoint, restart)
+    if limit and _gone(endpoint, limit):
+        return True
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        holder = lock.read_holder(endpoint.lock)
+        if holder is None or not lock.held(endpoint.lock):
+            return True
+        # The lock is held, so the process is the one that wrote its number there.
+        os.kill(holder.pid, number)
+        if _gone(endpoint, KILL_LIMIT):
+            return True
+    raise HubError(say("The hub in {home} could not be ended.", home=endpoint.home))
+
+
+def _ask_to_end(endpoint: Endpoint, restart: bool) -> float | None:
+    """Seconds to wait for the end that was asked for; None where the hub does not answer."""
+    from tabane.cli.way import approach
+    from tabane.hub.client import CONNECT_LIMIT, connect
+
+    try:
+        with connect(approach(endpoint, None, anyhow=True), lang()) as client:
+            client.call("stop_server", {"restart": restart}, CONNECT_LIMIT)
+            return client.welcome.grace + STOP_LIMIT
+    except HubError:
+        return None
+
+
+def _gone(endpoint: Endpoint, limit: float) -> bool:
+    from tabane.hub import lock
+
+    deadline = time.monotonic() + limit
+    while lock.held(endpoint.lock):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK)
+    return True
+
+
+def _reach(
+    endpoint: Endpoint, flags: Iterable[str], *, started_by: str = "hand", servers: str | None = None
+) -> tuple[bool, HubClient]:
+    """Whether a hub ran already, and a connection to the one that does now."""
+    from tabane.cli.way import approach
+    from tabane.hub.approach import NoHub
+    from tabane.hub.client import HubClient, connect, unreachable
+
+    way = approach(endpoint, tuple(flags), started_by, servers=servers)
+    try:
+        found = way.connect()
+    except NoHub as none:
+        raise unreachable(none, lang()) from None
+    return (True, HubClient(found)) if found else (False, connect(way, lang()))
+
+
+def _running(terminal: Terminal) -> HubClient | None:
+    """A connection to the hub that runs; None where none does."""
+    from tabane.hub import lock
+
+    if not terminal.url and not lock.held(terminal.endpoint().lock):
+        return None
+    return terminal.hub(start=False)
+
+
+def _started(running: bool, report: dict[str, Any]) -> Message:
+    if running:
+        return say("The hub runs already (process {pid}).", pid=report["pid"])
+    return say(
+        "The hub runs (process {pid}). Servers: {file}", pid=report["pid"], file=report["servers_file"]
+    )
+
+
+def _tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
+    terminal.show(result, lambda: terminal.say(message))
+
+
+def _settings_here() -> list[dict[str, Any]]:
+    from tabane.hub.report import settings_report
+    from tabane.settings import load_settings
+
+    return settings_report(load_settings({}, os.environ), lang())
+
+
+def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
+    report = dict(report)
+    settings = report.pop("settings", None)
+    terminal.pairs((name.replace("_", " "), value) for name, value in report.items())
+    if settings:
+        terminal.say("")
+        terminal.table(
+            [say("setting"), say("value"), say("source")],
+            [(s["name"], _with_unit(s), " ".join(filter(None, (s["source"], s["where"])))) for s in settings],
+        )
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _with_unit(setting: dict[str, Any]) -> str:
+    return " ".join(str(part) for part in (setting["value"], setting["unit"]) if part is not None)

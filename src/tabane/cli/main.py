@@ -1,0 +1,80 @@
+"""`tabane`: the group of all commands, each imported when it is used.
+
+A command is added as a line of :data:`COMMANDS`: its module, the name of the click command in it, and
+what it does in a few words, which is all that ``tabane --help`` needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple
+
+import click
+
+from tabane import __version__
+from tabane.cli.output import Group, Terminal, examples, text
+from tabane.messages import Message, say
+
+
+class Entry(NamedTuple):
+    """Where a command is, and its line in the help."""
+
+    module: str
+    attribute: str
+    about: Message
+
+
+COMMANDS = {
+    "demo": Entry(
+        "demo", "demo", say("Set up real servers in a temporary folder and show what Tabane does.")
+    ),
+    "start": Entry("lifecycle", "start", say("Start the hub.")),
+    "stop": Entry("lifecycle", "stop", say("Stop the hub and all that it started.")),
+    "restart": Entry("lifecycle", "restart", say("Stop the hub and start it again with the same flags.")),
+    "status": Entry("lifecycle", "status", say("Show what runs, and the settings in force.")),
+    "logs": Entry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
+    "mcp": Entry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
+    "servers": Entry("servers", "servers", say("List, add, change and look after MCP servers.")),
+    "tools": Entry("tools", "tools", say("Find, read and call the tools of all servers.")),
+    "health": Entry("health", "health", say("Ask each server whether it answers.")),
+    "rpc": Entry("rpc", "call", say("Call a method of the hub.")),
+}
+"""Every command in the order of the help."""
+
+
+class Main(Group):
+    """The group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        entry = COMMANDS.get(name)
+        if entry is None:
+            return None
+        found = getattr(importlib.import_module(f"tabane.cli.{entry.module}"), entry.attribute)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section(text(say("Commands"))):
+            formatter.write_dl([(name, text(entry.about)) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=Main,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": None},
+    help=text(
+        say(
+            "One local hub that an AI assistant connects to once, and through which it finds and uses "
+            "the tools of all your MCP servers."
+        )
+    ),
+    epilog=examples(
+        "tabane demo", "tabane servers add time uvx mcp-server-time", "tabane tools search 'time zone'"
+    ),
+)
+@click.version_option(__version__, prog_name="tabane")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    ctx.call_on_close(ctx.ensure_object(Terminal).close)

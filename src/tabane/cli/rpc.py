@@ -1,0 +1,49 @@
+"""`tabane rpc`: any method of the hub, as programs call it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from tabane.cli.output import Command, Terminal, examples, hub_options, text
+from tabane.errors import BadArguments
+from tabane.messages import say
+
+
+@click.command(
+    "rpc",
+    cls=Command,
+    help=text(say("Call METHOD of the hub and print its result as JSON.")),
+    epilog=examples(
+        "tabane rpc hub_status",
+        'tabane rpc search_tools --params \'{"query": "read a file"}\'',
+        "echo '{}' | tabane rpc list_servers --params -",
+    ),
+)
+@click.argument("method")
+@click.option(
+    "--params",
+    default="{}",
+    metavar="JSON",
+    help=text(say("The parameters, a JSON object; - reads them from standard input.")),
+)
+@hub_options
+@click.pass_obj
+def call(terminal: Terminal, method: str, params: str) -> None:
+    body = sys.stdin.buffer.read() if params == "-" else params.encode()
+    terminal.json = True
+    terminal.print_json(terminal.hub().call(method, _object(body)))
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    from tabane.wire.json import Garbage, decode
+
+    try:
+        value = decode(body)
+    except Garbage as error:
+        raise BadArguments(say("--params: not JSON: {detail}", detail=error)) from None
+    if not isinstance(value, dict):
+        raise BadArguments(say("--params: a JSON object is wanted."))
+    return value

@@ -1,0 +1,149 @@
+"""`tabane tools`: finding, reading and calling the tools of all servers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabane.cli.arguments import read_object, read_pairs
+from tabane.cli.blocks import indented, readable, shown
+from tabane.cli.output import FAILED, Group, Terminal, examples, hub_options, text
+from tabane.messages import say
+from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.hub.client import HubClient
+
+MATCHES = ("relevance", "partial", "prefix", "exact", "fuzzy")
+
+
+@click.group("tools", cls=Group, help=text(say("Find, read and call the tools of all servers.")))
+def tools() -> None: ...
+
+
+@tools.command(
+    help=text(say("Find tools by what they do, in English or Japanese.")),
+    epilog=examples(
+        "tabane tools search 'create an issue'",
+        "tabane tools search 時刻 --limit 3",
+        "tabane tools search git_ --match prefix --server git",
+    ),
+)
+@click.argument("query", nargs=-1, required=True, metavar="QUERY")
+@click.option(
+    "--limit", type=click.IntRange(1, 50), default=5, show_default=True, help=text(say("How many."))
+)
+@click.option("--server", metavar="NAME", help=text(say("Only tools of this server.")))
+@click.option("--match", type=click.Choice(MATCHES), default=MATCHES[0], show_default=True,
+              help=text(say("How the query is compared; all but the first compare names.")))  # fmt: skip
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help=text(say("Only tools with this tag; repeatable."))
+)
+@click.option("--category", metavar="NAME", help=text(say("Only tools of this category.")))
+@hub_options
+@click.pass_obj
+def search(terminal: Terminal, /, query: Sequence[str], tags: Sequence[str], **given: Any) -> None:
+    wanted = {"query": " ".join(query), "tags": list(tags) or None, **given}
+    found = terminal.hub().call("search_tools", {k: v for k, v in wanted.items() if v is not None})
+    terminal.show(found, lambda: terminal.say(_readable(found["text"])))
+
+
+@tools.command(
+    "list",
+    help=text(say("List all tools, or those of one server.")),
+    epilog=examples("tabane tools list", "tabane tools list --server git"),
+)
+@click.option("--server", metavar="NAME", help=text(say("Only tools of this server.")))
+@hub_options
+@click.pass_obj
+def list_(terminal: Terminal, server: str | None) -> None:
+    found = terminal.hub().call("list_tools", {"server": server} if server else {})
+    rows = ([row["name"], _readable(_beyond_name(row))] for row in found["results"])
+    terminal.show(found, lambda: terminal.table([say("tool"), say("arguments and purpose")], rows))
+    if found["waiting"]:
+        names = ", ".join(found["waiting"])
+        terminal.note(say("Not listed yet, since they have not started: {names}", names=names))
+
+
+@tools.command(
+    help=text(say("Show the parameters of tools.")),
+    epilog=examples("tabane tools show time__get_current_time", "tabane tools show git__git_log --full"),
+)
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.option("--full", is_flag=True, help=text(say("The whole definition, as the server gives it.")))
+@hub_options
+@click.pass_obj
+def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
+    wanted = {"names": list(names), "detail": "full" if full else "compact"}
+    found = terminal.hub().call("describe_tools", wanted)
+    terminal.show(
+        found, lambda: terminal.say(_readable(_whole_definitions(found) if full else found["text"]))
+    )
+
+
+@tools.command(
+    help=text(
+        say(
+            "Call a tool. Arguments are key=value, read by the tool's own schema; a key that stands twice "
+            "makes a list. A - reads a JSON object from standard input. The exit status is 1 where the "
+            "tool says that it failed."
+        )
+    ),
+    epilog=examples(
+        "tabane tools call time__get_current_time timezone=Asia/Tokyo",
+        'tabane tools call git__git_log --args \'{"repo_path": ".", "max_count": 3}\'',
+        'echo \'{"timezone": "UTC"}\' | tabane tools call time__get_current_time -',
+    ),
+)
+@click.argument("name", metavar="NAME")
+@click.argument("pairs", metavar="[key=value…]", nargs=-1)
+@click.option(
+    "--args", "whole", metavar="JSON", help=text(say("The arguments as a JSON object; - for standard input."))
+)
+@hub_options
+@click.pass_obj
+def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None) -> None:
+    given = [pair for pair in pairs if pair != "-"]
+    if len(given) < len(pairs):
+        whole = "-"
+    hub = terminal.hub()
+    arguments = _whole(whole) | (read_pairs(given, _schema(hub, name)) if given else {})
+    raw = hub.call_raw("call_tool", json.encode({"name": name, "arguments": arguments}))
+    result = json.decode(raw)
+    failed = isinstance(result, dict) and result.get("isError") is True
+    if terminal.json:
+        sys.stdout.buffer.write(raw + b"\n")
+    else:
+        click.echo(_readable(shown(result)), err=failed)
+    if failed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _readable(given: str) -> str:
+    return readable(given, on_terminal=sys.stdout.isatty())
+
+
+def _schema(hub: HubClient, name: str) -> dict[str, Any]:
+    definition = hub.call("get_tool", {"name": name})["tool"]
+    schema = definition.get("inputSchema")
+    return schema if isinstance(schema, dict) else {}
+
+
+def _whole(given: str | None) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if given == "-":
+        return read_object(sys.stdin.buffer.read(), text(say("standard input")))
+    return read_object(given, "--args")
+
+
+def _beyond_name(row: dict[str, Any]) -> str:
+    return str(row["signature"]).removeprefix(row["name"]).removeprefix(": ")
+
+
+def _whole_definitions(found: dict[str, Any]) -> str:
+    parts = (result.get("error") or indented(result["tool"]) for result in found["results"])
+    return "\n".join(parts)

@@ -1,0 +1,41 @@
+"""The way from a command to the hub, as this process and its environment want it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from tabane import __version__
+from tabane.hub import lock
+from tabane.hub.approach import Approach
+from tabane.hub.endpoint import Endpoint, absolute
+from tabane.hub.hello import Hello
+from tabane.hub.texts import spoken
+
+
+def approach(
+    endpoint: Endpoint,
+    flags: Sequence[str] | None,
+    started_by: str = lock.BRIDGE,
+    *,
+    named: bool = False,
+    anyhow: bool = False,
+    servers: str | None = None,
+) -> Approach:
+    """The way to the hub at ``endpoint``; ``flags`` of None starts none.
+
+    ``named`` is a hub that was asked for by its address: its home and servers file are its own affair.
+    ``anyhow`` is for who does not mind which servers file it serves.
+    """
+    wanted = servers or (None if anyhow else os.environ.get("TABANE_SERVERS"))
+    hello = Hello(
+        version=__version__,
+        role="rpc",
+        home="" if named else endpoint.home,
+        pid=os.getpid(),
+        cwd=os.getcwd(),
+        lang=spoken(os.environ),
+        client="tabane",
+        servers=absolute(wanted, os.environ) if wanted and not named else None,
+    )
+    return Approach(endpoint, hello, os.environ, flags, started_by)

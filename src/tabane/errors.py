@@ -1,0 +1,111 @@
+"""Everything Tabane raises on purpose.
+
+TabaneError
+├── CallerError             the caller's fault: -32602, or usage at the command line (exit 2)
+│   ├── UnknownName         a tool, server or method that does not exist; ``near`` has the nearest
+│   └── BadArguments        arguments that do not fit: names the parameter and what it wants
+├── Forbidden               the caller may not do this
+├── ConfigurationError      a file or setting is wrong: says where and how to mend it
+├── UpstreamError           an upstream server could not answer (isError where it stood for a tool)
+│   ├── UpstreamUnavailable it is not running: disabled, failed to start, circuit open
+│   ├── UpstreamDied        it ended with the call in flight
+│   ├── UpstreamTimeout     no answer in time
+│   └── UpstreamOverloaded  too many calls wait for it already
+└── HubError                the hub itself: not running, would not start, held, of another version
+    └── HubDraining         it is about to end: the request was not begun, and may be sent to the next
+    └── HubDraining         it is about to end: send the request again
+
+Each carries a :class:`~tabane.messages.Message`, so that a face can say it in its own language,
+and a JSON-RPC ``code``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tabane.messages import Lang, Message
+
+
+class TabaneError(Exception):
+    """Base of all errors. ``code`` is what JSON-RPC faces answer; ``reason`` goes to ``data.reason``."""
+
+    code: ClassVar[int] = -32603
+    reason: ClassVar[str | None] = None
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def text(self, lang: Lang = "en") -> str:
+        return self.message.render(lang)
+
+    def __str__(self) -> str:
+        return self.message.render("en")
+
+
+class CallerError(TabaneError):
+    """The caller's fault."""
+
+    code = -32602
+
+
+class UnknownName(CallerError):
+    """No such tool, server or method. ``near`` holds up to three names that may have been meant."""
+
+    def __init__(self, message: Message, near: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.near = near
+
+
+class BadArguments(CallerError):
+    """Arguments do not fit. ``parameter`` is the path of the offending one, where there is one."""
+
+    def __init__(self, message: Message, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
+class Forbidden(TabaneError):
+    """The caller is known but may not do this."""
+
+    code = -31403
+
+
+class ConfigurationError(TabaneError):
+    """A settings or servers file is wrong."""
+
+    reason = "configuration"
+
+
+class UpstreamError(TabaneError):
+    """An upstream server could not answer."""
+
+    reason = "upstream"
+
+
+class UpstreamUnavailable(UpstreamError):
+    """Not running: disabled, did not start, or its circuit is open."""
+
+
+class UpstreamDied(UpstreamError):
+    """Ended while the call was in flight; whether it took effect is not known."""
+
+
+class UpstreamTimeout(UpstreamError):
+    """No answer within the server's timeout."""
+
+
+class UpstreamOverloaded(UpstreamError):
+    """The queue of waiting calls is full."""
+
+
+class HubError(TabaneError):
+    """The hub cannot be reached, would not start, is held by another, or is of another version."""
+
+    reason = "hub"
+
+
+class HubDraining(HubError):
+    """The hub is about to end and did not begin the request. A bridge sends it to the next hub."""
+
+    reason = "draining"

@@ -1,0 +1,139 @@
+"""All tools of all upstreams under their public names, and the lists that are made of them.
+
+Built from listings, kept in step as servers list anew; what a client is sent is put together once
+and kept as bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from msgspec import Raw
+
+from tabane.gateway.disclosure import light_definition
+from tabane.gateway.names import AliasMap
+from tabane.gateway.servers import Server
+from tabane.gateway.tools import Tool, original_name, read_tool
+
+log = logging.getLogger(__name__)
+
+
+class Catalogue:
+    """Tools by alias. ``version`` changes whenever what a client could see has changed."""
+
+    def __init__(self, aliases: AliasMap) -> None:
+        self.aliases = aliases
+        self.version = 0
+        self._by_server: dict[str, tuple[Tool, ...]] = {}
+        self._by_alias: dict[str, Tool] = {}
+        self._lists: dict[str, bytes] = {}
+
+    def put(self, server: Server, definitions: Iterable[Raw]) -> bool:
+        """Take what a server listed, less what its configuration hides; whether anything changed.
+
+        A definition that is not one, or repeats a name, is left out and logged.
+        """
+        named: dict[str, Raw] = {}
+        for definition in definitions:
+            name = original_name(definition)
+            if name is None or name in named:
+                log.warning("%s: left out a tool definition: %s", server.name, _fault(name))
+            elif allowed(server, name):
+                named[name] = definition
+        self.aliases = self.aliases.with_names(server.name, server.namespace, named)
+        return self._set(server.name, tuple(self._read(server, named)))
+
+    def remove(self, server: str) -> bool:
+        """Drop the tools of a server; its aliases stay its own."""
+        return self._set(server, None)
+
+    def get(self, alias: str) -> Tool | None:
+        return self._by_alias.get(alias)
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of that name: an alias, or ``server.tool`` and ``server__tool`` with its own name."""
+        tool = self._by_alias.get(name)
+        if tool is None:
+            tool = self._by_alias.get(self.aliases.resolve(name) or "")
+        return tool
+
+    def of_server(self, server: str) -> tuple[Tool, ...]:
+        return self._by_server.get(server, ())
+
+    def has(self, server: str) -> bool:
+        """Whether the tools of that server are known."""
+        return server in self._by_server
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._by_alias)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """All tools, by server and then as their servers list them."""
+        return [tool for tools in self._by_server.values() for tool in tools]
+
+    def full(self) -> bytes:
+        """The definitions whole, joined by commas: the inside of a list."""
+        return self._list("full", lambda tool: tool.definition)
+
+    def light(self) -> bytes:
+        """Each tool as its name and first sentence, joined by commas."""
+        return self._list("light", light_definition)
+
+    def pinned(self, servers: Sequence[Server]) -> bytes:
+        """The definitions of the tools that are always listed, whole, joined by commas."""
+        if "pinned" not in self._lists:
+            tools = (
+                tool for server in servers for tool in self.of_server(server.name) if pinned(server, tool)
+            )
+            self._lists["pinned"] = b",".join(tool.definition for tool in tools)
+        return self._lists["pinned"]
+
+    def _read(self, server: Server, named: Mapping[str, Raw]) -> Iterator[Tool]:
+        for name, definition in named.items():
+            alias = self.aliases.alias_of(server.name, server.namespace, name)
+            tool = read_tool(bytes(definition), server, alias) if alias else None
+            if tool is not None:
+                yield tool
+
+    def _list(self, kind: str, shown: Callable[[Tool], bytes]) -> bytes:
+        if kind not in self._lists:
+            self._lists[kind] = b",".join(shown(tool) for tool in self.tools)
+        return self._lists[kind]
+
+    def _set(self, server: str, tools: tuple[Tool, ...] | None) -> bool:
+        before = self._by_server.get(server)
+        if before == tools:
+            return False
+        for tool in before or ():
+            self._by_alias.pop(tool.alias, None)
+        if tools is None:
+            self._by_server.pop(server, None)
+        else:
+            self._by_server[server] = tools
+            # Servers in order of name: a list must not depend on which of them was fastest.
+            self._by_server = dict(sorted(self._by_server.items()))
+        for tool in tools or ():
+            self._by_alias[tool.alias] = tool
+        self._lists.clear()
+        self.version += 1
+        return True
+
+
+def allowed(server: Server, name: str) -> bool:
+    """Whether configuration lets a tool be seen and called: ``allow`` and ``deny`` are globs, deny wins."""
+    if any(fnmatchcase(name, glob) for glob in server.deny):
+        return False
+    return not server.allow or any(fnmatchcase(name, glob) for glob in server.allow)
+
+
+def pinned(server: Server, tool: Tool) -> bool:
+    """Whether a tool is always listed; ``pin`` holds globs on the server's own names."""
+    return any(fnmatchcase(tool.name, glob) for glob in server.pin)
+
+
+def _fault(name: str | None) -> str:
+    return "it has no name" if name is None else f"{name!r} comes twice"

@@ -1,0 +1,139 @@
+"""The servers file, mcp-servers.json: what assistants already use, read into Servers.
+
+Comments, trailing commas and a byte order mark are read. A file that is no JSON is refused with line
+and column; a single server that is wrong is disabled with a word, and the others live.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabane.errors import ConfigurationError
+from tabane.gateway.commented_json import Broken, Document, Member, read_document
+from tabane.gateway.definitions import Place, read_server
+from tabane.gateway.keys import is_plain
+from tabane.gateway.servers import Server
+from tabane.gateway.variables import Variables
+from tabane.messages import Message, say
+from tabane.settings.files import read_trusted
+from tabane.settings.spelling import nearest
+
+TABLES = ("mcpServers", "servers")
+"""The keys under which servers stand: ours and most programs', and VS Code's."""
+
+_IGNORED = ("inputs", "$schema")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the servers file says: its servers in the file's order, disabled ones too, and warnings."""
+
+    path: Path
+    servers: tuple[Server, ...] = ()
+    warnings: tuple[Message, ...] = ()
+
+    def get(self, name: str) -> Server | None:
+        return next((server for server in self.servers if server.name == name), None)
+
+
+def read_configuration(
+    path: str | os.PathLike[str], variables: Variables, *, required: bool = False
+) -> Configuration:
+    """Read the servers file. ``required`` is for a file that the user named: it has to exist.
+
+    Raises ConfigurationError where the file is missing though required, may be written by others, or is
+    not the JSON it should be: then with path, line, column and what was expected there.
+    """
+    path = Path(os.path.abspath(path))
+    try:
+        document = open_document(path)
+    except FileNotFoundError:
+        if required:
+            raise ConfigurationError(say("There is no servers file {path}.", path=path)) from None
+        what = say("There are no servers yet. Add one with tabane servers add, or write {path}.", path=path)
+        return Configuration(path, (), (what,))
+    return _configured(path, document, variables)
+
+
+def open_document(path: Path) -> Document:
+    """The servers file as a document. Raises FileNotFoundError, and ConfigurationError as above."""
+    data = read_trusted(path)
+    try:
+        return read_document(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise _broken(path, *_place_of_byte(data, error.start), say("expected UTF-8")) from None
+    except Broken as broken:
+        raise _broken(path, broken.line, broken.column, broken.expected) from None
+
+
+def server_tables(path: Path, document: Document) -> tuple[Member, ...]:
+    """The objects of the file that hold servers. Raises ConfigurationError where one is no object."""
+    if not isinstance(document.value, dict):
+        raise _broken(path, 1, 1, say('expected an object such as {"mcpServers": {}}'))
+    tables = tuple(member for member in document.members() if member.key in TABLES)
+    for member in tables:
+        if not isinstance(member.value, dict):
+            raise _broken(path, member.line, 1, say('expected an object after "{key}"', key=member.key))
+    return tables
+
+
+def _configured(path: Path, document: Document, variables: Variables) -> Configuration:
+    place = Place(str(path), document)
+    tables = server_tables(path, document)
+    warnings = list(_strange_keys(path, document))
+    servers: dict[str, Server] = {}
+    lines: dict[str, int] = {}
+    for member in (entry for table in tables for entry in document.members(table.start)):
+        if not member.key or not is_plain(member.key):
+            warnings.append(
+                say("{path}:{line}: a server without a usable name.", path=path, line=member.line)
+            )
+            continue
+        if member.key in lines:
+            warnings.append(_twice(path, member, lines[member.key]))
+        lines[member.key] = member.line
+        servers[member.key], found = read_server(member, place, variables)
+        warnings += found
+    return Configuration(path, tuple(servers.values()), tuple(warnings))
+
+
+def _twice(path: Path, member: Member, first: int) -> Message:
+    return say(
+        "{path}:{line}: the server {server} stands here and in line {first}; this one is used.",
+        path=path,
+        line=member.line,
+        server=member.key,
+        first=first,
+    )
+
+
+def _strange_keys(path: Path, document: Document) -> Iterator[Message]:
+    members = document.members()
+    for member in members:
+        if member.key in TABLES or member.key in _IGNORED:
+            continue
+        near = nearest(member.key, TABLES, 1)
+        yield say(
+            '{path}:{line}: the key "{key}" is not known and is ignored. Servers stand under {near}.',
+            path=path,
+            line=member.line,
+            key=member.key,
+            near=near[0] if near else TABLES[0],
+        )
+    if not any(member.key in TABLES for member in members):
+        yield say('{path} has no servers: they stand in an object under "mcpServers".', path=path)
+
+
+def _place_of_byte(data: bytes, position: int) -> tuple[int, int]:
+    begin = data.rfind(b"\n", 0, position) + 1
+    before = data[begin:position].decode("utf-8-sig", "replace")
+    return data.count(b"\n", 0, position) + 1, len(before) + 1
+
+
+def _broken(path: Path, line: int, column: int, expected: Message) -> ConfigurationError:
+    return ConfigurationError(
+        say("{path}:{line}:{column}: {expected}.", path=path, line=line, column=column, expected=expected)
+    )

@@ -1,0 +1,116 @@
+"""Tools as a model is shown them: a line to choose by, a page to call by, in as few tokens as will do.
+
+Pure: takes tools and hits, returns text, JSON values or JSON bytes. A line reads
+``server__tool(arg: type, opt?: type) [read-only]: first sentence``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from tabane.gateway.likeness import nearest
+from tabane.gateway.schemas import BRIEF, BRIEFEST, Parameter, parameters, type_of
+from tabane.messages import say
+from tabane.search.sentences import first_sentence, one_line, shortened
+from tabane.wire.json import encode
+
+if TYPE_CHECKING:
+    from tabane.gateway.tools import Tool
+    from tabane.messages import Lang, Message
+
+__all__ = ["describe", "light_definition", "marks", "nearest", "search_text", "signature"]
+
+_MOST_REQUIRED = 8
+_MOST_OPTIONAL = 4
+_SENTENCE = 160
+_LIGHT_SENTENCE = 140
+_MOST_NAMES = 12
+_QUERY = 80
+
+
+def signature(tool: Tool) -> str:
+    """A tool in one line. Required arguments come first; past four optional ones stands ``…``."""
+    sentence = shortened(first_sentence(tool.description) or tool.title, _SENTENCE)
+    return f"{tool.alias}({_arguments(tool)}){marks(tool)}{': ' if sentence else ''}{sentence}"
+
+
+def search_text(
+    found: Sequence[tuple[Tool, float]],
+    total: int,
+    query: str,
+    names: Iterable[str],
+    waiting: Collection[str] = (),
+    lang: Lang = "en",
+) -> str:
+    """What a search found: a head with the total, then a line a tool, its score before its signature.
+
+    Where nothing was found, the nearest of ``names`` (all tools) are offered. ``waiting`` are servers
+    whose tools are not known yet.
+    """
+    if found:
+        head = say("{shown} of {total} matching tools:", shown=len(found), total=total)
+    else:
+        head = _nothing(query, nearest(names, query))
+    lines = [head.render(lang), *(f"{score:.2f} {signature(tool)}" for tool, score in found)]
+    if waiting:
+        servers = _listed(sorted(waiting))
+        lines.append(say("Not listed yet, search again in a moment: {servers}", servers=servers).render(lang))
+    return "\n".join(lines)
+
+
+def describe(tool: Tool, detail: Literal["compact", "full"] = "compact") -> str:
+    """All that is needed to call a tool right: as a page, or as the definition that the upstream gave."""
+    if detail == "full":
+        return tool.definition.decode("utf-8", "replace")
+    from tabane.gateway.page import page
+
+    return page(tool)
+
+
+def light_definition(tool: Tool) -> bytes:
+    """The definition of light mode: name, first sentence, and that arguments are an object."""
+    return encode(
+        {
+            "name": tool.alias,
+            "description": shortened(first_sentence(tool.description) or tool.title, _LIGHT_SENTENCE),
+            "inputSchema": {"type": "object"},
+        }
+    )
+
+
+def marks(tool: Tool) -> str:
+    """What a caller must know before calling: `` [read-only]``, `` [destructive]`` or nothing."""
+    return " [read-only]" if tool.read_only else " [destructive]" if tool.destructive else ""
+
+
+def _arguments(tool: Tool) -> str:
+    found = parameters(tool.schema, tool.schema)
+    required = [parameter for parameter in found if parameter.required]
+    optional = [parameter for parameter in found if not parameter.required]
+    shown = [
+        _argument(parameter, tool) for parameter in required[:_MOST_REQUIRED] + optional[:_MOST_OPTIONAL]
+    ]
+    if len(required) > _MOST_REQUIRED or len(optional) > _MOST_OPTIONAL:
+        shown.append("…")
+    return ", ".join(shown)
+
+
+def _argument(parameter: Parameter, tool: Tool) -> str:
+    # An optional choice is shown by its first value: that there is a choice is all one needs to choose.
+    if parameter.required:
+        return f"{parameter.name}: {type_of(parameter.schema, tool.schema, BRIEF)}"
+    return f"{parameter.name}?: {type_of(parameter.schema, tool.schema, BRIEFEST)}"
+
+
+def _nothing(query: str, near: Sequence[str]) -> Message:
+    wanted = shortened(one_line(query), _QUERY)
+    if near:
+        return say(
+            "No tool matches “{query}”. Names that are near: {names}", query=wanted, names=", ".join(near)
+        )
+    return say("No tool matches “{query}”. Try other words for what it should do.", query=wanted)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")

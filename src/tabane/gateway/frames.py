@@ -1,0 +1,37 @@
+"""Messages between the hub and its keeper: dictionaries in frames, by ``marshal``.
+
+Both ends run the same interpreter and trust each other; json would cost the keeper a megabyte, and
+could not carry the bytes of an environment.
+"""
+
+from __future__ import annotations
+
+import marshal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    """A frame: four bytes of length, big-endian, and the message."""
+    body = marshal.dumps(message)
+    return len(body).to_bytes(4, "big") + body
+
+
+class Frames:
+    """Takes bytes as they come and gives the messages that are complete."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        self._buffer += data
+        messages = []
+        while len(self._buffer) >= 4:
+            end = 4 + int.from_bytes(self._buffer[:4], "big")
+            if len(self._buffer) < end:
+                break
+            messages.append(marshal.loads(self._buffer[4:end]))
+            del self._buffer[:end]
+        return messages

@@ -1,0 +1,311 @@
+"""The searchable index of all tools: FTS5 over our own tokens, in a small file that may be deleted.
+
+FTS5 keeps the postings; they are read through its vocabulary table and scored in
+:mod:`tabane.gateway.ranking`, because bm25() has no weight per term, counts a word that half of a
+small catalogue has as worthless, and took two to four times as long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from tabane.gateway.likeness import measure
+from tabane.gateway.ranking import FIELDS, Ranking, field_weights
+from tabane.gateway.schemas import texts
+from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
+from tabane.search.concepts import concepts
+from tabane.search.glossary import glossary
+from tabane.search.sentences import first_sentence
+
+if TYPE_CHECKING:
+    from tabane.gateway.likeness import Measure
+    from tabane.gateway.tools import Tool
+
+Match = Literal["relevance", "partial", "prefix", "exact", "fuzzy"]
+
+# Raised whenever tokens or tables change: an index of another version is made anew.
+_VERSION = 1
+_MOST_TEXT = 4000
+_MOST_HINT = 400
+_MOST_NAME = 128
+_MOST_TOKENS = 800
+
+_TABLES = (
+    "CREATE TABLE servers (name TEXT PRIMARY KEY, hash BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE tools (number INTEGER PRIMARY KEY, alias TEXT NOT NULL UNIQUE, server TEXT NOT NULL,"
+    " name TEXT NOT NULL, title TEXT NOT NULL, category TEXT NOT NULL, tags TEXT NOT NULL,"
+    " name_parts INTEGER NOT NULL, lengths TEXT NOT NULL, japanese INTEGER NOT NULL)",
+    "CREATE INDEX tools_of ON tools (server)",
+    # ascii: what is not ASCII is part of a token; with _ # + no token of ours is cut.
+    f"CREATE VIRTUAL TABLE words USING fts5({', '.join(FIELDS)}, detail=column, columnsize=0,"
+    " tokenize=\"ascii tokenchars '_#+'\")",
+    f"PRAGMA user_version={_VERSION}",
+)
+_POSTINGS = "CREATE VIRTUAL TABLE temp.postings USING fts5vocab(main, words, instance)"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for. ``tags`` are met by any of them; ``match`` other than relevance is by name.
+
+    A relevance query without a single word lists what the filters leave, by alias.
+    """
+
+    query: str
+    limit: int = 5
+    server: str | None = None
+    tags: tuple[str, ...] = ()
+    category: str | None = None
+    match: Match = "relevance"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A tool found. ``score`` is in 0..1: of a relevance query, how much of it the tool covers."""
+
+    alias: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The best hits in order, ties by alias, and how many tools matched in all."""
+
+    hits: tuple[Hit, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What scoring needs at hand, by tool number."""
+
+    weights: dict[int, tuple[float, ...]]
+    name_parts: dict[int, int]
+    japanese: bool
+
+
+class ToolIndex:
+    """Finds tools. Synchronous, for one thread at a time, whichever that is.
+
+    ``path`` is a file of its own or ``:memory:``. A file that is damaged or of another version is
+    made anew; its servers then count as never seen.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._db = _opened(path)
+        self._db.execute(_POSTINGS)
+        self._figures: _Figures | None = None
+
+    def close(self) -> None:
+        self._db.close()
+
+    def replace(self, server: str, tools: Sequence[Tool]) -> bool:
+        """Make these the tools of a server, and no others. False where they were so already."""
+        digest = _digest(tools)
+        row = self._db.execute("SELECT hash FROM servers WHERE name = ?", (server,)).fetchone()
+        if row and row[0] == digest:
+            return False
+        memo: dict[str, list[str]] = {}
+        with self._changing():
+            self._delete(server)
+            self._db.execute("INSERT INTO servers VALUES (?, ?)", (server, digest))
+            for tool in tools:
+                self._insert(server, tool, memo)
+        return True
+
+    def remove(self, server: str) -> None:
+        """Forget a server and its tools."""
+        with self._changing():
+            self._delete(server)
+
+    def servers(self) -> frozenset[str]:
+        """The servers that the index knows, also those without tools."""
+        return frozenset(name for (name,) in self._db.execute("SELECT name FROM servers"))
+
+    def search(self, query: Query) -> Hits:
+        """The tools that match, best first."""
+        if query.match == "relevance":
+            found = self._relevant(query)
+        else:
+            found = self._named(query, measure(query.match))
+        found.sort(key=lambda hit: (-hit.score, hit.alias))
+        return Hits(tuple(found[: query.limit]), len(found))
+
+    def _relevant(self, query: Query) -> list[Hit]:
+        allowed = dict(self._select("number, alias", query))
+        figures = self._read_figures()
+        asked = concepts(_storable(query.query), glossary(), japanese=figures.japanese)
+        if not asked:
+            return [Hit(alias, 0.0) for alias in allowed.values()]
+        scores = Ranking(self._postings, figures.weights, figures.name_parts).scores(asked)
+        scores.update((number, 1.0) for number in self._called(query.query))
+        # Rounded before they are sorted: the order is that of the scores a reader sees.
+        return [Hit(allowed[n], round(score, 3)) for n, score in scores.items() if n in allowed]
+
+    def _called(self, query: str) -> list[int]:
+        """Tools whose very name the query is."""
+        wanted = _storable(query).strip()
+        rows = self._db.execute(
+            "SELECT number FROM tools WHERE alias = ?1 OR name = ?1 OR server || '.' || name = ?1", (wanted,)
+        )
+        return [number for (number,) in rows]
+
+    def _named(self, query: Query, likeness: Measure) -> list[Hit]:
+        wanted = normalise(query.query).strip()
+        found = []
+        for alias, server, name, title in self._select("alias, server, name, title", query):
+            names = {normalise(text) for text in (alias, name, title, f"{server}.{name}") if text}
+            score = max(likeness(wanted, candidate) for candidate in names) if wanted else 0.0
+            if score:
+                found.append(Hit(alias, round(score, 3)))
+        return found
+
+    def _select(self, columns: str, query: Query) -> list[Any]:
+        """Rows of the tools that the query's filters leave."""
+        clauses, values = ["1"], []
+        if query.server is not None:
+            clauses.append("server = ?")
+            values.append(query.server)
+        if query.category is not None:
+            clauses.append("category = ?")
+            values.append(normalise(query.category))
+        if query.tags:
+            clauses.append("(" + " OR ".join(["instr(tags, ?)"] * len(query.tags)) + ")")
+            values.extend(f"\n{normalise(tag)}\n" for tag in query.tags)
+        statement = f"SELECT {columns} FROM tools WHERE {' AND '.join(clauses)} ORDER BY alias"
+        return self._db.execute(statement, [_storable(value) for value in values]).fetchall()
+
+    def _postings(self, token: str) -> Iterable[tuple[int, str]]:
+        return self._db.execute("SELECT doc, col FROM temp.postings WHERE term = ?", (token,))
+
+    def _read_figures(self) -> _Figures:
+        if self._figures is None:
+            rows = self._db.execute("SELECT number, name_parts, lengths, japanese FROM tools").fetchall()
+            self._figures = _Figures(
+                {number: field_weights(json.loads(lengths)) for number, _, lengths, _ in rows},
+                {number: parts for number, parts, _, _ in rows},
+                any(japanese for *_, japanese in rows),
+            )
+        return self._figures
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One transaction: all of a change is kept, or nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+        self._figures = None
+
+    def _delete(self, server: str) -> None:
+        self._delete_tools("server = ?", server)
+        self._db.execute("DELETE FROM servers WHERE name = ?", (server,))
+
+    def _delete_tools(self, condition: str, value: str) -> None:
+        self._db.execute(
+            f"DELETE FROM words WHERE rowid IN (SELECT number FROM tools WHERE {condition})", (value,)
+        )
+        self._db.execute(f"DELETE FROM tools WHERE {condition}", (value,))
+
+    def _insert(self, server: str, tool: Tool, memo: dict[str, list[str]]) -> None:
+        words = _words(tool, memo)
+        # An alias belongs to one tool: the one that was told last.
+        self._delete_tools("alias = ?", tool.alias)
+        row = (
+            tool.alias,
+            server,
+            _storable(tool.name),
+            _storable(tool.title),
+            normalise(tool.category),
+            "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),
+            # The name whole, which ends the tokens of a name of several parts, is none of them.
+            max(1, len(words["name"]) - (len(words["name"]) > 1)),
+            json.dumps([len(words[field]) for field in FIELDS]),
+            any(is_cjk(token) for found in words.values() for token in found),
+        )
+        number = self._db.execute(f"INSERT INTO tools VALUES (NULL{', ?' * len(row)})", row).lastrowid
+        self._db.execute(
+            f"INSERT INTO words (rowid, {', '.join(FIELDS)}) VALUES (?{', ?' * len(FIELDS)})",
+            (number, *(" ".join(words[field]) for field in FIELDS)),
+        )
+
+
+def _words(tool: Tool, memo: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The tokens of each field. ``memo`` holds those of texts that the tools of a server share."""
+    lead = first_sentence(tool.description)
+    named = list(texts(tool.schema))
+    words = {
+        "name": identifier_tokens(tool.name[:_MOST_NAME]),
+        "title": tokens(tool.title),
+        "lead": tokens(lead),
+        "rest": tokens(tool.description[len(lead) : _MOST_TEXT]),
+        "params": [token for name, _ in named for token in identifier_tokens(name[:_MOST_NAME])],
+        "hints": [token for _, text in named for token in _remembered(text[:_MOST_HINT], memo)],
+        "place": identifier_tokens(" ".join((tool.server, *tool.tags, tool.category))),
+    }
+    return {field: _fit(found) for field, found in words.items()}
+
+
+def _remembered(text: str, memo: dict[str, list[str]]) -> list[str]:
+    found = memo.get(text)
+    if found is None:
+        found = memo[text] = tokens(text)
+    return found
+
+
+def _fit(found: list[str]) -> list[str]:
+    return _storable(" ".join(found[:_MOST_TOKENS])).split()
+
+
+def _storable(text: str) -> str:
+    """The text without lone surrogates, which upstreams emit and SQLite refuses."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _digest(tools: Sequence[Tool]) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for tool in tools:
+        for part in (tool.alias.encode(), tool.definition, repr((tool.tags, tool.category)).encode()):
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    """The database with its tables. What cannot be read, or is of another version, is made anew."""
+    try:
+        db = _connected(path)
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (health,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if version == _VERSION and health == "ok":
+            return db
+        db.close()
+    except sqlite3.OperationalError:
+        # Locked, or a folder that cannot be written to: making it anew would not help.
+        raise
+    except sqlite3.DatabaseError:
+        pass
+    for ending in ("", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ending)
+    db = _connected(path)
+    for statement in _TABLES:
+        db.execute(statement)
+    return db
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    # Derived data: what a power cut breaks is found by quick_check and made anew.
+    db.execute("PRAGMA synchronous=OFF")
+    db.execute("PRAGMA cache_size=-512")
+    return db

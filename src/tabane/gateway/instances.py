@@ -1,0 +1,125 @@
+"""Which instance of a server a caller uses: shared by all, by those with the same roots, or its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+
+from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
+from tabane.gateway.servers import Server
+from tabane.gateway.upstream import Upstream
+from tabane.messages import say
+from tabane.operations import Caller
+
+log = logging.getLogger(__name__)
+
+IDLE = 600.0
+"""Seconds without a call after which an instance that is not shared by all is ended."""
+
+MOST = 64
+"""Instances of one server at the same time."""
+
+Key = tuple[str, str]
+
+
+class Instances:
+    """All instances, by server and by whom they serve.
+
+    ``make`` builds an instance for a server whose placeholders are filled in. An instance of
+    ``share: client`` ends with its client, one of ``share: roots`` after ten idle minutes.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, make: Callable[[Server], Upstream]) -> None:
+        self._loop, self._make = loop, make
+        self._by_key: dict[Key, Upstream] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def get(self, server: Server, caller: Caller | None = None) -> Upstream:
+        """The instance for that caller, made where there is none. Raises UpstreamOverloaded.
+
+        Without a caller (health, start by hand) it is the instance that is shared by all.
+        Raises UpstreamUnavailable where the server works in a client's folder and none is known.
+        """
+        key = (server.name, _whom(server, caller))
+        instance = self._by_key.get(key)
+        if instance is None:
+            if len(list(self.of(server.name))) >= MOST:
+                raise UpstreamOverloaded(say(
+                    "{server} runs {count} times already, once for each client or set of folders. "
+                    "Close some of them.", server=server.name, count=MOST))  # fmt: skip
+            instance = self._by_key[key] = self._make(_placed(server, caller))
+        return instance
+
+    def of(self, server: str) -> Iterator[Upstream]:
+        """The instances of one server."""
+        return (instance for (name, _), instance in self._by_key.items() if name == server)
+
+    def __iter__(self) -> Iterator[Upstream]:
+        return iter(list(self._by_key.values()))
+
+    def leave(self, session: str) -> None:
+        """A client is gone: end what ran for it alone."""
+        for key in [key for key in self._by_key if key[1] == f"client:{session}"]:
+            self._close(key)
+
+    def expire(self) -> None:
+        """End what nobody has used for a while, of those not shared by all."""
+        now = self._loop.time()
+        for key, instance in list(self._by_key.items()):
+            if key[1] and not instance.in_flight and now - instance.vitals.used > IDLE:
+                log.info("%s: an instance has been idle for %d minutes; it is ended", key[0], IDLE // 60)
+                self._close(key)
+
+    async def drop(self, server: str) -> None:
+        """End all instances of one server: it was removed, or its configuration changed."""
+        await self._gather([self._by_key.pop(key) for key in list(self._by_key) if key[0] == server])
+
+    async def close(self) -> None:
+        """End all of them, together."""
+        instances, self._by_key = list(self._by_key.values()), {}
+        await self._gather(instances)
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    async def _gather(self, instances: list[Upstream]) -> None:
+        results = await asyncio.gather(*(i.close() for i in instances), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                log.error("ending an upstream failed: %s", result)
+
+    def _close(self, key: Key) -> None:
+        task = self._loop.create_task(self._gather([self._by_key.pop(key)]))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+def _whom(server: Server, caller: Caller | None) -> str:
+    if caller is None or server.share == "hub":
+        return ""
+    if server.share == "client":
+        return f"client:{caller.session}"
+    return "roots:" + "\n".join(sorted(caller.roots) or [caller.cwd or ""])
+
+
+def _placed(server: Server, caller: Caller | None) -> Server:
+    """The server with the caller's folder in its texts, where they name it."""
+    if not server.needs_folder:
+        return server
+    folder = _folder(caller)
+    if not folder:
+        raise UpstreamUnavailable(
+            say("{server} works in a client's folder, and no client has named one.", server=server.name)
+        )
+    return server.in_folder(folder)
+
+
+def _folder(caller: Caller | None) -> str | None:
+    if caller is None:
+        return None
+    for root in caller.roots:
+        if root.startswith("file://"):
+            from urllib.parse import unquote, urlsplit
+
+            return unquote(urlsplit(root).path)
+    return caller.cwd

@@ -1,0 +1,123 @@
+"""Starting one process: fork, a clean slate, exec. Run by the keeper, which is small enough to fork.
+
+The child gets a session (and so a group) of its own, the three descriptors and nothing else, every
+signal at its default, and on Linux a promise of the kernel to be killed when the keeper dies.
+"""
+
+from __future__ import annotations
+
+import errno
+import marshal
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Sequence
+else:
+    import _signal as signal
+
+LINUX = sys.platform == "linux"
+SET_PDEATHSIG, SET_NAME, SET_SUBREAPER, GET_SUBREAPER = 1, 15, 36, 37
+
+
+def prctl() -> Callable[..., int]:
+    """Linux's prctl(2). Its arguments after the first are unsigned longs or pointers."""
+    import ctypes  # the hub imports this module and may never need it
+
+    call: Callable[..., int] = ctypes.CDLL(None, use_errno=True).prctl
+    return call
+
+
+def candidates(command: bytes, env: dict[bytes, bytes]) -> list[bytes]:
+    """The paths that ``command`` may mean, in order: itself where it is a path, else along env's PATH."""
+    if b"/" in command:
+        return [command]
+    folders = env.get(b"PATH", os.defpath.encode()).split(b":")
+    return [os.path.join(folder, command) for folder in folders]
+
+
+def launch(
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    cwd: bytes | None,
+    stdio: Sequence[int],
+    control: Callable[..., int] | None,
+) -> tuple[int, int]:
+    """Start a process; its pid, and a pipe that says how exec went.
+
+    The pipe ends without a word once the program runs, else with the marshalled pair (step, errno),
+    step being ``cwd`` or ``exec``. ``control`` is prctl, on Linux. Raises OSError where the system
+    has no room for another process.
+    """
+    said, say = os.pipe()
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(said)
+        os.close(say)
+        raise
+    if pid == 0:
+        _become(argv, env, cwd, stdio, control, say, parent)
+    os.close(say)
+    return pid, said
+
+
+def _become(
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    cwd: bytes | None,
+    stdio: Sequence[int],
+    control: Callable[..., int] | None,
+    say: int,
+    parent: int,
+) -> None:
+    """The child's half of :func:`launch`; does not return."""
+    step = "exec"
+    try:
+        os.setsid()
+        if control is not None:
+            control(SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                return  # too late for the kernel's promise
+        for number, fd in enumerate(stdio):
+            os.dup2(fd, number)
+        _forget_signals()
+        if cwd is not None:
+            step = "cwd"
+            os.chdir(cwd)
+            step = "exec"
+        _exec(argv, env)
+    except OSError as error:
+        os.write(say, marshal.dumps((step, error.errno or errno.EINVAL)))
+    except ValueError:  # a NUL in an argument, "=" in the name of a variable
+        os.write(say, marshal.dumps((step, errno.EINVAL)))
+    finally:
+        os._exit(127)
+
+
+def _forget_signals() -> None:
+    for number in range(1, signal.NSIG):
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            continue  # SIGKILL, SIGSTOP and what the C library keeps for itself
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> None:
+    """execve along PATH. Raises the first error that is more than "not in this folder", else ENOENT.
+
+    os.execvpe would do, and import ``warnings`` for each child.
+    """
+    refused: OSError | None = None
+    for path in candidates(argv[0], env):
+        try:
+            os.execve(path, argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refused = refused or error
+    raise refused or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

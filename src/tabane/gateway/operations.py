@@ -1,0 +1,289 @@
+"""What the gateway can do, as operations: finding, reading and calling tools; looking after servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Raw, Struct
+
+from tabane.errors import CallerError, UpstreamError
+from tabane.gateway.call import Call, Reply
+from tabane.gateway.disclosure import describe, search_text, signature
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.index import Query
+from tabane.gateway.requests import Inner
+from tabane.gateway.status import server_detail, server_row
+from tabane.gateway.tools import Tool
+from tabane.messages import say
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.wire import json
+
+MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
+PERSON = frozenset({Face.RPC, Face.CLI})
+
+
+class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
+    query: Annotated[str, Meta(min_length=1, max_length=2000)]
+    limit: Annotated[int, Meta(ge=1, le=50)] = 5
+    server: str | None = None
+    tags: Annotated[list[str], Meta(max_length=50)] | None = None
+    category: str | None = None
+    match: Literal["relevance", "partial", "prefix", "exact", "fuzzy"] = "relevance"
+
+
+class DescribeTools(Struct, frozen=True, forbid_unknown_fields=True):
+    names: Annotated[list[str], Meta(min_length=1, max_length=50)]
+    detail: Literal["compact", "full"] = "compact"
+
+
+class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, Any] = {}
+
+
+class Name(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(min_length=1)]
+
+
+class ListTools(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str | None = None
+
+
+class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(min_length=1)]
+    lines: Annotated[int, Meta(ge=1, le=10_000)] = 50
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Found(Struct, frozen=True):
+    """What a search found; ``waiting`` names servers whose tools are not known yet."""
+
+    results: list[dict[str, Any]]
+    total: int
+    waiting: list[str]
+    text: str
+
+
+class Described(Struct, frozen=True):
+    results: list[dict[str, Any]]
+    text: str
+
+
+class ToolOperations:
+    """Finding, reading and calling tools."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "search_tools",
+                "Find tools by task, in English or Japanese. Results: name(args): purpose.",
+                SearchTools,
+                self.search,
+                MODEL,
+                Privilege.READ,
+                text=lambda found, _: found.text,
+                read_only=True,
+            ),
+            Operation(
+                "describe_tools",
+                "Show parameters of found tools before calling.",
+                DescribeTools,
+                self.describe,
+                MODEL,
+                Privilege.READ,
+                text=lambda described, _: described.text,
+                read_only=True,
+            ),
+            Operation("call_tool", "Call a found tool.", CallTool, self.call, MODEL, Privilege.CALL),
+            Operation(
+                "call_readonly_tool",
+                "Call a found tool that is marked read-only.",
+                CallTool,
+                self.call_read_only,
+                MODEL,
+                Privilege.CALL,
+                read_only=True,
+            ),
+            Operation("get_tool", "One definition, whole.", Name, self.get, PERSON, Privilege.READ),
+            Operation("list_tools", "All tools.", ListTools, self.tools, PERSON, Privilege.READ),
+        ]
+
+    async def search(self, caller: Caller, params: SearchTools) -> Found:
+        """Ranked tools; waits at most two seconds for servers that never listed theirs."""
+        waiting = await self._gateway.wait_listed(caller)
+        query = Query(
+            params.query,
+            params.limit,
+            params.server,
+            tuple(params.tags or ()),
+            params.category,
+            params.match,
+        )
+        hits = await self._gateway.search(query)
+        pairs = [(tool, hit.score) for hit in hits.hits if (tool := self._gateway.catalogue.get(hit.alias))]
+        text = search_text(
+            pairs, hits.total, params.query, self._gateway.catalogue.names, waiting, caller.lang
+        )
+        results = [_row(tool) | {"score": round(score, 3)} for tool, score in pairs]
+        return Found(results, hits.total, list(waiting), text)
+
+    async def describe(self, caller: Caller, params: DescribeTools) -> Described:
+        """The parameters of each tool; for an unknown name the nearest ones are named."""
+        results: list[dict[str, Any]] = []
+        texts: list[str] = []
+        for name in params.names:
+            try:
+                tool = await self._gateway.find(caller, name)
+            except CallerError as error:
+                results.append({"name": name, "error": error.text(caller.lang)})
+                texts.append(error.text(caller.lang))
+            else:
+                results.append({"name": tool.alias, "tool": Raw(tool.definition)})
+                texts.append(describe(tool, params.detail))
+        if all("error" in result for result in results):
+            raise CallerError(say("{errors}", errors="\n".join(texts)))
+        return Described(results, "\n\n".join(texts))
+
+    async def call(self, caller: Caller, params: CallTool) -> Raw:
+        return await self._call(caller, params, read_only=False)
+
+    async def call_read_only(self, caller: Caller, params: CallTool) -> Raw:
+        return await self._call(caller, params, read_only=True)
+
+    async def get(self, caller: Caller, params: Name) -> dict[str, Raw]:
+        tool = await self._gateway.find(caller, params.name)
+        return {"tool": Raw(tool.definition)}
+
+    async def tools(self, caller: Caller, params: ListTools) -> dict[str, Any]:
+        """All tools, or those of one server, as rows."""
+        waiting = await self._gateway.wait_listed(caller)
+        if params.server is not None:
+            tools: Sequence[Tool] = self._gateway.catalogue.of_server(
+                self._gateway.server(params.server).name
+            )
+        else:
+            tools = self._gateway.catalogue.tools
+        return {"results": [_row(tool) for tool in tools], "waiting": list(waiting)}
+
+    async def _call(self, caller: Caller, params: CallTool, *, read_only: bool) -> Raw:
+        tool = await self._gateway.find(caller, params.name)
+        inner = Inner(params.name, {"arguments": Raw(json.encode(params.arguments))}, read_only)
+        inner.check_marks(tool)
+        self._gateway.validator.check(tool, inner.arguments)
+        return await request(self._gateway, caller, tool, inner)
+
+
+async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: Inner) -> Raw:
+    """Call a tool and wait for its result. Raises TabaneError; a caller that gives up cancels it upstream."""
+    answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+    def settle(reply: Reply) -> None:
+        if not answer.done():
+            answer.set_result(reply)
+
+    timeout = gateway.servers[tool.server].timeout if tool.server in gateway.servers else 30.0
+    call = Call(b"tools/call", inner.params_for(tool), {}, settle, timeout=timeout)
+    upstream = gateway.route(caller, tool)
+    upstream.submit(call)
+    try:
+        reply = await answer
+    except asyncio.CancelledError:
+        upstream.cancel(call, "the caller gave up")
+        raise
+    if reply.failure:
+        raise reply.failure
+    if reply.result is None:
+        raise UpstreamError(
+            say("{tool} answered with an error: {error}", tool=tool.alias, error=_said(reply))
+        )
+    return reply.result
+
+
+class ServerOperations:
+    """Looking after upstream servers."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def table(self) -> list[Operation]:
+        admin = Privilege.ADMIN
+        return [
+            Operation(
+                "list_servers", "Servers and their state.", Nothing, self.servers, PERSON, Privilege.READ
+            ),
+            Operation("show_server", "One server in detail.", Name, self.show, PERSON, Privilege.READ),
+            Operation(
+                "health_check", "Whether servers answer.", Nothing, self.health, PERSON, Privilege.READ
+            ),
+            Operation("start_upstream", "Start a server.", Name, self.start, PERSON, admin),
+            Operation("stop_upstream", "Stop a server.", Name, self.stop, PERSON, admin),
+            Operation("restart_upstream", "Restart a server.", Name, self.restart, PERSON, admin),
+            Operation("test_server", "Start a server and list its tools.", Name, self.test, PERSON, admin),
+            Operation(
+                "server_logs", "What a server wrote to stderr.", ServerLogs, self.logs, PERSON, Privilege.READ
+            ),
+        ]
+
+    async def servers(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+        rows = [server_row(self._gateway, server, caller.lang) for server in self._gateway.servers.values()]
+        return {"results": rows}
+
+    async def show(self, caller: Caller, params: Name) -> dict[str, Any]:
+        return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
+
+    async def health(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+        """``{name: bool}`` of every server that is meant to run, and ``details`` of all."""
+        healthy = await self._gateway.check_health()
+        rows = [server_row(self._gateway, server, caller.lang) for server in self._gateway.servers.values()]
+        return {**healthy, "details": {row["name"]: row for row in rows}}
+
+    async def start(self, caller: Caller, params: Name) -> dict[str, Any]:
+        await self._gateway.start(params.name)
+        return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
+
+    async def stop(self, caller: Caller, params: Name) -> dict[str, Any]:
+        await self._gateway.stop(self._gateway.server(params.name).name)
+        return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
+
+    async def restart(self, caller: Caller, params: Name) -> dict[str, Any]:
+        await self._gateway.stop(self._gateway.server(params.name).name)
+        return await self.start(caller, params)
+
+    async def test(self, caller: Caller, params: Name) -> dict[str, Any]:
+        """Start it where it is not running; its era, version and tools."""
+        instance = await self._gateway.start(params.name)
+        tools = self._gateway.catalogue.of_server(params.name)
+        detail = server_detail(self._gateway, instance.server, caller.lang)
+        return detail | {"tools": [signature(tool) for tool in tools]}
+
+    async def logs(self, caller: Caller, params: ServerLogs) -> dict[str, Any]:
+        name = self._gateway.server(params.name).name
+        loop = asyncio.get_running_loop()
+        lines = await loop.run_in_executor(None, self._gateway.log_lines, name, params.lines)
+        return {"name": name, "lines": lines}
+
+
+def _row(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.alias,
+        "server": tool.server,
+        "signature": signature(tool),
+        "read_only": tool.read_only,
+        "destructive": tool.destructive,
+    }
+
+
+def _said(reply: Reply) -> str:
+    try:
+        body = json.decode(reply.error) if reply.error is not None else None
+    except json.Garbage:
+        return "unreadable"
+    return f"{body.get('message')} ({body.get('code')})" if isinstance(body, dict) else str(body)

@@ -1,0 +1,148 @@
+"""The compact page of a tool: its description, then a line a parameter, in TypeScript's manner.
+
+``path: string — Absolute path.`` is required, ``limit?: integer 1..1000 = 100 — …`` optional with its
+range and default; members of objects are indented below them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from tabane.gateway.schemas import WHOLE, Parameter, Schema, literal, parameters, resolved, type_of
+from tabane.search.sentences import first_sentence, one_line, shortened
+from tabane.wire.json import Garbage, decode, fields
+
+if TYPE_CHECKING:
+    from tabane.gateway.tools import Tool
+
+_DESCRIPTION = 900
+_HINT = 180
+_BRIEF_HINT = 90  # of a tool with many parameters, and of nested members
+_MANY = 16
+_DEEPEST = 3
+_MOST_LINES = 80
+_RESULT = 300
+
+
+def page(tool: Tool) -> str:
+    """A tool as text, some 150 tokens: what a model needs to call it right the first time."""
+    lines = [f"{tool.alias}{_traits(tool)}"]
+    if description := _trimmed(tool.description or tool.title, _DESCRIPTION):
+        lines.append(description)
+    lines.extend(_arguments(tool.schema))
+    if result := _result(tool):
+        lines.append(result)
+    return "\n".join(lines)
+
+
+def _arguments(schema: Schema) -> list[str]:
+    # References may make endless members: no more are read than are shown.
+    members = list(islice(_members(schema, schema, 0), _MOST_LINES + 1))
+    if len(members) > _MOST_LINES:
+        members[-1] = "… (more: detail full)"
+    if members:
+        return members
+    return ["(any arguments)" if schema.get("additionalProperties") else "(no arguments)"]
+
+
+def _traits(tool: Tool) -> str:
+    if tool.read_only:
+        return " [read-only]"
+    try:
+        annotations = decode(fields(tool.definition).get("annotations", b"null"))
+    except Garbage:
+        annotations = None
+    idempotent = isinstance(annotations, dict) and annotations.get("idempotentHint") is True
+    traits = [name for name, has in (("destructive", tool.destructive), ("idempotent", idempotent)) if has]
+    return f" [{', '.join(traits)}]" if traits else ""
+
+
+def _members(schema: Any, root: Schema, level: int) -> Iterator[str]:
+    found = parameters(schema, root)
+    most = _BRIEF_HINT if level or len(found) > _MANY else _HINT
+    for parameter in found:
+        inner = _inner(parameter.schema, root) if level < _DEEPEST else None
+        yield "  " * level + _line(parameter, root, inner, most)
+        if inner is not None:
+            yield from _members(inner, root, level + 1)
+
+
+def _inner(schema: Schema, root: Schema) -> Schema | None:
+    """The object whose members are shown below a parameter: its own, or those of its items."""
+    if isinstance(schema.get("items"), dict):
+        schema = resolved(schema["items"], root)
+    return schema if isinstance(schema.get("properties"), dict) and schema["properties"] else None
+
+
+def _line(parameter: Parameter, root: Schema, inner: Schema | None, most: int) -> str:
+    schema = parameter.schema
+    if inner is None:
+        kind = type_of(schema, root, WHOLE)
+    else:
+        kind = "object" if inner is schema or "items" not in schema else "object[]"
+    text = f"{parameter.name}{'' if parameter.required else '?'}: {kind}{limits(schema)}"
+    if schema.get("default") is not None:
+        text += f" = {literal(schema['default'])}"
+    hint = schema.get("description")
+    hint = _trimmed(hint, most) if isinstance(hint, str) else ""
+    return f"{text} — {hint}" if hint else text
+
+
+def limits(schema: Schema) -> str:
+    """The limits of a value: `` 1..1000``, `` ≥ 0``, `` (≤ 40000 chars)``, `` /^[A-Z]{2}$/``, `` <uri>``."""
+    found = [
+        _range(schema.get("minimum"), schema.get("maximum")),
+        _range(schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"), strict=True),
+        _counted(schema.get("minLength"), schema.get("maxLength"), "chars"),
+        _counted(schema.get("minItems"), schema.get("maxItems"), "items"),
+    ]
+    if isinstance(step := schema.get("multipleOf"), int | float):
+        found.append(f"multiple of {step}")
+    if isinstance(pattern := schema.get("pattern"), str):
+        found.append(f"/{shortened(pattern, 120)}/")
+    if isinstance(form := schema.get("format"), str):
+        found.append(f"<{shortened(form, 40)}>")
+    return "".join(f" {part}" for part in found if part)
+
+
+def _range(low: Any, high: Any, *, strict: bool = False) -> str:
+    low, high = _bound(low), _bound(high)
+    if low and high and not strict:
+        return f"{low}..{high}"
+    equal = "" if strict else "="
+    return " ".join(part for part in (low and f">{equal}{low}", high and f"<{equal}{high}") if part)
+
+
+def _bound(value: Any) -> str:
+    # What JavaScript calls a safe integer is what generators write for "no limit".
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return ""
+    return "" if abs(value) >= 2**53 - 1 else str(value)
+
+
+def _counted(low: Any, high: Any, unit: str) -> str:
+    text = _range(low or None, high)
+    return f"({text} {unit})" if text else ""
+
+
+def _result(tool: Tool) -> str:
+    """What comes back, where the upstream says it."""
+    try:
+        schema = decode(fields(tool.definition).get("outputSchema", b"null"))
+    except Garbage:
+        return ""
+    if not isinstance(schema, dict) or not schema:
+        return ""
+    return "→ " + shortened(type_of(schema, schema, WHOLE), _RESULT)
+
+
+def _trimmed(text: str, most: int) -> str:
+    """The text on one line, whole if it fits, else up to the end of a sentence or a word."""
+    line = one_line(text)
+    if len(line) <= most:
+        return line
+    first = first_sentence(line)
+    return shortened(line, most) if len(first) < most else shortened(first, most)

@@ -1,0 +1,150 @@
+"""How well tools answer a question: BM25 over weighted fields, one best variant per concept.
+
+BM25F (Zaragoza et al., 2004) with a term counted once per field, as descriptions of tools are short.
+The weights were tuned on halves of two public sets (benchmarks/tools/recall.py) and hardly matter
+within a factor of two; what matters are the glossary and that a concept counts once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tabane.search.concepts import Concept, Variant
+
+# field: weight, how much its length counts (b), its usual length in tokens. A fixed usual length, not
+# the collection's average, keeps a tool's score from moving when an unrelated server comes or goes.
+FIELDS: Mapping[str, tuple[float, float, float]] = {
+    "name": (1.75, 0.3, 3.0),
+    "title": (1.2, 0.3, 3.0),
+    "lead": (1.0, 0.4, 12.0),
+    "rest": (0.5, 0.4, 30.0),
+    "params": (0.5, 0.5, 6.0),
+    "hints": (0.15, 0.5, 60.0),
+    "place": (0.5, 0.3, 3.0),
+}
+_K1 = 1.5
+_UNKNOWN_WORD = 1.5  # synonyms count for more where no tool has the word itself
+_NAME = 0.2  # a name that the question covers whole raises the score by a fifth
+_FULL = 2.2  # what a word in name, first sentence and parameters reaches, over its idf
+_FAINT = 0.02
+_RELATIVE = 0.08
+
+Postings = Callable[[str], Iterable[tuple[int, str]]]
+"""Token → every tool number and field that has it, each pair once."""
+
+
+def field_weights(lengths: Sequence[int]) -> tuple[float, ...]:
+    """What a token is worth in each field of one tool, from the fields' lengths in tokens."""
+    return tuple(
+        weight / (1 - b + b * length / usual)
+        for (weight, b, usual), length in zip(FIELDS.values(), lengths, strict=True)
+    )
+
+
+class Ranking:
+    """Scores the tools of one collection for one question.
+
+    ``weights`` are :func:`field_weights` by tool number, ``name_parts`` how many words each name has.
+    """
+
+    def __init__(
+        self,
+        postings: Postings,
+        weights: Mapping[int, Sequence[float]],
+        name_parts: Mapping[int, int],
+    ) -> None:
+        self._postings = postings
+        self._weights = weights
+        self._name_parts = name_parts
+        self._terms: dict[str, tuple[float, dict[int, float], set[int]]] = {}
+
+    def scores(self, concepts: Iterable[Concept]) -> dict[int, float]:
+        """Tool number → score in (0, 1]; tools that hardly match are left out."""
+        sums: dict[int, float] = {}
+        named: dict[int, float] = {}
+        possible = 0.0
+        for concept in concepts:
+            best, in_name, idf = self._concept(concept)
+            possible += concept.weight * idf
+            for number, score in best.items():
+                sums[number] = sums.get(number, 0.0) + concept.weight * score
+            for number, weight in in_name.items():
+                named[number] = named.get(number, 0.0) + weight
+        for number, hits in named.items():
+            sums[number] *= 1 + _NAME * min(1.0, hits / max(1, self._name_parts[number]))
+        return _normalised(sums, possible * _FULL)
+
+    def _concept(self, concept: Concept) -> tuple[dict[int, float], dict[int, float], float]:
+        """Each tool's best variant, the best one in its name, and the concept's idf."""
+        best: dict[int, float] = {}
+        in_name: dict[int, float] = {}
+        reference, boost = 0.0, 1.0
+        for variant in concept.variants:
+            idf, scores, names = self._variant(variant)
+            if not scores:
+                continue
+            if not reference:
+                reference, boost = idf, min(_UNKNOWN_WORD, 1 / variant.weight)
+            # A rare synonym says no more than the nearest word that there is.
+            weight = variant.weight * boost * min(1.0, reference / idf)
+            _raise(best, {number: score * weight for number, score in scores.items()})
+            _raise(in_name, dict.fromkeys(names, weight))
+        return best, in_name, reference or self._idf(0)
+
+    def _variant(self, variant: Variant) -> tuple[float, dict[int, float], set[int]]:
+        if len(variant.tokens) == 1:
+            return self._term(variant.tokens[0])
+        terms = [self._term(token) for token in variant.tokens]
+        if variant.strict and not all(scores for _, scores, _ in terms):
+            return 0.0, {}, set()
+        numbers = set(terms[0][1]).union(*(scores for _, scores, _ in terms[1:]))
+        names = set(terms[0][2]).intersection(*(named for _, _, named in terms[1:]))
+        if variant.strict:
+            numbers.intersection_update(*(scores for _, scores, _ in terms))
+        share = 1 / len(terms)
+        scored = {n: share * sum(scores.get(n, 0.0) for _, scores, _ in terms) for n in numbers}
+        return share * sum(rarity for rarity, _, _ in terms), scored, names
+
+    def _term(self, token: str) -> tuple[float, dict[int, float], set[int]]:
+        known = self._terms.get(token)
+        if known is None:
+            known = self._terms[token] = self._score_term(token)
+        return known
+
+    def _score_term(self, token: str) -> tuple[float, dict[int, float], set[int]]:
+        frequencies: dict[int, float] = {}
+        names: set[int] = set()
+        for number, field in self._postings(token):
+            worth = self._weights[number][_PLACE[field]]
+            frequencies[number] = frequencies.get(number, 0.0) + worth
+            if field == "name":
+                names.add(number)
+        if not frequencies:
+            return 0.0, {}, names
+        idf = self._idf(len(frequencies))
+        rise = idf * (_K1 + 1)
+        return idf, {number: rise * f / (f + _K1) for number, f in frequencies.items()}, names
+
+    def _idf(self, having: int) -> float:
+        return math.log(1 + (len(self._weights) - having + 0.5) / (having + 0.5))
+
+
+_PLACE = {field: place for place, field in enumerate(FIELDS)}
+
+
+def _raise(best: dict[int, float], others: dict[int, float]) -> None:
+    """Make ``best`` the higher of both, number by number."""
+    if not best:
+        best.update(others)
+        return
+    for number, score in others.items():
+        if score > best.get(number, 0.0):
+            best[number] = score
+
+
+def _normalised(sums: dict[int, float], possible: float) -> dict[int, float]:
+    if not sums or not possible:
+        return {}
+    floor = max(_FAINT * possible, _RELATIVE * max(sums.values()))
+    return {number: min(1.0, score / possible) for number, score in sums.items() if score >= floor}

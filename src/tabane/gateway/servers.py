@@ -1,0 +1,70 @@
+"""What the user configured: one frozen value per upstream server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from tabane.gateway.variables import with_folder
+from tabane.messages import Message
+
+Transport = Literal["stdio", "http", "sse"]
+Share = Literal["hub", "roots", "client"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """One upstream server of mcp-servers.json, variables expanded.
+
+    ``disabled`` says why it may not be started (by the user, a missing variable, a key that is not
+    built yet …); None means it may. ``secrets`` are the values that came from variables or stand under
+    a name such as API_KEY, to be redacted wherever text about this server is shown or logged.
+    ``fingerprint`` is a hash of all that decides what the server lists (command, arguments,
+    environment, url) as it is written, so never of a secret. ``timeout`` is in seconds.
+    ``needs_folder`` is True where the client's folder is still to be put into the texts: such a server
+    is started as :meth:`in_folder` gives it.
+    """
+
+    name: str
+    transport: Transport = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    category: str = ""
+    pin: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    prefix: str | None = None
+    share: Share = "hub"
+    timeout: float = 30.0
+    max_concurrency: int = 64
+    disabled: Message | None = None
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    fingerprint: str = ""
+    needs_folder: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """What stands before ``__`` in the names of its tools; empty for none."""
+        return self.name if self.prefix is None else self.prefix
+
+    def in_folder(self, folder: str) -> Server:
+        """This server for clients that work in ``folder`` (an absolute path): nothing is left to put in."""
+        if not self.needs_folder:
+            return self
+        return replace(
+            self,
+            command=with_folder(self.command, folder),
+            args=tuple(with_folder(text, folder) for text in self.args),
+            env={name: with_folder(text, folder) for name, text in self.env.items()},
+            cwd=None if self.cwd is None else with_folder(self.cwd, folder),
+            url=with_folder(self.url, folder),
+            headers={name: with_folder(text, folder) for name, text in self.headers.items()},
+            needs_folder=False,
+        )

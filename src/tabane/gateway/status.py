@@ -1,0 +1,67 @@
+"""Servers as rows for people and programs: what is configured, what runs, what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.servers import Server
+from tabane.gateway.upstream import State, Upstream
+from tabane.messages import Lang, Message
+
+
+def server_row(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any]:
+    """One server in a line: name, state, tools, era, process id, and what is wrong with it."""
+    instances = gateway.instances(server.name)
+    listing = gateway.listing(server.name)
+    return {
+        "name": server.name,
+        "state": state_of(server, instances),
+        "tools": len(gateway.catalogue.of_server(server.name)) if listing else None,
+        "era": listing.era.value if listing else None,
+        "version": listing.version if listing else None,
+        "pids": [instance.connection.pid for instance in instances if instance.connection],
+        "healthy": all(instance.vitals.healthy for instance in instances),
+        "error": _error(server, instances, lang),
+    }
+
+
+def server_detail(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any]:
+    """All that is known of one server. Values of its environment and headers are never shown."""
+    instances = gateway.instances(server.name)
+    listing = gateway.listing(server.name)
+    return server_row(gateway, server, lang) | {
+        "transport": server.transport,
+        "description": server.description,
+        "tags": list(server.tags),
+        "category": server.category,
+        "share": server.share,
+        "timeout": server.timeout,
+        "max_concurrency": server.max_concurrency,
+        "cwd": server.cwd,
+        "about": listing.about if listing else None,
+        "listed_at": listing.listed if listing else None,
+        "starts": sum(instance.vitals.starts for instance in instances),
+        "deaths": sum(instance.vitals.deaths for instance in instances),
+        "failures": max((instance.vitals.failures for instance in instances), default=0),
+        "in_flight": sum(instance.in_flight for instance in instances),
+        "skipped_lines": sum(i.connection.conversation.garbage for i in instances if i.connection),
+    }
+
+
+def state_of(server: Server, instances: list[Upstream]) -> str:
+    """One word for a server: disabled, or the most alive state of its instances."""
+    if server.disabled:
+        return "disabled"
+    states = {instance.state for instance in instances}
+    for state in (State.READY, State.STARTING, State.WAITING, State.OPEN, State.STOPPED):
+        if state in states:
+            return state.value
+    return State.IDLE.value
+
+
+def _error(server: Server, instances: list[Upstream], lang: Lang) -> str | None:
+    if server.disabled:
+        return server.disabled.render(lang)
+    errors: list[Message] = [i.vitals.error for i in instances if i.vitals.error]
+    return errors[0].render(lang) if errors else None

@@ -1,0 +1,292 @@
+"""What upstream servers write to stderr: a small log for each, its last lines at hand for error messages.
+
+Bounded on every side: a line is cut, the file rotates, memory holds the last lines, and a server
+that floods is slowed down and kept in parts. Secrets are hidden before anything is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import time
+from binascii import crc32
+from collections import deque
+from collections.abc import Callable, Iterable
+
+log = logging.getLogger(__name__)
+
+FILE_LIMIT = 1 << 20
+"""Bytes at which a log becomes NAME.log.1 and another is begun."""
+
+LINE_LIMIT = 4096
+"""Characters of a line that are kept."""
+
+KEPT_LINES = 50
+"""Lines that are held in memory."""
+
+RATE, BURST = 256 << 10, 1 << 20
+"""Bytes a second that are logged in the long run, and at once."""
+
+_CHUNK = 1 << 15  # bytes read in one go, between which the loop does other things
+_OVERLAP = 1024  # bytes read beyond the limit of a line: no longer secret is cut in two there
+_PAUSE = 0.01  # seconds of rest after each chunk of a flood
+_SAMPLE = 4096  # bytes of such a chunk that are looked at
+_AT_REST = 0.1  # seconds of silence after which a line without end is shown: half of it may be half a secret
+_LAST_WORDS = 10, 1000  # lines and characters for an error message
+
+_SAFE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+
+
+def file_name(server: str) -> str:
+    """The name of a server's log, safe whatever the server is called, and its own even where case is
+    not told apart."""
+    if _SAFE.fullmatch(server):
+        return f"{server}.log"
+    readable = _UNSAFE.sub("_", server).strip("._-")[:48] or "server"
+    return f"{readable}-{crc32(server.encode('utf-8', 'surrogatepass')):08x}.log"
+
+
+def plain(line: str) -> str:
+    """A line without colours and other orders to a terminal, as it would look after its last ``\\r``."""
+    return _CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2])
+
+
+class Lines:
+    """Takes bytes as they come and gives the lines that are complete, each with whether it was cut."""
+
+    def __init__(self) -> None:
+        self._part = bytearray()
+        self._skipping = False  # the rest of a line that was cut
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bool]]:
+        *ended, rest = data.split(b"\n")
+        lines = [line for part in ended if (line := self._end(part))]
+        if not self._skipping:
+            self._part += rest
+            if len(self._part) > LINE_LIMIT + _OVERLAP:
+                lines.append(self._cut())
+                self._skipping = True
+        return lines
+
+    def rest(self) -> list[tuple[bytes, bool]]:
+        """What has come of a line that has not ended."""
+        return [(bytes(self._part), False)] if self._part else []
+
+    def skip(self) -> None:
+        """Forget what has come of a line: the bytes that follow are of another."""
+        self._part.clear()
+        self._skipping = False
+
+    def _end(self, part: bytes) -> tuple[bytes, bool] | None:
+        if self._skipping:
+            self._skipping = False
+            return None
+        self._part += part
+        return self._cut()
+
+    def _cut(self) -> tuple[bytes, bool]:
+        line = bytes(self._part[: LINE_LIMIT + _OVERLAP])
+        cut = len(self._part) > len(line)
+        self._part.clear()
+        return line, cut
+
+
+def readable(lines: Iterable[tuple[bytes, bool]], redact: Callable[[str], str]) -> list[str]:
+    """Lines as text with secrets hidden, all at once for those that are written over several lines."""
+    lines = list(lines)
+    if not lines:
+        return []
+    texts = redact("\n".join(line.decode("utf-8", "replace") for line, _ in lines)).split("\n")
+    if len(texts) != len(lines):  # a secret of several lines became one word
+        return [_short(plain(text), any(cut for _, cut in lines)) for text in texts]
+    return [_short(plain(text), cut) for text, (_, cut) in zip(texts, lines, strict=True)]
+
+
+def _short(text: str, cut: bool) -> str:
+    if cut:  # its end may be the first half of a secret
+        text = text[:-_OVERLAP]
+    return text[:LINE_LIMIT] + " …" if cut or len(text) > LINE_LIMIT else text
+
+
+class Allowance:
+    """So many bytes a second, and so many at once after a rest."""
+
+    def __init__(self, rate: float, burst: float, now: float) -> None:
+        self._rate, self._burst = rate, burst
+        self._left, self._then = burst, now
+
+    def take(self, size: int, now: float) -> bool:
+        """Whether ``size`` bytes at the time ``now`` (seconds) are within it; they count if they are."""
+        self._left = min(self._burst, self._left + (now - self._then) * self._rate)
+        self._then = now
+        if self._left < size:
+            return False
+        self._left -= size
+        return True
+
+
+class LogFile:
+    """A server's log in ``folder``, one predecessor beside it; both readable by the user alone."""
+
+    def __init__(self, folder: str | os.PathLike[str], server: str) -> None:
+        self.path = os.path.join(folder, file_name(server))
+        self._complained = False
+
+    def append(self, lines: Iterable[str]) -> None:
+        """Add lines with the time. A file that cannot be written loses them, and says so once."""
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S ")
+        text = "".join(f"{stamp}{line}\n" for line in lines).encode("utf-8", "replace")
+        try:
+            self._write(text)
+        except OSError as error:
+            if not self._complained:
+                log.warning("cannot write %s: %s", self.path, error.strerror)
+            self._complained = True
+
+    def last(self, count: int) -> list[str]:
+        """The last ``count`` lines, of the predecessor too where this one has fewer."""
+        lines = _tail(self.path, count)
+        if len(lines) < count:
+            lines = _tail(self.path + ".1", count - len(lines)) + lines
+        return lines
+
+    def _write(self, text: bytes) -> None:
+        # Opened anew each time: two instances of a server share the file, and either may rotate it.
+        fd = self._open()
+        try:
+            if os.fstat(fd).st_size + len(text) > FILE_LIMIT and os.fstat(fd).st_size:
+                os.replace(self.path, self.path + ".1")
+                os.close(fd)
+                fd = self._open()
+            os.write(fd, text)
+        finally:
+            os.close(fd)
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(self.path, flags, 0o600)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
+            return os.open(self.path, flags, 0o600)
+
+
+def _tail(path: str, count: int) -> list[str]:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - count * LINE_LIMIT))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return text.splitlines()[-count:] if count > 0 else []
+
+
+class StderrLog:
+    """Reads a child's stderr, non-blocking ``fd``, into the log of ``server`` in ``folder``.
+
+    The descriptor is this object's, and closed at its end or by :meth:`close`. ``redact`` hides
+    secrets in text of whole lines.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        fd: int,
+        folder: str | os.PathLike[str],
+        server: str,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._loop, self._fd, self._redact = loop, fd, redact
+        self._file = LogFile(folder, server)
+        self._lines = Lines()
+        self._kept: deque[str] = deque(maxlen=KEPT_LINES)
+        self._allowance = Allowance(RATE, BURST, loop.time())
+        self._left_out = 0  # bytes of a flood since the last line that was logged
+        self._heard = loop.time()
+        self._rest: asyncio.TimerHandle | None = None
+        self._open = True
+        loop.add_reader(fd, self._readable)
+
+    def lines(self) -> list[str]:
+        """The last lines, up to what has been written by now; a question without end counts as a line."""
+        self._drain()
+        if self._loop.time() - self._heard < _AT_REST:
+            return list(self._kept)
+        return [*self._kept, *readable(self._lines.rest(), self._redact)][-KEPT_LINES:]
+
+    def last_words(self) -> str:
+        """The last few lines that say something, for an error message; empty where there are none."""
+        count, characters = _LAST_WORDS
+        said = [line for line in self.lines() if line.strip()]
+        return "\n".join(said[-count:])[-characters:]
+
+    def close(self) -> None:
+        """Read what is there, and let go of the descriptor. May be called twice."""
+        self._drain()
+        self._end()
+
+    def _readable(self) -> None:
+        data = self._read()
+        if data and not self._take(data):
+            self._loop.remove_reader(self._fd)
+            self._rest = self._loop.call_later(_PAUSE, self._resume)
+
+    def _resume(self) -> None:
+        self._rest = None
+        self._loop.add_reader(self._fd, self._readable)
+
+    def _read(self) -> bytes:
+        """What is there; empty where nothing is, or nothing will be any more."""
+        try:
+            data = os.read(self._fd, _CHUNK)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            data = b""
+        if not data:
+            self._end()
+        return data
+
+    def _drain(self) -> None:
+        for _ in range(4):  # a pipe holds 64 KiB
+            if not self._open or not (data := self._read()):
+                return
+            self._take(data)
+
+    def _take(self, data: bytes) -> bool:
+        """Keep a chunk, or of a flood its end alone. Whether it was kept whole."""
+        self._heard = self._loop.time()
+        if self._allowance.take(len(data), self._heard):
+            self._keep(self._lines.feed(data), logged=True)
+            return True
+        sample = data[-_SAMPLE:].partition(b"\n")[2]
+        self._left_out += len(data)
+        self._lines.skip()
+        self._keep(self._lines.feed(sample), logged=False)
+        return False
+
+    def _keep(self, lines: list[tuple[bytes, bool]], logged: bool) -> None:
+        texts = readable(lines, self._redact)
+        self._kept.extend(texts)
+        if logged and self._left_out:
+            texts.insert(0, f"[{self._left_out} bytes left out: more than {RATE >> 10} KiB a second]")
+            self._left_out = 0
+        if logged and texts:
+            self._file.append(texts)
+
+    def _end(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        if self._rest is not None:
+            self._rest.cancel()
+        self._loop.remove_reader(self._fd)
+        os.close(self._fd)
+        self._keep(self._lines.rest(), logged=True)
+        self._lines.skip()

@@ -1,0 +1,101 @@
+"""A tool of an upstream server as the catalogue holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from tabane.wire.json import Garbage, Members, decode, fields, join, quote
+
+if TYPE_CHECKING:
+    from tabane.gateway.servers import Server
+
+# What is read off a definition is bounded; the definition itself passes whole.
+_MOST_DESCRIPTION = 16_384
+_MOST_TITLE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool. ``definition`` is the upstream's own JSON object with nothing but ``name`` replaced
+    by ``alias``; everything a model is shown is made of it, so no field of it is ever lost.
+
+    ``alias`` is the public name (``server__tool``, unique, at most 48 characters), ``name`` the
+    upstream's own. The remaining fields are read off the definition for searching and listing;
+    ``schema`` is the decoded inputSchema ({} where it is not an object).
+    """
+
+    alias: str
+    server: str
+    name: str
+    definition: bytes
+    title: str = ""
+    description: str = ""
+    schema: dict[str, Any] = field(default_factory=dict)
+    read_only: bool = False
+    destructive: bool = False
+    tags: tuple[str, ...] = ()
+    category: str = ""
+
+
+def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
+    """The tool that an upstream defined, under its public name. None where it has no usable name.
+
+    Whatever else the definition holds, of whatever type, passes on verbatim; members that are not
+    what MCP says they are count as absent for searching and listing.
+    """
+    try:
+        members = fields(definition)
+    except Garbage:
+        return None
+    name = _value(members, "name")
+    if not isinstance(name, str) or not name:
+        return None
+    members["name"] = Raw(quote(alias))
+    return _read(members, server, alias, name)
+
+
+def original_name(definition: bytes) -> str | None:
+    """The name in a definition, as the upstream calls the tool; None where it has no usable one."""
+    try:
+        name = _value(fields(definition), "name")
+    except Garbage:
+        return None
+    return name if isinstance(name, str) and name else None
+
+
+def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
+    schema = _value(members, "inputSchema")
+    annotations = _value(members, "annotations")
+    hints = annotations if isinstance(annotations, dict) else {}
+    read_only = hints.get("readOnlyHint") is True
+    return Tool(
+        alias=alias,
+        server=server.name,
+        name=name,
+        definition=join(members),
+        title=(_text(_value(members, "title")) or _text(hints.get("title")))[:_MOST_TITLE],
+        description=_text(_value(members, "description"))[:_MOST_DESCRIPTION],
+        schema=schema if isinstance(schema, dict) else {},
+        read_only=read_only,
+        # MCP gives destructiveHint a meaning only where the tool is not read-only.
+        destructive=hints.get("destructiveHint") is True and not read_only,
+        tags=server.tags,
+        category=server.category,
+    )
+
+
+def _value(members: Members, key: str) -> Any:
+    raw = members.get(key)
+    if raw is None:
+        return None
+    try:
+        return decode(raw)
+    except Garbage:
+        return None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

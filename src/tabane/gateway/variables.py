@@ -1,0 +1,190 @@
+"""Variables of the servers file: where ``${NAME}`` is looked up, and how it is put into a text.
+
+    ${NAME}             the variable; a server whose variable is nowhere is disabled
+    ${NAME:-default}    the default where it is nowhere or empty
+    ${env:NAME}         the same as ${NAME}, as VS Code writes it
+    ${workspaceFolder}  the folder that a client works in; also ${workspaceFolderBasename}
+    ${userHome}         the user's home folder
+    $${                 the two characters ${ as they stand
+
+Anything else after ``${`` is a mistake that is named, never passed on silently. ``$NAME`` without
+braces is plain text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tabane.messages import Message, say
+from tabane.settings.places import home_folder
+
+PLAIN = frozenset(
+    (
+        *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "PWD", "LANG", "TZ", "TMPDIR", "HOSTNAME"),
+        *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
+    )
+)
+"""Variables whose values are no secrets: hiding them would make every path in a log unreadable."""
+
+_PLAIN_VALUES = frozenset(("true", "false", "none", "null", "localhost", "production", "development"))
+_PATTERN = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{[A-Za-z0-9_]*")
+_REFERENCE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_FOLDERS = ("workspaceFolder", "workspaceFolderBasename")
+
+
+class Variables:
+    """Looks variables up: the secrets file, then the keyring, then the hub's environment.
+
+    ``secrets`` is the content of TABANE_HOME/secrets.env; ``environ`` is the hub's own environment,
+    never that of an assistant's connection; ``keyring`` is asked for a name and answers None where it
+    has none.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        secrets: Mapping[str, str] | None = None,
+        keyring: Callable[[str], str | None] | None = None,
+    ) -> None:
+        self._environ = environ
+        self._secrets = secrets or {}
+        self._keyring = keyring
+
+    def get(self, name: str) -> str | None:
+        """The variable's value; None where it is nowhere."""
+        if name in self._secrets:
+            return self._secrets[name]
+        kept = self._keyring(name) if self._keyring else None
+        return kept if kept is not None else self._environ.get(name)
+
+    def is_secret(self, name: str, value: str) -> bool:
+        """Whether the value of that variable is to be hidden in logs."""
+        if name in self._secrets:
+            return True
+        return name not in PLAIN and value.lower() not in _PLAIN_VALUES
+
+    @property
+    def home(self) -> str:
+        return home_folder(self._environ)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A place in a text that is filled when the client's folder is known."""
+
+    name: str
+
+
+Part = str | Folder
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """A text with its variables put in.
+
+    ``missing`` are the names of variables that are nowhere, ``faults`` say what is no variable at all;
+    where there is either, the text is not to be used.
+    """
+
+    parts: tuple[Part, ...]
+    secrets: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    faults: tuple[Message, ...] = ()
+
+    @property
+    def needs_folder(self) -> bool:
+        return any(isinstance(part, Folder) for part in self.parts)
+
+    def text(self) -> str:
+        """The finished text; to be asked for where nothing of the server needs a folder."""
+        return "".join(part for part in self.parts if isinstance(part, str))
+
+    def template(self) -> str:
+        """A text that :func:`with_folder` finishes: everything but the folder is put in and escaped."""
+        return "".join(
+            f"${{{part.name}}}" if isinstance(part, Folder) else escaped(part) for part in self.parts
+        )
+
+
+def expand(text: str, variables: Variables) -> Expansion:
+    """Put the variables into ``text``. Never raises: what is missing or wrong is said in the result."""
+    reading = _Reading(variables)
+    position = 0
+    for found in _PATTERN.finditer(text):
+        reading.parts.append(text[position : found.start()])
+        reading.take(found)
+        position = found.end()
+    reading.parts.append(text[position:])
+    return Expansion(
+        tuple(part for part in reading.parts if part != ""),
+        tuple(reading.secrets),
+        tuple(reading.missing),
+        tuple(reading.faults),
+    )
+
+
+def escaped(text: str) -> str:
+    """``text`` so that :func:`expand` and :func:`with_folder` give it back unchanged."""
+    return text.replace("${", "$${")
+
+
+def with_folder(template: str, folder: str) -> str:
+    """Finish a template: ``folder`` is the absolute path of the client's folder."""
+
+    def filled(found: re.Match[str]) -> str:
+        if found.group(1) == "workspaceFolder":
+            return folder
+        if found.group(1) == "workspaceFolderBasename":
+            return os.path.basename(folder)
+        return "${" if found.group() == "$${" else found.group()
+
+    return _PATTERN.sub(filled, template)
+
+
+class _Reading:
+    """One text while it is being expanded."""
+
+    def __init__(self, variables: Variables) -> None:
+        self._variables = variables
+        self.parts: list[Part] = []
+        self.secrets: list[str] = []
+        self.missing: list[str] = []
+        self.faults: list[Message] = []
+
+    def take(self, found: re.Match[str]) -> None:
+        name = found.group(1) or ""
+        if found.group() == "$${":
+            self.parts.append("${")
+        elif name in _FOLDERS:
+            self.parts.append(Folder(name))
+        elif name == "userHome":
+            self.parts.append(self._variables.home)
+        elif reference := _REFERENCE.fullmatch(name):
+            self._look_up(*reference.groups())
+        else:
+            self.faults.append(_no_variable(name, found.group()))
+
+    def _look_up(self, name: str, default: str | None) -> None:
+        value = self._variables.get(name)
+        if value and self._variables.is_secret(name, value):
+            self.secrets.append(value)
+        if value is None and default is None:
+            self.missing.append(name)
+        self.parts.append(value or default or "")
+
+
+def _no_variable(name: str, text: str) -> Message:
+    if name.startswith("input:"):
+        return say(
+            "{text} asks for an input, which only an editor can do. Write a variable such as ${{API_KEY}} "
+            "in its place and put API_KEY into secrets.env.",
+            text=text,
+        )
+    return say(
+        "{text} is no variable. Variables are written ${{NAME}} or ${{NAME:-default}}; for the "
+        "characters themselves write $${{.",
+        text=text,
+    )

@@ -1,0 +1,87 @@
+"""Operations on the hub itself: how it is, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from tabane.messages import say
+from tabane.operations import Caller, Face, Operation, Privilege
+
+FACES = frozenset({Face.RPC, Face.CLI})
+
+
+class HubStatus(Struct, frozen=True, forbid_unknown_fields=True):
+    """``settings``: also every setting with its value and where that came from."""
+
+    settings: bool = False
+
+
+class StopServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """``restart``: whoever starts the next hub gives it the flags of this one."""
+
+    restart: bool = False
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Administered(Protocol):
+    """What the administration needs of the process that runs a hub."""
+
+    def report(self) -> dict[str, Any]:
+        """How the hub is: version, process, home, uptime, flags, sessions, and the hub's own counts."""
+        ...
+
+    def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
+        """Every setting: name, value, source, help."""
+        ...
+
+    def end(self, why: str) -> None:
+        """Begin to end. Returns at once; what is in flight is finished first."""
+        ...
+
+    def keep(self) -> None:
+        """From now on as if started by hand: idleness does not end it."""
+        ...
+
+
+class Administration:
+    """Operations on the hub. It exists before what it administers: :meth:`of` names that."""
+
+    def __init__(self) -> None:
+        self._administered: Administered | None = None
+
+    def of(self, administered: Administered) -> None:
+        self._administered = administered
+
+    def table(self) -> list[Operation]:
+        admin = Privilege.ADMIN
+        return [
+            Operation("hub_status", "How the hub is.", HubStatus, self.status, FACES, Privilege.READ),
+            Operation("stop_server", "End the hub.", StopServer, self.stop, FACES, admin),
+            Operation("keep_server", "Do not end when idle.", Nothing, self.keep, FACES, admin),
+        ]
+
+    async def status(self, caller: Caller, params: HubStatus) -> dict[str, Any]:
+        hub = self._hub()
+        report = hub.report()
+        return report | {"settings": hub.settings_report(caller)} if params.settings else report
+
+    async def stop(self, caller: Caller, params: StopServer) -> dict[str, str]:
+        """Answers first; the hub finishes what is in flight, then closes everything."""
+        # The connection that asks is among those in flight, so its answer goes out before the end.
+        self._hub().end("restart" if params.restart else "stop")
+        return {"status": "stopping", "message": say("The hub is stopping.").render(caller.lang)}
+
+    async def keep(self, caller: Caller, params: Nothing) -> dict[str, str]:
+        self._hub().keep()
+        return {"status": "kept"}
+
+    def _hub(self) -> Administered:
+        if self._administered is None:
+            raise asyncio.InvalidStateError("the administration has no hub yet")
+        return self._administered

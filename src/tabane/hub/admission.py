@@ -1,0 +1,64 @@
+"""Whom the hub lets in at its own door; pure."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from typing import NamedTuple
+
+from tabane.hub.hello import Hello, Refused, newer
+from tabane.hub.texts import say
+
+
+class House(NamedTuple):
+    """What a hub says of itself. ``replaceable`` is whether it makes way for a newer version."""
+
+    version: str
+    home: str
+    servers: str
+    replaceable: bool
+
+
+def refusal(hello: Hello, house: House) -> Refused | None:
+    """Why a client is not served by this hub; None where it is."""
+    if hello.home and not _same(hello.home, house.home):
+        text = say("This hub belongs to another home: {hub}, not {asked}.", hub=house.home, asked=hello.home)
+        return Refused("home", text)
+    if hello.servers and not _same(hello.servers, house.servers):
+        text = say(
+            "The running hub serves the servers file {hub}, not {asked}. Use that one, stop the hub "
+            "with tabane stop, or give this one a home of its own (TABANE_HOME).",
+            hub=house.servers,
+            asked=hello.servers,
+        )
+        return Refused("servers", text)
+    if hello.role != "replace":
+        return None
+    if not house.replaceable:
+        return Refused("standalone", say("This hub lives in an assistant's process and makes way for none."))
+    if not newer(hello.version, house.version):
+        return Refused(
+            "version", say("Only a newer version than {version} takes over.", version=house.version)
+        )
+    return None
+
+
+def uid_in(credentials: bytes, platform: str = sys.platform) -> int:
+    """The user in what the kernel says of a peer: ``struct ucred`` on Linux, ``xucred`` on macOS."""
+    if platform == "darwin":
+        version, uid = struct.unpack_from("=II", credentials)
+        if version != 0:
+            raise ValueError("unknown version of xucred")
+        return int(uid)
+    _, uid, _ = struct.unpack("=iII", credentials)
+    return int(uid)
+
+
+def trusted(uid: int, own: int) -> bool:
+    """Whether a process of that user may come in: only one of the hub's own user."""
+    return uid == own
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,269 @@
+"""The way to a hub: connect where one serves, wait where one comes or goes, start one where there is none."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tabane.hub import hello as hellos
+from tabane.hub import launch, lock
+from tabane.hub.endpoint import Endpoint, Unsafe
+from tabane.hub.hello import Hello, Refused, Welcome
+from tabane.hub.texts import say
+
+ANSWER_LIMIT = 5.0
+"""Seconds that a hub may take to answer a hello."""
+
+REACH_LIMIT = 60.0
+"""Seconds to find or start a hub, the end of one that is about to go included."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
+"""Seconds between two looks at a hub that is coming or going."""
+
+TRANSIENT = ("ending", "full")
+"""Codes of refusals after which another try may be welcome."""
+
+Pause = Callable[[float, int], None]
+"""Waits for so many seconds, or until the descriptor (-1 for none) can be read. May raise to give up."""
+
+
+class NoHub(Exception):
+    """There is no hub to be had. ``texts`` say why and what to do, by language; ``code`` is for programs."""
+
+    def __init__(self, texts: Mapping[str, str], code: str = "unreachable") -> None:
+        super().__init__(texts.get("en", ""))
+        self.texts, self.code = dict(texts), code
+
+    def text(self, lang: str) -> str:
+        return self.texts.get(lang) or self.texts["en"]
+
+
+class Connection(NamedTuple):
+    """A welcome: the connected, non-blocking descriptor, and what the hub sent after its welcome."""
+
+    fd: int
+    welcome: Welcome
+    rest: bytes
+
+
+def pause(seconds: float, fd: int = -1) -> None:
+    """The plain :data:`Pause`."""
+    poll = select.poll()
+    if fd >= 0:
+        poll.register(fd, select.POLLIN)
+    poll.poll(seconds * 1000)
+
+
+class Approach:
+    """Finds the hub of one home for one kind of client.
+
+    ``flags`` are those a hub is started with; None where none is to be started. A hub of an older
+    version is asked to make way where ``hello`` is a bridge's.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        hello: Hello,
+        environ: Mapping[str, str],
+        flags: Sequence[str] | None = (),
+        started_by: str = lock.BRIDGE,
+        pause: Pause = pause,
+    ) -> None:
+        self.endpoint, self.hello = endpoint, hello
+        self._environ, self._flags, self._started_by = environ, flags, started_by
+        self._pause = pause
+        self._old_stays = False
+
+    @property
+    def starts(self) -> bool:
+        """Whether a hub is started where there is none."""
+        return self._flags is not None
+
+    def connect(self) -> Connection | None:
+        """One try. None where no hub serves at this moment.
+
+        Raises :class:`NoHub` where trying again is of no use.
+        """
+        found = self._greet(self.hello)
+        if found is None:
+            return None
+        if self.hello.role == "mcp" and hellos.newer(self.hello.version, found.welcome.version):
+            return self._replace(found)
+        return found
+
+    def reach(self, limit: float = REACH_LIMIT) -> Connection:
+        """A hub that serves, started if need be. Raises :class:`NoHub`."""
+        deadline = time.monotonic() + limit
+        wait = FIRST_PAUSE
+        while True:
+            found = self.connect()
+            if found:
+                return found
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise NoHub(self._silent(), "silent")
+            if self._flags is None:
+                if not lock.held(self.endpoint.lock):
+                    raise NoHub(say("No hub is running. Start one with: tabane start"), "absent")
+            elif not lock.held(self.endpoint.lock):
+                self._start(self._flags, left)
+                continue
+            self._pause(wait, -1)
+            wait = min(wait * 2, LONGEST_PAUSE)
+
+    def _start(self, flags: Sequence[str], limit: float) -> None:
+        try:
+            pipe = launch.launch(self.endpoint, flags, self._started_by, self._environ)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise NoHub(say("The hub could not be started: {why}", why=why), "failed") from None
+        try:
+            outcome = launch.read_outcome(self._read_to_end(pipe, limit))
+        finally:
+            os.close(pipe)
+        if outcome.state == launch.FAILED:
+            raise NoHub(outcome.texts or self._died(), "failed")
+
+    def _read_to_end(self, pipe: int, limit: float) -> bytes:
+        said, deadline = b"", time.monotonic() + limit
+        while (left := deadline - time.monotonic()) > 0:
+            self._pause(left, pipe)
+            if not _readable(pipe):
+                continue
+            chunk = os.read(pipe, 1 << 16)
+            said += chunk
+            if not chunk or chunk.endswith(b"\n"):
+                return said
+        raise NoHub(self._silent(), "silent")
+
+    def _greet(self, hello: Hello) -> Connection | None:
+        fd = self._open()
+        if fd is None:
+            return None
+        try:
+            found = self._welcome(fd, hello)
+        except BaseException:
+            os.close(fd)
+            raise
+        if found is None:
+            os.close(fd)
+        return found
+
+    def _open(self) -> int | None:
+        try:
+            path = self.endpoint.reachable()
+        except Unsafe as error:
+            raise NoHub(say("{why}. Remove it, and try again.", why=error), "unsafe") from None
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.setblocking(False)
+            try:
+                peer.connect(path)
+            except PermissionError:
+                text = say("The hub at {path} belongs to another user.", path=path)
+                raise NoHub(text, "user") from None
+            except OSError:
+                # None there, one that has just gone, or one with its hands full: all may change.
+                return None
+            return peer.detach()
+
+    def _welcome(self, fd: int, hello: Hello) -> Connection | None:
+        try:
+            os.write(fd, hellos.encode(hello))
+            said = self._first_line(fd)
+        except OSError:
+            return None
+        if said is None:
+            return None
+        line, _, rest = said.partition(b"\n")
+        try:
+            answer = hellos.read_answer(line)
+        except hellos.BadHello as error:
+            text = say("What listens at {path} is no hub: {why}", path=self.endpoint.socket, why=error)
+            raise NoHub(text, "stranger") from None
+        if isinstance(answer, Welcome):
+            return Connection(fd, answer, rest)
+        return self._refused(answer)
+
+    def _first_line(self, fd: int) -> bytes | None:
+        said, deadline = b"", time.monotonic() + ANSWER_LIMIT
+        while b"\n" not in said:
+            left = deadline - time.monotonic()
+            if left <= 0 or len(said) > hellos.MAX_HELLO:
+                raise NoHub(self._silent(), "silent")
+            self._pause(left, fd)
+            try:
+                chunk = os.read(fd, 1 << 16)
+            except BlockingIOError:
+                continue
+            if not chunk:
+                return None
+            said += chunk
+        return said
+
+    def _refused(self, answer: Refused) -> Connection | None:
+        if answer.code in TRANSIENT:
+            return None
+        if self.hello.role != "replace":
+            raise NoHub(answer.texts or {"en": answer.code}, answer.code)
+        self._old_stays = True
+        return None
+
+    def _replace(self, old: Connection) -> Connection | None:
+        """Ask an older hub to make way. None when it has gone; the connection where it will not."""
+        if self._old_stays:
+            return old
+        os.close(old.fd)
+        mine, self.hello = self.hello, self.hello._replace(role="replace")
+        try:
+            going = self._greet(self.hello)
+        finally:
+            self.hello = mine
+        if going:
+            try:
+                self._await_end(going.fd, old.welcome.grace)
+            finally:
+                os.close(going.fd)
+        return None
+
+    def _await_end(self, fd: int, grace: float) -> None:
+        deadline = time.monotonic() + grace + ANSWER_LIMIT
+        while (left := deadline - time.monotonic()) > 0:
+            self._pause(left, fd)
+            try:
+                if not os.read(fd, 1 << 16):
+                    return
+            except BlockingIOError:
+                continue
+            except OSError:
+                return
+
+    def _silent(self) -> dict[str, str]:
+        holder = lock.read_holder(self.endpoint.lock)
+        return say(
+            "The hub (process {pid}) does not answer. End it and start another with: tabane restart",
+            pid=holder.pid if holder else "?",
+        )
+
+    def _died(self) -> dict[str, str]:
+        try:
+            with open(self.endpoint.last_words, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
+                words = file.read().decode(errors="replace").strip()
+        except OSError:
+            words = ""
+        return say(
+            "The hub ended while it was starting. See {log}. {words}",
+            log=self.endpoint.log,
+            words=words.rpartition("\n")[2],
+        )
+
+
+def _readable(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,349 @@
+"""`tabane mcp`: a client's standard input and output, carried to the hub and back.
+
+One thread, one poll, the standard library alone. Lines are passed on as they are; the
+:class:`~tabane.hub.ledger.Ledger` knows which requests are open, so that the client is served on
+when the hub is restarted, and told what was lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+
+from tabane.hub import heads
+from tabane.hub.approach import Approach, Connection, NoHub
+from tabane.hub.ledger import Ledger
+from tabane.hub.side import Side
+from tabane.hub.stdio import waits
+from tabane.hub.texts import lang_of, say
+
+FULL = 1 << 20
+"""Bytes that may wait for one side before the other is no longer read."""
+
+LAST_ANSWERS = 60.0
+"""Seconds that answers in flight may take when the client has nothing more to ask."""
+
+FIRST_REQUEST = 5.0
+"""Seconds to wait for a request to answer when there will be no hub."""
+
+FIRST_RETRY, LONGEST_RETRY = 0.1, 30.0
+"""Seconds between tries to connect while nobody asks for anything, and between starts that failed."""
+
+_FLUSH = 2.0
+_IN, _OUT = select.POLLIN, select.POLLOUT
+_GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class Stopped(Exception):
+    """Nothing more is to be done: the client is gone, or a signal came a second time."""
+
+
+class Signals:
+    """SIGTERM, SIGINT and SIGHUP as something to poll for: ``fd`` can be read once one has come."""
+
+    def __init__(self) -> None:
+        self.fd, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+
+    def pause(self, seconds: float, fd: int = -1) -> None:
+        """Wait for so long, or until ``fd`` can be read. Raises :class:`Stopped` at a signal."""
+        poll = select.poll()
+        poll.register(self.fd, _IN)
+        if fd >= 0:
+            poll.register(fd, _IN)
+        if any(found == self.fd for found, _ in poll.poll(seconds * 1000)):
+            raise Stopped
+
+
+class Bridge:
+    """A client on two descriptors, and whichever hub there is.
+
+    The descriptors are set to not block, where they are pipes or sockets, and left as they were.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int, approach: Approach, signals: Signals) -> None:
+        self._client = Side(read_fd, write_fd, 64 << 20)
+        self._hub: Side | None = None
+        self._approach, self._signals = approach, signals
+        self._lang = lang_of(approach.hello.lang)
+        self._ledger = Ledger()
+        self._poll = select.poll()
+        self._masks: dict[int, int] = {}
+        self._closing = False
+        self._deadline = float("inf")
+        self._grace = 10.0
+        self._retry, self._retry_at = FIRST_RETRY, 0.0
+        self._excuse: Mapping[str, str] = {}
+
+    def run(self) -> int:
+        """Carry lines until the client has had its last answer. Returns the exit status."""
+        blocking = [(fd, os.get_blocking(fd)) for fd in self._fds() if waits(fd)]
+        for fd, _ in blocking:
+            os.set_blocking(fd, False)
+        try:
+            return self._run()
+        finally:
+            for fd, was in blocking:
+                os.set_blocking(fd, was)
+
+    def _run(self) -> int:
+        try:
+            self._meet(self._approach.reach())
+        except NoHub as none:
+            return self.turn_away(none)
+        except Stopped:
+            return 0
+        self._watch(self._signals.fd, _IN)
+        try:
+            while not self._over():
+                self._turn()
+        except Stopped:
+            pass
+        self._farewell()
+        return 0
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    def _over(self) -> bool:
+        if not self._closing:
+            return False
+        done = not self._ledger.owing and not self._client.unsent
+        return done or time.monotonic() >= self._deadline
+
+    def _turn(self) -> None:
+        if self._hub is None and self._ledger.waiting:
+            self._seek()
+        self._watch_all()
+        for fd, event in self._poll.poll(self._patience()):
+            self._happened(fd, event)
+        self._flush()
+        if self._hub is None:
+            self._look()
+        elif self._ledger.draining and not self._ledger.in_flight:
+            self._part()
+
+    def _happened(self, fd: int, event: int) -> None:
+        hub = self._hub
+        if hub is not None and fd == hub.read_fd:
+            if event & ~_OUT:
+                self._from_hub(hub)
+        elif fd == self._client.read_fd:
+            self._from_client()
+        elif fd == self._signals.fd:
+            self._signalled()
+        elif event & _GONE:
+            raise Stopped
+
+    def _watch_all(self) -> None:
+        client, hub = self._client, self._hub
+        held_back = self._ledger.waiting_bytes
+        if hub is not None:
+            held_back += hub.unsent
+            wanted = _IN if client.unsent < FULL else 0
+            self._watch(hub.read_fd, wanted | _OUT if hub.unsent else wanted)
+        self._watch(client.read_fd, 0 if self._closing or held_back >= FULL else _IN)
+        # Watched for nothing too: an error there is how the end of the client shows.
+        self._watch(client.write_fd, _OUT if client.unsent else 0, always=True)
+
+    def _watch(self, fd: int, mask: int, *, always: bool = False) -> None:
+        if self._masks.get(fd, -1) == mask:
+            return
+        if mask or always:
+            self._poll.register(fd, mask)
+            self._masks[fd] = mask
+        else:
+            self._forget(fd)
+
+    def _forget(self, fd: int) -> None:
+        if self._masks.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+    def _patience(self) -> float | None:
+        """Milliseconds until something is to be done unasked; None for never."""
+        now = time.monotonic()
+        until = self._deadline if self._hub else min(self._deadline, self._retry_at)
+        return None if until == float("inf") else max(0.0, until - now) * 1000 + 1
+
+    def _flush(self) -> None:
+        try:
+            self._client.flush()
+        except OSError:
+            raise Stopped from None
+        if self._hub is not None:
+            try:
+                self._hub.flush()
+            except OSError:
+                # It is gone. What it said before is still to be read, and then its end of file.
+                return
+
+    # -- the client ------------------------------------------------------------------------------
+
+    def _from_client(self) -> None:
+        try:
+            lines = self._client.read()
+        except OSError:
+            raise Stopped from None
+        if lines is None:
+            self._take([self._client.rest()])
+            self._close(LAST_ANSWERS)
+        else:
+            self._take(lines)
+
+    def _take(self, lines: list[bytes]) -> None:
+        ledger, hub = self._ledger, self._hub
+        for line in lines:
+            passed = ledger.from_client(line) if line else None
+            if passed is not None and hub is not None:
+                hub.send(passed)
+        for head in self._client.oversized:
+            found = heads.of_client_head(head)
+            self._fail([found or b"null"], say("The message is too long."), code=-32600)
+        self._client.oversized.clear()
+
+    def _signalled(self) -> None:
+        if len(os.read(self._signals.fd, 64)) > 1 or self._closing:
+            raise Stopped
+        self._close(self._grace)
+
+    def _close(self, limit: float) -> None:
+        """Take nothing more from the client; what it is owed may come until then."""
+        self._closing = True
+        self._deadline = time.monotonic() + limit
+
+    def _fail(self, ids: Iterable[bytes], texts: Mapping[str, str], code: int = -32603) -> None:
+        text = texts.get(self._lang) or texts.get("en", "")
+        error = json.dumps({"code": code, "message": text, "data": {"reason": "hub"}}).encode()
+        for name in ids:
+            self._client.send(b'{"jsonrpc":"2.0","id":' + name + b',"error":' + error + b"}")
+
+    # -- the hub ---------------------------------------------------------------------------------
+
+    def _from_hub(self, hub: Side) -> None:
+        try:
+            lines = hub.read()
+        except OSError:
+            lines = None
+        if lines is None:
+            self._lose(hub)
+        else:
+            self._give(hub, lines)
+
+    def _give(self, hub: Side, lines: list[bytes]) -> None:
+        ledger, client = self._ledger, self._client
+        for line in lines:
+            passed = ledger.from_hub(line)
+            if passed is not None:
+                client.send(passed)
+        for head in hub.oversized:
+            ids = [answer.id for answer in heads.of_hub(head) if ledger.from_hub(head)]
+            self._fail(ids, say("The answer is too long to be passed on."))
+        hub.oversized.clear()
+
+    def _meet(self, connection: Connection) -> None:
+        welcome = connection.welcome
+        hub = self._hub = Side(connection.fd, connection.fd, welcome.max_line)
+        self._client.limit(welcome.max_line)
+        self._grace, self._retry = welcome.grace, FIRST_RETRY
+        for line in self._ledger.arrived():
+            hub.send(line)
+        if connection.rest:
+            self._give(hub, hub.feed(connection.rest))
+
+    def _part(self) -> None:
+        """Leave a hub that drains and owes nothing more; reading goes on until it has closed."""
+        if self._hub is not None:
+            self._lose(self._hub)
+
+    def _lose(self, hub: Side) -> None:
+        lost = self._ledger.lost(hub.not_begun())
+        self._forget(hub.read_fd)
+        hub.close()
+        self._hub = None
+        self._retry_at = time.monotonic() + self._retry
+        for name in lost.asked:
+            self._client.send(
+                b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}' % name
+            )
+        if lost.owed:
+            self._fail(lost.owed, say(
+                "The hub ended while this request was in flight; whether it took effect is not known. "
+                "The next request goes to a new hub."))  # fmt: skip
+
+    def _seek(self) -> None:
+        """Something waits for a hub: find or start one, or answer what waits with the reason."""
+        if self._excuse and time.monotonic() < self._retry_at:
+            self._fail(self._ledger.give_up(), self._excuse)
+            return
+        self._flush()
+        try:
+            self._meet(self._approach.reach())
+            self._excuse = {}
+        except NoHub as none:
+            self._excuse = none.texts
+            self._fail(self._ledger.give_up(), none.texts)
+            self._later()
+
+    def _look(self) -> None:
+        """Nobody asks for anything: see now and then whether a hub is back, so that it can notify."""
+        if self._hub is not None or time.monotonic() < self._retry_at or self._ledger.waiting:
+            return
+        try:
+            found = self._approach.connect()
+        except NoHub:
+            found = None
+        if found:
+            self._meet(found)
+        else:
+            self._later()
+
+    def _later(self) -> None:
+        self._retry_at = time.monotonic() + self._retry
+        self._retry = min(self._retry * 2, LONGEST_RETRY)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def turn_away(self, none: NoHub) -> int:
+        """There will be no hub: say so to the client's requests, and on standard error."""
+        print(f"tabane: {none.text(self._lang)}", file=sys.stderr, flush=True)
+        self._deadline = time.monotonic() + FIRST_REQUEST
+        poll = select.poll()
+        poll.register(self._client.read_fd, _IN)
+        try:
+            while not self._closing and not self._client.unsent and time.monotonic() < self._deadline:
+                self._signals.pause(self._deadline - time.monotonic(), self._client.read_fd)
+                if poll.poll(0):
+                    self._from_client()
+                self._fail(self._ledger.give_up(), none.texts)
+            self._write_out()
+        except Stopped:
+            pass
+        return 1
+
+    def _farewell(self) -> None:
+        owed = [*self._ledger.lost([]).owed, *self._ledger.give_up()]
+        if owed:
+            self._fail(owed, say("The connection to the hub was closed before this request was answered."))
+        with contextlib.suppress(Stopped):
+            self._write_out()
+        if self._hub is not None:
+            self._hub.close()
+
+    def _write_out(self) -> None:
+        poll = select.poll()
+        poll.register(self._client.write_fd, _OUT)
+        deadline = time.monotonic() + _FLUSH
+        while self._client.unsent and (left := deadline - time.monotonic()) > 0:
+            poll.poll(left * 1000)
+            self._flush()
+
+    def _fds(self) -> tuple[int, int]:
+        return self._client.read_fd, self._client.write_fd

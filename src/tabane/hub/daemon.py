@@ -1,0 +1,283 @@
+"""A hub as a process: the lock, the door, the signals, the log, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tabane import __version__
+from tabane.errors import ConfigurationError
+from tabane.hub import lock as locks
+from tabane.hub.administration import Administration
+from tabane.hub.admission import House
+from tabane.hub.endpoint import Endpoint
+from tabane.hub.hello import Hello, Welcome
+from tabane.hub.hub import Hub
+from tabane.hub.listener import Listener
+from tabane.hub.lock import Holder, Lock
+from tabane.hub.logs import Logs
+from tabane.hub.report import settings_report
+from tabane.hub.rpc import RpcSession
+from tabane.hub.session import Session
+from tabane.messages import Message, language, say
+from tabane.operations import AllowLocal, Caller, Door, Face, Table
+from tabane.settings import Settings
+from tabane.settings.files import private_folder
+
+log = logging.getLogger(__name__)
+
+MOST_PROGRAMS = 256
+"""Connections of programs at the same time; assistants have a limit of their own."""
+
+CLOSING = 20.0
+"""Seconds that upstreams and keeper may take to end before the process goes without waiting."""
+
+
+class Origin:
+    """How this hub came to be started: by whom, with which flags."""
+
+    def __init__(self, started_by: str, flags: Sequence[str]) -> None:
+        self.started_by, self.flags = started_by, tuple(flags)
+
+
+class Daemon:
+    """A hub, its door, and all that ends it. Made with the lock of its home held."""
+
+    def __init__(
+        self, settings: Settings, environment: Mapping[str, str], lock: Lock, origin: Origin, logs: Logs
+    ) -> None:
+        self.settings, self._environment, self._lock, self._origin = settings, environment, lock, origin
+        self._endpoint = Endpoint(str(settings.home), environment)
+        self._logs = logs
+        self._loop = asyncio.get_running_loop()
+        self._ending: asyncio.Future[str] = self._loop.create_future()
+        self._hurry = asyncio.Event()
+        self._started, self._used = time.time(), self._loop.time()
+        self._sessions: dict[Session, Hello] = {}
+        self._programs: set[RpcSession] = set()
+        self._count = 0
+        self._idle: asyncio.TimerHandle | None = None
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Make the hub and listen. Raises TabaneError that says why it cannot be."""
+        self.hub = Hub(self.settings, self._environment, self._loop)
+        self._logs.hide(secret for server in self.hub.configuration.servers for secret in server.secrets)
+        administration = Administration()
+        administration.of(self)
+        self._door = Door(Table([*self.hub.table, *administration.table()]), AllowLocal())
+        self.hub.open()
+        self._listener = Listener(self._loop, self._endpoint.socket, self)
+        self._listener.open()
+        self._note(None)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._signalled, number)
+        self._loop.add_signal_handler(signal.SIGHUP, log.info, "SIGHUP is ignored")
+        self._await_idleness()
+        log.info("hub %s runs as process %d at %s", __version__, os.getpid(), self._listener.path)
+
+    async def serve(self) -> str:
+        """Run until something ends it, then end it in order. Returns what that was."""
+        why = await self._ending
+        log.info("the hub ends: %s", why)
+        self._listener.close()
+        await self._finish(why)
+        self._note(why)
+        log.info("the hub has ended")
+        return why
+
+    def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
+        """An MCP client, by the socket or on the process's own standard input and output."""
+        session = self.hub.attach(read_fd, write_fd, hello)
+        self._sessions[session] = hello
+        session.closed.add_done_callback(lambda _: self._left(session))
+        return session
+
+    # -- reception -------------------------------------------------------------------------------
+
+    def house(self) -> House:
+        replaceable = self._origin.started_by != locks.STANDALONE
+        return House(__version__, self._endpoint.home, str(self.settings.servers), replaceable)
+
+    def welcome(self) -> Welcome:
+        settings = self.settings
+        return Welcome(__version__, os.getpid(), str(settings.servers), settings.max_line, settings.grace)
+
+    def full(self, hello: Hello) -> bool:
+        if hello.role == "mcp":
+            return self.hub.sessions >= self.settings.max_sessions
+        return hello.role == "rpc" and len(self._programs) >= MOST_PROGRAMS
+
+    def take(self, fd: int, hello: Hello) -> None:
+        self._used = self._loop.time()
+        if hello.role == "mcp":
+            self.attach(fd, fd, hello)
+            return
+        if hello.role == "replace":
+            log.info("version %s takes over", hello.version)
+            self.end("replace")
+        self._program(fd, hello)
+
+    def _program(self, fd: int, hello: Hello) -> None:
+        self._count += 1
+        caller = Caller(
+            identity="local",
+            face=Face.RPC,
+            session=f"rpc-{self._count}",
+            lang=language(self.settings.lang, hello.lang, self._environment.get("LANG")),
+            client=hello.client,
+            cwd=hello.cwd or None,
+            roots=hello.roots,
+        )
+        session = RpcSession(
+            self._loop,
+            self.hub.batch,
+            fd,
+            self._door,
+            caller,
+            self._hung_up,
+            max_line=self.settings.max_line,
+            max_outbox=self.settings.outbox,
+        )
+        self._programs.add(session)
+        session.start()
+
+    def _hung_up(self, program: RpcSession) -> None:
+        self._programs.discard(program)
+        self._used = self._loop.time()
+
+    def _left(self, session: Session) -> None:
+        self._sessions.pop(session, None)
+        self._used = self._loop.time()
+
+    # -- administration --------------------------------------------------------------------------
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "status": "stopping" if self._ending.done() else "running",
+            "version": __version__,
+            "pid": os.getpid(),
+            "home": self._endpoint.home,
+            "servers_file": str(self.settings.servers),
+            "socket": self._listener.path,
+            "log": self._endpoint.log,
+            "started_by": self._origin.started_by,
+            "flags": list(self._origin.flags),
+            "uptime": round(time.time() - self._started, 1),
+            "memory_mb": _memory(),
+            **self.hub.status(),
+        }
+
+    def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
+        return settings_report(self.settings, caller.lang)
+
+    def end(self, why: str) -> None:
+        if not self._ending.done():
+            self._ending.set_result(why)
+
+    def keep(self) -> None:
+        if self._origin.started_by == locks.BRIDGE:
+            self._origin.started_by = locks.HAND
+            self._note(None)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._ending.done():
+            log.warning("a second signal: the hub ends at once")
+            self._hurry.set()
+        else:
+            self.end(f"signal {signal.Signals(number).name}")
+
+    async def _finish(self, why: str) -> None:
+        for program in self._programs:
+            program.drain()
+        for session, hello in self._sessions.items():
+            if hello.role == "mcp":
+                session.drain()
+        if not await self._unless_hurried(self._drained(), self.settings.grace):
+            log.warning("calls were still in flight; they are cut off")
+        if not await self._unless_hurried(self._closed(why), CLOSING):
+            log.warning("upstream servers did not end in time; the keeper ends them")
+
+    async def _drained(self) -> None:
+        await self.hub.drain(self.settings.grace)
+        await asyncio.gather(*(program.idle() for program in self._programs))
+
+    async def _closed(self, why: str) -> None:
+        await self.hub.close()
+        for program in list(self._programs):
+            program.close(f"the hub ended: {why}")
+
+    async def _unless_hurried(self, work: Any, limit: float) -> bool:
+        """Whether the work was done in time; a second signal cuts it short."""
+        task = self._loop.create_task(work)
+        hurry = self._loop.create_task(self._hurry.wait())
+        await asyncio.wait({task, hurry}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        done = task.done()
+        for one in (task, hurry):
+            one.cancel()
+        failed = (await asyncio.gather(task, hurry, return_exceptions=True))[0]
+        if isinstance(failed, Exception):
+            log.error("the end of the hub failed", exc_info=failed)
+        return done
+
+    # -- what it leaves behind -------------------------------------------------------------------
+
+    def _note(self, ended: str | None) -> None:
+        origin, socket = self._origin, self._listener.path
+        self._lock.write(
+            Holder(os.getpid(), __version__, origin.started_by, origin.flags, self._started, socket, ended)
+        )
+
+    def _await_idleness(self) -> None:
+        limit = self.settings.idle_end * 60
+        if self._ending.done() or not limit:
+            return
+        busy = self._sessions or self._programs or self._origin.started_by != locks.BRIDGE
+        left = limit if busy else self._used + limit - self._loop.time()
+        if left <= 0:
+            self.end("idle")
+        else:
+            self._loop.call_later(left, self._await_idleness)
+
+
+def prepare_home(settings: Settings) -> None:
+    """See that the home is a folder of the user's alone. Raises ConfigurationError."""
+    private_folder(settings.home)
+    private_folder(settings.home / "logs")
+
+
+def open_logs(settings: Settings, *, aloud: bool) -> Logs:
+    """The log of a hub with these settings. Raises ConfigurationError where it cannot be written."""
+    path = str(settings.home / "logs" / "hub.log")
+    try:
+        return Logs(path, settings.log_level, settings.log_size, settings.log_files, aloud=aloud)
+    except OSError as error:
+        raise ConfigurationError(
+            say("The log {path} cannot be written: {why}.", path=path, why=error.strerror)
+        ) from None
+
+
+def held_by(endpoint: Endpoint) -> Message:
+    """Who holds the lock, for whom wanted it."""
+    holder = locks.read_holder(endpoint.lock)
+    return say(
+        "A hub runs already in {home} (process {pid}). End it with: tabane stop",
+        home=endpoint.home,
+        pid=holder.pid if holder else "?",
+    )
+
+
+def _memory() -> float | None:
+    """Megabytes of memory that this process holds; None where the platform does not say."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", "rb") as file:
+        return round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
+    return None

@@ -1,0 +1,134 @@
+"""Where the hub of a TABANE_HOME is found: its socket, its lock, its logs.
+
+Asked by the bridge before anything else, so it knows the standard library only. What it says of the
+home agrees with :mod:`tabane.settings`; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+
+from tabane.hub.lock import read_holder
+
+MAX_SOCKET_PATH = 103
+"""Bytes of a Unix socket's path: 104 with the final NUL on macOS, 108 on Linux."""
+
+
+class Unsafe(OSError):
+    """A folder that a socket should lie in may be another user's."""
+
+
+class Endpoint:
+    """The files by which the hub of one home is reached. ``home`` is absolute."""
+
+    def __init__(self, home: str, environ: Mapping[str, str]) -> None:
+        self.home = home
+        self.lock = os.path.join(home, "hub.lock")
+        self.logs = os.path.join(home, "logs")
+        self.log = os.path.join(self.logs, "hub.log")
+        self.last_words = os.path.join(self.logs, "hub.stderr")
+        self._environ = environ
+
+    @property
+    def socket(self) -> str:
+        """Where the hub listens: in the home, or where that path is too long, in a private folder."""
+        path = os.path.join(self.home, "hub.sock")
+        if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
+            return path
+        return os.path.join(self.elsewhere, "hub.sock")
+
+    @property
+    def elsewhere(self) -> str:
+        """The folder for a socket that does not fit in the home, named by user and home."""
+        name = f"tabane-{os.getuid()}-{_short(os.path.realpath(self.home))}"
+        for base in (self._environ.get("XDG_RUNTIME_DIR"), self._environ.get("TMPDIR"), "/tmp"):
+            if base and os.path.isabs(base):
+                folder = os.path.join(base, name)
+                if len(os.fsencode(folder)) + len("/hub.sock") <= MAX_SOCKET_PATH:
+                    return folder
+        return os.path.join("/tmp", name)
+
+    def prepare(self) -> str:
+        """Make the folders, each the user's alone, and return the socket's path.
+
+        Raises :class:`Unsafe` where a folder outside the home is not private, and OSError.
+        """
+        os.makedirs(self.home, mode=0o700, exist_ok=True)
+        os.makedirs(self.logs, mode=0o700, exist_ok=True)
+        path = self.socket
+        if os.path.dirname(path) != self.home:
+            _make_private(os.path.dirname(path))
+        return path
+
+    def reachable(self) -> str:
+        """The socket's path for a client. Raises :class:`Unsafe` where its folder is not to be trusted."""
+        path = self.socket
+        if os.path.dirname(path) == self.home:
+            return path
+        # The hub may have been started in another environment, with another folder for such things.
+        holder = read_holder(self.lock)
+        path = holder.socket if holder and holder.socket else path
+        if os.path.lexists(os.path.dirname(path)):
+            check_private(os.path.dirname(path))
+        return path
+
+
+def home_of(environ: Mapping[str, str], flag: str | None = None) -> str:
+    """TABANE_HOME: the flag, the variable, or the platform's data folder; absolute."""
+    given = flag or environ.get("TABANE_HOME")
+    if not given:
+        return _data_folder(environ)
+    return absolute(given, environ)
+
+
+def at_url(url: str, environ: Mapping[str, str]) -> Endpoint:
+    """The endpoint of ``unix:/path``, the TABANE_HOME of another hub on this machine, or its socket.
+
+    Raises ValueError for any other kind of address.
+    """
+    scheme, _, path = url.partition(":")
+    if scheme != "unix" or not path:
+        raise ValueError(url)
+    home = absolute("/" + path.lstrip("/") if path.startswith("//") else path, environ)
+    return Endpoint(os.path.dirname(home) if home.endswith("/hub.sock") else home, environ)
+
+
+def absolute(path: str, environ: Mapping[str, str]) -> str:
+    """A path as settings understand it: ``~`` is HOME, the rest counts from the working directory."""
+    if path == "~" or path.startswith("~/"):
+        path = (environ.get("HOME") or os.path.expanduser("~")) + path[1:]
+    return os.path.normpath(os.path.join(os.getcwd(), path))
+
+
+def check_private(folder: str) -> None:
+    """Raises :class:`Unsafe` unless ``folder`` is a folder, of this user, and closed to others."""
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise Unsafe(f"{folder} is not a folder of this user alone")
+
+
+def _make_private(folder: str) -> None:
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        check_private(folder)
+
+
+def _data_folder(environ: Mapping[str, str]) -> str:
+    # What platformdirs answers, without the five milliseconds of importing it.
+    given = environ.get("XDG_DATA_HOME", "")
+    if os.path.isabs(given):
+        return os.path.join(given, "tabane")
+    folder = "Library/Application Support" if sys.platform == "darwin" else ".local/share"
+    return os.path.join(os.path.expanduser("~"), folder, "tabane")
+
+
+def _short(text: str) -> str:
+    # FNV-1a, 64 bits: names a folder, guards nothing. hashlib would cost the bridge 4 MB.
+    value = 0xCBF29CE484222325
+    for byte in os.fsencode(text):
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"

@@ -1,0 +1,141 @@
+"""What a bridge has to know of a message it passes on: id, method, kind; pure.
+
+A bridge forwards lines; it reads no more of them than it needs to answer for a hub that is gone.
+Ids are compared in one spelling (:func:`canonical`), since a peer may escape a string as it likes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+LARGE = 64 << 10
+"""Bytes above which a client's line is not decoded whole where its ends say enough."""
+
+_PLAIN = re.compile(
+    rb'\{"jsonrpc": ?"2\.0", ?"id": ?(0|[1-9][0-9]{0,17}), ?"method": ?"([A-Za-z0-9_/]+)"[,}]'
+)
+_ID_LAST = re.compile(rb'[,{]\s*"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,512}")\s*\}\s*$')
+_METHOD_FIRST = re.compile(
+    rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:\s*("(?:[^"\\]|\\.){0,512}")\s*,'
+)
+_ID_FIRST = re.compile(
+    rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,512}")\s*,'
+)
+_ANSWER = b'{"jsonrpc":"2.0","id":'
+
+
+class Head(NamedTuple):
+    """``id`` is canonical, None in a notification; ``method`` is None in an answer."""
+
+    id: bytes | None
+    method: str | None
+
+
+class Answer(NamedTuple):
+    """A message of the hub with an id: an answer, which may be an error, or a request of its own."""
+
+    id: bytes
+    asks: bool
+    failed: bool
+
+
+def canonical(value: object) -> bytes:
+    """An id in the spelling by which ids are compared, which is JSON itself."""
+    return json.dumps(value).encode()
+
+
+def of_client(line: bytes) -> list[Head]:
+    """The messages in a client's line: one, or those of a batch; none where it is no JSON-RPC."""
+    plain = _PLAIN.match(line)
+    if plain and line.endswith(b"}"):
+        return [Head(plain[1], plain[2].decode())]
+    if len(line) > LARGE and line[:1] != b"[":
+        ends = _of_ends(line)
+        if ends:
+            return [ends]
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    return [_of_value(item) for item in (value if isinstance(value, list) else [value]) if _speaks(item)]
+
+
+def of_client_head(head: bytes) -> bytes | None:
+    """The id of a line of which only the beginning is left, None where it does not begin with one."""
+    found = _ID_FIRST.match(head)
+    return canonical(json.loads(found[1])) if found else None
+
+
+def of_hub(line: bytes) -> list[Answer]:
+    """What a line of the hub answers or asks; empty for a notification.
+
+    Answers of a hub begin with ``{"jsonrpc":"2.0","id":``, so the rest of them is not read; an array
+    is the answer to a batch.
+    """
+    if line[:1] != b"[" and not line.startswith(_ANSWER):
+        return []
+    try:
+        if line[:1] != b"[":
+            return [_of_answer(line)]
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    items = [item for item in values if _speaks(item) and "id" in item]
+    return [Answer(canonical(item["id"]), "method" in item, "error" in item) for item in items]
+
+
+def reason(line: bytes) -> str | None:
+    """``error.data.reason`` of an answer, None where it is no error or gives none."""
+    try:
+        found = json.loads(line)["error"]["data"]["reason"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _of_ends(line: bytes) -> Head | None:
+    # A name before the last brace belongs to the outermost object, whatever lies between; quotes
+    # within a string are escaped, so neither pattern can match inside of one.
+    method = _METHOD_FIRST.match(line)
+    last = _ID_LAST.search(line, max(0, len(line) - 1024))
+    if method and last:
+        return Head(canonical(json.loads(last[1])), json.loads(method[1]))
+    return None
+
+
+def _of_answer(line: bytes) -> Answer:
+    begin = len(_ANSWER)
+    if line[begin : begin + 1] == b'"':
+        end = _closing_quote(line, begin + 1) + 1
+        name = canonical(json.loads(line[begin:end]))
+    else:
+        end = line.index(b",", begin)
+        name = line[begin:end]
+        if not name.isdigit():
+            name = canonical(json.loads(name))
+    return Answer(name, line.startswith(b',"method"', end), line.startswith(b',"error"', end))
+
+
+def _closing_quote(line: bytes, at: int) -> int:
+    while True:
+        at = line.index(b'"', at)
+        back = at
+        while line[back - 1 : back] == b"\\":
+            back -= 1
+        if (at - back) % 2 == 0:
+            return at
+        at += 1
+
+
+def _speaks(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _of_value(message: dict[str, Any]) -> Head:
+    method = message.get("method")
+    return Head(
+        canonical(message["id"]) if "id" in message else None,
+        method if isinstance(method, str) else None,
+    )

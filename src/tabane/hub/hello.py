@@ -1,0 +1,182 @@
+"""What a connection to the hub's socket begins with: one line of JSON each way; pure.
+
+The client says who it is (``hello``), the hub lets it in (``welcome``) or says why not (``refused``).
+Later the hub may send ``drain``: no more requests on this connection, the answers of those in
+flight still come. Both sides import this module, the bridge too: it knows the standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+MAX_HELLO = 64 << 10
+"""Bytes of a hello or its answer; more is refused."""
+
+DRAIN = b'{"tabane":"drain"}\n'
+"""The line that asks a bridge to send no more requests on this connection."""
+
+DRAINING = "draining"
+"""``data.reason`` of the error that a hub answers a request with which came after it began to
+drain: the request was not begun, and a bridge sends it to the next hub."""
+
+ROLES = ("mcp", "rpc", "replace", "stdio")
+"""``mcp``: a bridge; ``rpc``: the command line; ``replace``: a newer version that asks the hub to
+drain and end; ``stdio``: no connection at all, the client of a standalone hub."""
+
+
+class BadHello(ValueError):
+    """The line is no hello, or no answer to one."""
+
+
+class Hello(NamedTuple):
+    """Who connects. ``home`` is the folder whose hub is wanted, or empty for whichever listens there.
+
+    ``servers`` is the absolute path of the servers file asked for, None where none was. ``lang`` is
+    a locale (``ja_JP.UTF-8``); ``mode`` is how tools are disclosed to this client, None for the
+    hub's setting; ``roots`` are file URIs.
+    """
+
+    version: str
+    role: str
+    home: str = ""
+    pid: int = 0
+    cwd: str = ""
+    roots: tuple[str, ...] = ()
+    mode: str | None = None
+    lang: str = ""
+    client: str = ""
+    servers: str | None = None
+
+
+class Welcome(NamedTuple):
+    """The hub's answer: its version, process, the servers file it serves, and limits to keep to.
+
+    ``max_line`` is in bytes; ``grace`` are the seconds that it gives calls in flight when it ends.
+    """
+
+    version: str
+    pid: int
+    servers: str | None = None
+    max_line: int = 64 << 20
+    grace: float = 10.0
+
+
+class Refused(NamedTuple):
+    """The hub's answer to a client that it does not serve. ``texts`` has the reason by language."""
+
+    code: str
+    texts: dict[str, str]
+
+    def text(self, lang: str) -> str:
+        return self.texts.get(lang) or self.texts.get("en") or self.code
+
+
+def encode(message: Hello | Welcome | Refused) -> bytes:
+    """One line, newline included."""
+    if isinstance(message, Refused):
+        body: dict[str, Any] = {"tabane": "refused", "code": message.code, "message": message.texts}
+    else:
+        body = {"tabane": type(message).__name__.lower(), **message._asdict()}
+    return json.dumps(body).encode() + b"\n"
+
+
+def read_hello(line: bytes) -> Hello:
+    """The hello of a client. Members not known are passed over. Raises :class:`BadHello`."""
+    body = _members(line)
+    if body.get("tabane") != "hello":
+        raise BadHello("not a hello")
+    hello = Hello(
+        version=_string(body, "version"),
+        role=_string(body, "role"),
+        home=_string(body, "home"),
+        pid=_number(body, "pid"),
+        cwd=_string(body, "cwd"),
+        roots=_strings(body, "roots"),
+        mode=_string(body, "mode") or None,
+        lang=_string(body, "lang"),
+        client=_string(body, "client"),
+        servers=_string(body, "servers") or None,
+    )
+    if hello.role not in ("mcp", "rpc", "replace"):
+        raise BadHello(f"unknown role {hello.role!r}")
+    return hello
+
+
+def read_answer(line: bytes) -> Welcome | Refused:
+    """What a hub answered. Raises :class:`BadHello` where it is no hub that speaks."""
+    body = _members(line)
+    if body.get("tabane") == "welcome":
+        return Welcome(
+            version=_string(body, "version"),
+            pid=_number(body, "pid"),
+            servers=_string(body, "servers") or None,
+            max_line=_number(body, "max_line") or 64 << 20,
+            grace=float(_number(body, "grace")),
+        )
+    if body.get("tabane") == "refused":
+        texts = body.get("message")
+        known = {str(k): str(v) for k, v in texts.items()} if isinstance(texts, dict) else {}
+        return Refused(_string(body, "code"), known)
+    raise BadHello("neither welcome nor refused")
+
+
+def newer(version: str, other: str) -> bool:
+    """Whether ``version`` is a later release than ``other``. Pre-releases come before their release."""
+    return _release(version) > _release(other)
+
+
+def _release(version: str) -> tuple[list[int], bool]:
+    numbers: list[int] = []
+    public = version[:64].partition("+")[0]
+    for part in public.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if digits:
+            numbers.append(int(digits))
+        if digits != part:
+            return _trimmed(numbers), False
+    return _trimmed(numbers), True
+
+
+def _trimmed(numbers: list[int]) -> list[int]:
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return numbers
+
+
+def _members(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_HELLO:
+        raise BadHello("too long")
+    try:
+        body = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadHello(str(error)) from None
+    if not isinstance(body, dict):
+        raise BadHello("not an object")
+    return body
+
+
+def _string(body: dict[str, Any], key: str) -> str:
+    value = body.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadHello(f"{key} is not a string")
+    return value
+
+
+def _number(body: dict[str, Any], key: str) -> int:
+    value = body.get(key, 0)
+    if not isinstance(value, int | float):
+        raise BadHello(f"{key} is not a number")
+    try:
+        return int(value)
+    except (ValueError, OverflowError):
+        raise BadHello(f"{key} is not a number") from None
+
+
+def _strings(body: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = body.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise BadHello(f"{key} is not a list of strings")
+    return tuple(value)

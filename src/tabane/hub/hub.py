@@ -1,0 +1,212 @@
+"""The hub: settings, gateway, operations and sessions put together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from tabane import __version__
+from tabane.gateway.configuration import Configuration, read_configuration
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.operations import ServerOperations, ToolOperations
+from tabane.gateway.processes import Processes
+from tabane.gateway.secrets import keyring_lookup, load_variables
+from tabane.gateway.stdio import StdioConnector
+from tabane.gateway.upstream import Limits
+from tabane.hub.disclosure import Disclosure
+from tabane.hub.hello import Hello
+from tabane.hub.session import Session
+from tabane.messages import language
+from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Table
+from tabane.settings import Mode, Settings
+from tabane.wire.channel import Batch
+from tabane.wire.era import Era
+
+log = logging.getLogger(__name__)
+
+
+MODES: tuple[Mode, ...] = ("search", "light", "full")
+
+RESERVED = frozenset({"search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more"})
+"""Names that no upstream's tool is given: the hub's own tools have them."""
+
+
+class Hub:
+    """Everything that runs in one hub, and the only place that knows all of it.
+
+    Made first, then :meth:`open`; clients come in through :meth:`attach`, programs through ``door``.
+    ``environment`` is the hub's own, where variables of the servers file are looked up.
+    """
+
+    def __init__(
+        self, settings: Settings, environment: Mapping[str, str], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.settings, self.environment, self.loop = settings, environment, loop
+        self.batch = Batch()
+        self.draining = False
+        self.info = {"name": "tabane", "title": "Tabane", "version": __version__}
+        self.configuration = self._configuration()
+        self.processes = Processes()
+        self.gateway = self._gateway()
+        self.table = Table(self._operations())
+        self.door = Door(self.table, AllowLocal())
+        self._disclosure = Disclosure(self.table, self.gateway)
+        self._sessions: dict[str, Session] = {}
+        self._count = 0
+        self._idle: asyncio.Future[None] = loop.create_future()
+        self._telling: asyncio.TimerHandle | None = None
+
+    @property
+    def sessions(self) -> int:
+        """MCP clients attached now."""
+        return len(self._sessions)
+
+    def open(self) -> None:
+        """Take the catalogue from disk, and start servers where the settings say at once."""
+        for warning in (*self.settings.warnings, *self.configuration.warnings):
+            log.warning("%s", warning)
+        self.gateway.open()
+        if self.settings.start_servers == "at_start":
+            self.gateway.start_all()
+
+    def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
+        """An MCP client on a pair of non-blocking descriptors, which are the session's from here on."""
+        self._count += 1
+        caller = Caller(
+            identity="local",
+            face=Face.MCP,
+            session=str(self._count),
+            lang=language(self.settings.lang, hello.lang, self.environment.get("LANG")),
+            client=hello.client,
+            cwd=hello.cwd,
+            roots=tuple(hello.roots),
+        )
+        mode: Mode = hello.mode if hello.mode in MODES else self.settings.mode
+        session = Session(self, caller, mode, read_fd, write_fd, lingers=hello.role == "stdio")
+        self._sessions[caller.session] = session
+        session.start()
+        return session
+
+    def left(self, session: Session) -> None:
+        """A session is over: what ran for it alone is ended."""
+        self._sessions.pop(session.caller.session, None)
+        self.gateway.leave(session.caller.session)
+
+    # -- what a client is shown ------------------------------------------------------------------
+
+    def instructions(self, mode: Mode) -> str:
+        return self._disclosure.instructions(mode)
+
+    def tool_list(self, mode: Mode, era: Era | None) -> bytes:
+        """The result of tools/list."""
+        return self._disclosure.tool_list(mode, era)
+
+    def list_is_ready(self, mode: Mode) -> bool:
+        """Whether the list of that mode can be given without waiting for a server."""
+        return self._disclosure.list_is_ready(mode)
+
+    async def definition(self, caller: Caller, name: str) -> bytes:
+        """One tool, whole: built in, or of an upstream. Raises UnknownName."""
+        built_in = self._disclosure.built_in(name)
+        return built_in or (await self.gateway.find(caller, name)).definition
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """The counts that ``tabane status`` shows beside its own."""
+        servers = self.configuration.servers
+        return {
+            "servers": len(servers),
+            "servers_disabled": sum(1 for server in servers if server.disabled),
+            "servers_running": sum(
+                1 for server in servers if any(i.connection for i in self.gateway.instances(server.name))
+            ),
+            "tools": len(self.gateway.catalogue.names),
+            "sessions": self.sessions,
+            "in_flight": sum(session.in_flight for session in self._sessions.values()),
+        }
+
+    async def drain(self, grace: float) -> None:
+        """Take no new request; wait, at most ``grace`` seconds, for those in flight and for clients to read."""
+        self.draining = True
+        self._check_idle()
+        await asyncio.wait([self._idle], timeout=grace)
+
+    async def close(self) -> None:
+        """Close sessions, then upstreams, then the keeper. Bounded by the upstreams' stop times."""
+        self.draining = True
+        for session in list(self._sessions.values()):
+            session.close("the hub ended")
+        await self.gateway.close()
+        await self.processes.close()
+
+    def _runs(self, server: str) -> bool:
+        return any(instance.connection for instance in self.gateway.instances(server))
+
+    def _check_idle(self) -> None:
+        if not any(session.in_flight or session.unsent for session in self._sessions.values()):
+            if not self._idle.done():
+                self._idle.set_result(None)
+        elif not self._idle.done():
+            self.loop.call_later(0.02, self._check_idle)
+
+    def _configuration(self) -> Configuration:
+        settings = self.settings
+        lookup = keyring_lookup() if settings.keyring else None
+        variables = load_variables(settings.home, self.environment, lookup)
+        # A file that was named has to be there; the default one may not be, yet.
+        named = settings.sources.get("servers")
+        return read_configuration(
+            settings.servers, variables, required=bool(named and named.kind != "default")
+        )
+
+    def _gateway(self) -> Gateway:
+        settings = self.settings
+        logs = settings.home / "logs" / "servers"
+        connector = StdioConnector(
+            self.loop,
+            self.batch,
+            self.processes,
+            logs,
+            self.environment,
+            settings.max_line,
+        )
+        limits = Limits(
+            start_timeout=settings.start_timeout,
+            probe_timeout=settings.probe_timeout,
+            restart_first=settings.restart_first,
+            restart_max=settings.restart_max,
+            circuit_failures=settings.circuit_failures,
+            circuit_wait=settings.circuit_wait,
+            queue_length=settings.queue_length,
+        )
+        return Gateway(
+            self.configuration.servers,
+            settings.home,
+            logs,
+            self.loop,
+            connector,
+            limits,
+            reserved=RESERVED,
+            list_wait=settings.list_wait,
+            health_interval=settings.health_interval,
+            on_changed=self._tools_changed,
+        )
+
+    def _operations(self) -> list[Operation]:
+        return [
+            *ToolOperations(self.gateway).table(),
+            *ServerOperations(self.gateway).table(),
+        ]
+
+    def _tools_changed(self) -> None:
+        # Several servers that list at once are told of once.
+        if self._telling is None and self._sessions:
+            self._telling = self.loop.call_later(0.1, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        for session in list(self._sessions.values()):
+            session.tools_changed()

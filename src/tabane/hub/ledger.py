@@ -1,0 +1,211 @@
+"""What a bridge owes its client: every request answered once, whatever hubs come and go; pure.
+
+A request *waits* until a hub was sent it, and is *in flight* until it is answered. When a hub is
+lost, what waits goes to the next one, what was in flight is owed an error, and what the client
+settled for its session (handshake, log level, subscriptions) is said again in its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import NamedTuple
+
+from tabane.hub import heads
+from tabane.hub.hello import DRAIN, DRAINING
+
+KEPT = 64 << 10
+"""Bytes of a request up to which it is kept while in flight, so that another hub can be sent it."""
+
+MAX_SETTLED = 256
+"""Requests that settle something for the session and are said again: more are not remembered."""
+
+_SETTLING = ("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+_INITIALIZED = "notifications/initialized"
+_CANCELLED = "notifications/cancelled"
+_ENDLESS = "subscriptions/listen"
+
+
+class _Sent(NamedTuple):
+    method: str
+    line: bytes | None
+
+
+class Lost(NamedTuple):
+    """What the end of a hub leaves open: requests of the client, and the hub's own that nobody awaits."""
+
+    owed: list[bytes]
+    asked: list[bytes]
+
+
+class Ledger:
+    """Takes the lines of both sides and says what is passed on.
+
+    ``present`` is whether a hub is there to be sent something; ``draining`` whether it asked for no
+    more requests.
+    """
+
+    def __init__(self) -> None:
+        self.present = self.draining = False
+        self.waiting_bytes = 0
+        self._waiting: deque[bytes] = deque()
+        self._in_flight: dict[bytes, _Sent] = {}
+        self._settled: dict[str, bytes] = {}
+        self._initialized: bytes | None = None
+        self._asked: set[bytes] = set()
+        self._swallow: set[bytes] = set()
+        self._replays = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a request waits for a hub."""
+        return bool(self._waiting)
+
+    @property
+    def owing(self) -> bool:
+        """Whether the client awaits an answer that will come: a subscription's never does."""
+        return bool(self._waiting) or any(sent.method != _ENDLESS for sent in self._in_flight.values())
+
+    @property
+    def in_flight(self) -> bool:
+        return bool(self._in_flight)
+
+    def from_client(self, line: bytes) -> bytes | None:
+        """What of a client's line the hub is sent now; None where it waits, or no hub needs it."""
+        found = heads.of_client(line)
+        if not found:
+            return line if self.present and not self.draining else self._wait(line)
+        if any(head.id is not None and head.method is not None for head in found):
+            return self._sent(line, found) if self.present and not self.draining else self._wait(line)
+        if all(head.method is None for head in found):
+            return self._client_answer(line, found)
+        return self._notification(line, found)
+
+    def from_hub(self, line: bytes) -> bytes | None:
+        """What of a hub's line the client is sent; None where it was meant for the bridge."""
+        if line.startswith(b'{"tabane":'):
+            self.draining = self.draining or line + b"\n" == DRAIN
+            return None
+        for answer in heads.of_hub(line):
+            if answer.asks:
+                self._asked.add(answer.id)
+            elif answer.id in self._swallow:
+                self._swallow.discard(answer.id)
+                return None
+            elif not self._settle(answer, line):
+                return None
+        return line
+
+    def arrived(self) -> list[bytes]:
+        """A hub is there: the lines it is sent before any other."""
+        self.present, self.draining = True, False
+        lines = []
+        for method, line in self._settled.items():
+            lines.extend(self._with_initialized(method, self._replay(line)))
+        waiting, self._waiting, self.waiting_bytes = self._waiting, deque(), 0
+        for line in waiting:
+            found = heads.of_client(line)
+            lines.extend(self._with_initialized(found[0].method if found else None, self._sent(line, found)))
+        return lines
+
+    def lost(self, unsent: list[bytes]) -> Lost:
+        """The hub is gone. ``unsent`` are lines that it was never given a byte of: they wait again."""
+        self.present = self.draining = False
+        again = [line for line in unsent if self._taken_back(line)]
+        handshake = [s.line for s in self._in_flight.values() if s.method == "initialize" and s.line]
+        owed = [name for name, s in self._in_flight.items() if s.line not in handshake]
+        self._await([*handshake, *again])
+        asked = list(self._asked)
+        self._in_flight.clear()
+        self._asked.clear()
+        self._swallow.clear()
+        return Lost(owed, asked)
+
+    def give_up(self) -> list[bytes]:
+        """No hub will come: the ids of the requests that waited for one, which wait no more."""
+        ids = [head.id for line in self._waiting for head in heads.of_client(line) if head.method]
+        self._waiting.clear()
+        self.waiting_bytes = 0
+        return [name for name in ids if name is not None]
+
+    def _wait(self, line: bytes) -> bytes | None:
+        self._waiting.append(line)
+        self.waiting_bytes += len(line)
+        return None
+
+    def _await(self, lines: list[bytes]) -> None:
+        self._waiting.extendleft(reversed(lines))
+        self.waiting_bytes += sum(map(len, lines))
+
+    def _sent(self, line: bytes, found: list[heads.Head]) -> bytes:
+        for head in found:
+            if head.id is not None and head.method is not None:
+                self._in_flight[head.id] = _Sent(head.method, line if len(line) <= KEPT else None)
+        return line
+
+    def _client_answer(self, line: bytes, found: list[heads.Head]) -> bytes | None:
+        # An answer to a question of a hub that is gone must not reach the next one, which counts anew.
+        known = [head.id for head in found if head.id in self._asked]
+        self._asked.difference_update(known)
+        return line if known and self.present else None
+
+    def _notification(self, line: bytes, found: list[heads.Head]) -> bytes | None:
+        if found[0].method == _CANCELLED:
+            return self._cancel(line)
+        if found[0].method == _INITIALIZED:
+            self._initialized = line
+        return line if self.present else None
+
+    def _cancel(self, line: bytes) -> bytes | None:
+        try:
+            name = heads.canonical(json.loads(line)["params"]["requestId"])
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return line if self.present else None
+        if self._in_flight.pop(name, None):
+            return line
+        kept = [one for one in self._waiting if all(head.id != name for head in heads.of_client(one))]
+        self._waiting, self.waiting_bytes = deque(kept), sum(map(len, kept))
+        return None
+
+    def _settle(self, answer: heads.Answer, line: bytes) -> bool:
+        """Close a request by its answer. False where another hub is to be asked instead."""
+        sent = self._in_flight.pop(answer.id, None)
+        if sent is None or sent.line is None:
+            return True
+        if answer.failed and self.draining and heads.reason(line) == DRAINING:
+            self._wait(sent.line)
+            return False
+        if sent.method in _SETTLING and not answer.failed:
+            self._remember(sent.method, sent.line)
+        return True
+
+    def _remember(self, method: str, line: bytes) -> None:
+        key = _subject(method, line)
+        if method == "resources/unsubscribe":
+            self._settled.pop(key, None)
+        elif key in self._settled or len(self._settled) < MAX_SETTLED:
+            self._settled[key] = line
+
+    def _replay(self, line: bytes) -> bytes:
+        self._replays += 1
+        name = f"tabane-replay-{self._replays}"
+        self._swallow.add(heads.canonical(name))
+        return json.dumps({**json.loads(line), "id": name}).encode()
+
+    def _with_initialized(self, method: str | None, line: bytes) -> list[bytes]:
+        return [line, self._initialized] if method == "initialize" and self._initialized else [line]
+
+    def _taken_back(self, line: bytes) -> bool:
+        """Whether a line that was not sent is to be sent to the next hub: a request is, unless replayed."""
+        found = heads.of_client(line)
+        ids = [head.id for head in found if head.id is not None and head.method is not None]
+        for name in ids:
+            self._in_flight.pop(name, None)
+        return not found or any(name not in self._swallow for name in ids)
+
+
+def _subject(method: str, line: bytes) -> str:
+    if not method.startswith("resources/"):
+        return method
+    params = json.loads(line).get("params")
+    return f"resources {params.get('uri') if isinstance(params, dict) else None}"

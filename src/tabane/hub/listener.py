@@ -1,0 +1,200 @@
+"""The hub's own door: a Unix socket, the peer's user, and a hello before anything else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from tabane.hub import hello as hellos
+from tabane.hub.admission import House, refusal, trusted, uid_in
+from tabane.hub.hello import BadHello, Hello, Refused, Welcome
+from tabane.hub.texts import say
+
+log = logging.getLogger(__name__)
+
+HELLO_LIMIT = 5.0
+"""Seconds that a client may take to say its hello."""
+
+MOST_GREETINGS = 64
+"""Connections that have not said their hello yet."""
+
+BACKLOG = 128
+
+_BREATH = 0.5
+_LOCAL_PEERCRED = 1
+_XUCRED_SIZE = 76
+
+
+class Reception(Protocol):
+    """Takes the clients that the listener let in, with their descriptor, which is theirs from then on."""
+
+    def house(self) -> House: ...
+
+    def welcome(self) -> Welcome: ...
+
+    def full(self, hello: Hello) -> bool:
+        """Whether no more clients of that kind are taken."""
+        ...
+
+    def take(self, fd: int, hello: Hello) -> None: ...
+
+
+class Listener:
+    """Accepts connections at ``path`` and hands each to the reception once it has said who it is."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        path: str,
+        reception: Reception,
+        peer_uid: Callable[[socket.socket], int] | None = None,
+        hello_limit: float = HELLO_LIMIT,
+    ) -> None:
+        self._loop, self.path, self._reception = loop, path, reception
+        self._peer_uid = peer_uid or uid_of
+        self.hello_limit = hello_limit
+        self._socket: socket.socket | None = None
+        self._greetings: set[_Greeting] = set()
+
+    def open(self) -> None:
+        """Listen. Call with the home's lock held: a socket that is there belongs to nobody then."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.setblocking(False)
+        mask = os.umask(0o177)
+        try:
+            listening.bind(self.path)
+        finally:
+            os.umask(mask)
+        listening.listen(BACKLOG)
+        self._socket = listening
+        self._loop.add_reader(listening, self._accept)
+
+    def close(self) -> None:
+        """Take no more connections. Those handed over are not touched."""
+        for greeting in list(self._greetings):
+            greeting.close()
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+            self._socket.close()
+            self._socket = None
+
+    def _accept(self) -> None:
+        if self._socket is None:
+            return
+        try:
+            peer, _ = self._socket.accept()
+        except (BlockingIOError, InterruptedError, ConnectionError):
+            return
+        except OSError as error:
+            # Out of descriptors: asking again at once would find the same, a hundred thousand times a second.
+            log.error("cannot accept a connection: %s", error.strerror)
+            self._rest()
+            return
+        peer.setblocking(False)
+        self._admit(peer)
+
+    def _admit(self, peer: socket.socket) -> None:
+        try:
+            uid = self._peer_uid(peer)
+        except (OSError, ValueError) as error:
+            log.error("cannot tell whose connection this is: %s", error)
+            peer.close()
+            return
+        if not trusted(uid, os.getuid()):
+            log.warning("a connection of another user (uid %d) was refused", uid)
+            peer.close()
+        elif len(self._greetings) >= MOST_GREETINGS:
+            log.warning("more than %d connections that say nothing; one is refused", MOST_GREETINGS)
+            peer.close()
+        else:
+            self._greetings.add(_Greeting(self._loop, peer, self))
+
+    def _rest(self) -> None:
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            self._loop.call_later(_BREATH, self._resume)
+
+    def _resume(self) -> None:
+        if self._socket is not None:
+            self._loop.add_reader(self._socket, self._accept)
+
+    def over(self, greeting: _Greeting) -> None:
+        """A greeting has ended, one way or the other."""
+        self._greetings.discard(greeting)
+
+    def met(self, peer: socket.socket, hello: Hello) -> None:
+        """A hello was said: welcome its sender and hand it over, or refuse it."""
+        reception = self._reception
+        answer: Welcome | Refused = refusal(hello, reception.house()) or reception.welcome()
+        if isinstance(answer, Welcome) and reception.full(hello):
+            answer = Refused("full", say("The hub has as many connections as it takes."))
+        try:
+            # A few hundred bytes into an empty buffer: taken whole, or the peer is gone.
+            peer.send(hellos.encode(answer))
+        except OSError:
+            peer.close()
+            return
+        if isinstance(answer, Refused):
+            log.info("a client was refused: %s", answer.text("en"))
+            peer.close()
+        else:
+            reception.take(peer.detach(), hello)
+
+
+class _Greeting:
+    """A connection that has not said its hello yet."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, peer: socket.socket, listener: Listener) -> None:
+        self._loop, self._peer, self._listener = loop, peer, listener
+        self._heard = b""
+        self._timer = loop.call_later(listener.hello_limit, self.close)
+        loop.add_reader(peer, self._readable)
+
+    def close(self) -> None:
+        self._end()
+        self._peer.close()
+
+    def _end(self) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self._peer)
+        self._listener.over(self)
+
+    def _readable(self) -> None:
+        try:
+            chunk = self._peer.recv(hellos.MAX_HELLO)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            chunk = b""
+        self._heard += chunk
+        if self._heard.endswith(b"\n"):
+            self._said(self._heard)
+        elif not chunk or len(self._heard) > hellos.MAX_HELLO:
+            self.close()
+
+    def _said(self, line: bytes) -> None:
+        try:
+            hello = hellos.read_hello(line)
+        except BadHello as error:
+            log.warning("a connection did not begin with a hello: %s", error)
+            self.close()
+            return
+        self._end()
+        self._listener.met(self._peer, hello)
+
+
+def uid_of(peer: socket.socket) -> int:
+    """The user at the other end, from the kernel. Raises OSError or ValueError."""
+    if sys.platform == "darwin":
+        return uid_in(peer.getsockopt(0, _LOCAL_PEERCRED, _XUCRED_SIZE))
+    return uid_in(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

@@ -1,0 +1,102 @@
+"""One hub per home: a lock held for as long as the hub lives, and a note of who holds it.
+
+The file is never deleted: a lock on a file that somebody replaced would guard nothing. The kernel
+lets go of it however the hub ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from typing import Any, NamedTuple
+
+HAND = "hand"
+BRIDGE = "bridge"
+STANDALONE = "standalone"
+
+
+class Holder(NamedTuple):
+    """The note in the lock file: the hub that runs, or the last that did.
+
+    ``started_by`` is ``hand``, ``bridge`` or ``standalone``; ``flags`` are those it was started
+    with; ``socket`` is where it listens. ``ended`` is why it ended (``stop``, ``restart``,
+    ``replace``, ``idle`` …), None while it runs and after a death that it did not mean.
+    """
+
+    pid: int
+    version: str
+    started_by: str
+    flags: tuple[str, ...] = ()
+    started: float = 0.0
+    socket: str = ""
+    ended: str | None = None
+
+    @property
+    def to_be_continued(self) -> bool:
+        """Whether the next hub stands in for this one, with its flags: it did not mean to end."""
+        return self.ended in (None, "restart", "replace")
+
+
+class Lock:
+    """The lock, held. Let go of by :meth:`release`, or by the end of the process."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def write(self, holder: Holder) -> None:
+        """Leave a note for who finds the lock held."""
+        text = json.dumps(holder._asdict()).encode()
+        os.pwrite(self._fd, text, 0)
+        os.ftruncate(self._fd, len(text))
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+def acquire(path: str) -> Lock | None:
+    """The lock, or None where another process holds it. Raises OSError, as where the folder is missing."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except BaseException:
+        os.close(fd)
+        raise
+    return Lock(fd)
+
+
+def held(path: str) -> bool:
+    """Whether a hub holds the lock now: running, starting, or about to end."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        # A shared lock: two who ask at once do not take each other for a hub.
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def read_holder(path: str) -> Holder | None:
+    """The note in the lock file, None where there is none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            note: dict[str, Any] = json.loads(file.read(1 << 16))
+        return Holder(
+            pid=int(note["pid"]),
+            version=str(note["version"]),
+            started_by=str(note["started_by"]),
+            flags=tuple(str(flag) for flag in note["flags"]),
+            started=float(note["started"]),
+            socket=str(note["socket"]),
+            ended=note["ended"] and str(note["ended"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,130 @@
+"""The command `tabane mcp`: a bridge to the hub, or with --standalone a hub of its own.
+
+Dispatched before any library of the command line is imported. What it does not understand it leaves
+to the command of the same name in :mod:`tabane.cli`, which knows how to say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tabane import __version__
+from tabane.hub.approach import Approach, NoHub
+from tabane.hub.bridge import Bridge, Signals
+from tabane.hub.endpoint import Endpoint, absolute, at_url, home_of
+from tabane.hub.hello import Hello
+from tabane.hub.stdio import steal
+from tabane.hub.texts import say, spoken
+
+MODES = ("search", "light", "full")
+
+_VALUES = ("mode", "servers", "config", "home", "url", "websocket")
+
+
+class Request(NamedTuple):
+    """What was asked for. ``flags`` are settings for a hub that has to be started."""
+
+    mode: str | None
+    servers: str | None
+    home: str | None
+    url: str | None
+    standalone: bool
+    flags: tuple[str, ...]
+
+
+def read(arguments: Sequence[str], environ: Mapping[str, str]) -> Request | None:
+    """The command's arguments and variables; None where they are not all understood."""
+    given: dict[str, str] = {}
+    standalone = False
+    rest = list(arguments)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        name = name.removeprefix("--")
+        if name == "standalone" and not equals:
+            standalone = True
+        elif name in _VALUES and (equals or rest):
+            given[name] = value if equals else rest.pop(0)
+        else:
+            return None
+    mode = given.get("mode") or environ.get("TABANE_MODE") or None
+    if mode not in (None, *MODES):
+        return None
+    return _request(given, mode, standalone, environ)
+
+
+def _request(
+    given: Mapping[str, str], mode: str | None, standalone: bool, environ: Mapping[str, str]
+) -> Request:
+    paths = {
+        name: absolute(given[name], environ) for name in ("home", "config", "servers") if given.get(name)
+    }
+    servers = paths.get("servers") or environ.get("TABANE_SERVERS")
+    return Request(
+        mode=mode,
+        servers=absolute(servers, environ) if servers else None,
+        home=paths.get("home"),
+        url=given.get("url") or given.get("websocket") or environ.get("TABANE_URL") or None,
+        standalone=standalone,
+        flags=tuple(f"--{name}={path}" for name, path in paths.items()),
+    )
+
+
+def run(request: Request, environ: Mapping[str, str]) -> int:
+    """Serve the client on standard input and output until it is done. Returns the exit status."""
+    read_fd, write_fd = steal()
+    failure: NoHub | None = None
+    try:
+        if request.standalone and not request.url:
+            status = _standalone(read_fd, write_fd, request, environ)
+            if status is not None:
+                return status
+        endpoint, flags = _endpoint(request, environ)
+    except NoHub as none:
+        endpoint, flags, failure = Endpoint(home_of(environ, request.home), environ), None, none
+    signals = Signals()
+    hello = _hello(request, "mcp", "" if request.url else endpoint.home, environ)
+    way = Approach(endpoint, hello, environ, flags, pause=signals.pause)
+    bridge = Bridge(read_fd, write_fd, way, signals)
+    return bridge.turn_away(failure) if failure else bridge.run()
+
+
+def _standalone(read_fd: int, write_fd: int, request: Request, environ: Mapping[str, str]) -> int | None:
+    from tabane.errors import TabaneError  # the hub in this process: nothing of this for a bridge
+    from tabane.hub.serve import run_standalone
+
+    hello = _hello(request, "stdio", home_of(environ, request.home), environ)
+    try:
+        return run_standalone(read_fd, write_fd, hello, request.flags)
+    except TabaneError as error:
+        raise NoHub({"en": error.text("en"), "ja": error.text("ja")}, "failed") from None
+
+
+def _endpoint(request: Request, environ: Mapping[str, str]) -> tuple[Endpoint, tuple[str, ...] | None]:
+    """Where the hub is, and the flags to start one with there; None for another's. Raises NoHub."""
+    if request.url:
+        try:
+            return at_url(request.url, environ), None
+        except ValueError:
+            raise _unknown(request.url) from None
+    return Endpoint(home_of(environ, request.home), environ), request.flags
+
+
+def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -> Hello:
+    return Hello(
+        version=__version__,
+        role=role,
+        home=home,
+        pid=os.getpid(),
+        cwd=os.getcwd(),
+        mode=request.mode,
+        lang=spoken(environ),
+        servers=None if request.url else request.servers,
+    )
+
+
+def _unknown(url: str) -> NoHub:
+    return NoHub(say(
+        "{url}: this version reaches hubs on this machine alone. Leave --url and TABANE_URL out for "
+        "your own, or give unix:/path/to/its/TABANE_HOME.", url=url), "url")  # fmt: skip

@@ -1,0 +1,220 @@
+"""Three ways to run a hub: as a process of its own, before somebody's eyes, within an assistant's client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from tabane.errors import CallerError, HubError, TabaneError
+from tabane.hub import launch
+from tabane.hub import lock as locks
+from tabane.hub.daemon import Daemon, Origin, held_by, open_logs, prepare_home
+from tabane.hub.endpoint import Endpoint, Unsafe, home_of
+from tabane.hub.hello import Hello
+from tabane.hub.launch import FAILED, LOST, READY, Outcome
+from tabane.hub.lock import Holder, Lock
+from tabane.hub.logs import Logs
+from tabane.hub.stdio import waits
+from tabane.messages import say
+from tabane.settings import OPTIONS, Settings, load_settings
+
+LOST_STATUS = 3
+"""Exit status of a hub process that found another one serving."""
+
+_LOOK = 0.05
+
+
+def run_detached(arguments: Sequence[str]) -> int:
+    """The process that :func:`tabane.hub.launch.launch` started. Returns its exit status."""
+    started_by, voice, flags = _internal(arguments)
+    try:
+        return _detached(started_by, flags, voice)
+    except TabaneError as error:
+        voice.say(Outcome(FAILED, {"en": error.text("en"), "ja": error.text("ja")}))
+        return 1
+
+
+def run_foreground(flags: Mapping[str, object]) -> int:
+    """`tabane start --foreground`: a hub that logs to standard error too, until a signal ends it.
+
+    Raises HubError where one runs already, ConfigurationError where a setting or file is wrong.
+    """
+    settings = load_settings(flags, os.environ)
+    endpoint = _prepared(settings)
+    lock = take(endpoint, launch.LIMIT)
+    if lock is None:
+        raise HubError(held_by(endpoint))
+    origin = Origin(locks.HAND, settings.as_flags())
+    _run(settings, lock, origin, aloud=True)
+    return 0
+
+
+def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[str]) -> int | None:
+    """A hub in this process, whose first client is on these descriptors; it ends with that client.
+
+    Returns the exit status, None where another hub holds the home: be a bridge to that one then.
+    Raises TabaneError where the hub cannot start.
+    """
+    settings = load_settings(flags_of(flags), os.environ)
+    endpoint = _prepared(settings)
+    lock = locks.acquire(endpoint.lock)
+    if lock is None:
+        return None
+
+    def attach(daemon: Daemon) -> None:
+        session = daemon.attach(_readable(read_fd), _writable(write_fd), hello)
+        session.closed.add_done_callback(lambda _: daemon.end("its client is gone"))
+
+    _run(settings, lock, Origin(locks.STANDALONE, settings.as_flags()), aloud=False, then=attach)
+    return 0
+
+
+def flags_of(arguments: Sequence[str]) -> dict[str, object]:
+    """Settings from ``--name=value``, ``--switch`` and ``--no-switch``. Raises CallerError for others."""
+    known = {option.flag: option for option in OPTIONS}
+    found: dict[str, object] = {}
+    for argument in arguments:
+        flag, given, value = argument.partition("=")
+        positive = flag.replace("--no-", "--", 1)
+        if flag in known and (given or known[flag].kind == "switch"):
+            found[known[flag].name] = value if given else True
+        elif positive in known and known[positive].kind == "switch" and not given:
+            found[known[positive].name] = False
+        else:
+            raise CallerError(say("There is no flag {flag}.", flag=argument))
+    return found
+
+
+def take(endpoint: Endpoint, limit: float) -> Lock | None:
+    """The lock of the home, waited for while its holder comes or goes. None where a hub serves.
+
+    Raises HubError where neither happens within ``limit`` seconds.
+    """
+    deadline = time.monotonic() + limit
+    while True:
+        lock = locks.acquire(endpoint.lock)
+        if lock is not None:
+            return lock
+        if _serves(endpoint):
+            return None
+        if time.monotonic() > deadline:
+            raise HubError(held_by(endpoint))
+        time.sleep(_LOOK)
+
+
+def inherited(origin: Origin, last: Holder | None) -> Origin:
+    """Who a hub that a bridge started stands in for: one that did not mean to end, flags and all."""
+    if origin.started_by != locks.BRIDGE or last is None or not last.to_be_continued:
+        return origin
+    if last.started_by == locks.STANDALONE:
+        return origin
+    return Origin(last.started_by, (*last.flags, *origin.flags))
+
+
+class _Voice:
+    """The pipe to who started this process. It is spoken through once."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        os.set_inheritable(fd, False)
+
+    def say(self, outcome: Outcome) -> None:
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):  # nobody listens any more
+                os.write(self._fd, outcome.encode())
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _detached(started_by: str, flags: Sequence[str], voice: _Voice) -> int:
+    home = flags_of(flags).get("home")
+    endpoint = Endpoint(home_of(os.environ, str(home) if home else None), os.environ)
+    lock = take(endpoint, launch.LIMIT)
+    if lock is None:
+        voice.say(Outcome(LOST, {}))
+        return LOST_STATUS
+    # Standard error is the file of last words: those of earlier hubs are no longer news.
+    with contextlib.suppress(OSError):
+        os.ftruncate(2, 0)
+    origin = inherited(Origin(started_by, flags), locks.read_holder(endpoint.lock))
+    settings = load_settings(flags_of(origin.flags), os.environ)
+    _prepared(settings)
+    ready = Outcome(READY, {}, os.getpid())
+    _run(settings, lock, origin, aloud=False, then=lambda _: voice.say(ready))
+    return 0
+
+
+def _run(
+    settings: Settings,
+    lock: Lock,
+    origin: Origin,
+    *,
+    aloud: bool,
+    then: Callable[[Daemon], object] = lambda daemon: None,
+) -> None:
+    """A hub from its opening to its end; ``then`` is called when it is open."""
+
+    async def serve(logs: Logs) -> None:
+        daemon = Daemon(settings, os.environ, lock, origin, logs)
+        daemon.open()
+        then(daemon)
+        await daemon.serve()
+
+    os.umask(0o077)
+    with contextlib.closing(open_logs(settings, aloud=aloud)) as logs:
+        asyncio.run(serve(logs))
+
+
+def _internal(arguments: Sequence[str]) -> tuple[str, _Voice, list[str]]:
+    started_by, pipe, *flags = arguments
+    return started_by.removeprefix("--started-by="), _Voice(int(pipe.removeprefix("--pipe="))), flags
+
+
+def _prepared(settings: Settings) -> Endpoint:
+    prepare_home(settings)
+    endpoint = Endpoint(str(settings.home), os.environ)
+    try:
+        endpoint.prepare()
+    except Unsafe as error:
+        raise HubError(say("{why}. Remove it, and try again.", why=error)) from None
+    return endpoint
+
+
+def _serves(endpoint: Endpoint) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.setblocking(False)
+            peer.connect(endpoint.reachable())
+    except OSError:
+        return False
+    return True
+
+
+def _writable(fd: int) -> int:
+    if waits(fd):
+        os.set_blocking(fd, False)
+    return fd
+
+
+def _readable(fd: int) -> int:
+    """A descriptor that an event loop can watch: ``fd``, or a pipe that a file is pumped into."""
+    if waits(fd):
+        return _writable(fd)
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    threading.Thread(target=_pump, args=(fd, write_end), name="stdin", daemon=True).start()
+    return read_end
+
+
+def _pump(source: int, target: int) -> None:
+    with contextlib.suppress(OSError):
+        while chunk := os.read(source, 1 << 16):
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[os.write(target, rest) :]
+    os.close(target)

@@ -1,0 +1,92 @@
+"""One side of a bridge: lines in, lines out, over descriptors that are never waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from itertools import islice
+
+from tabane.wire.channel import Splitter
+
+CHUNK = 1 << 16
+_GATHERED = 64
+
+
+class Side:
+    """Lines over a reading and a writing descriptor, which may be the same.
+
+    ``unsent`` counts the bytes that wait to be written. A line longer than ``max_line`` bytes is
+    dropped; its head is left in ``oversized``.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int, max_line: int) -> None:
+        self.read_fd, self.write_fd = read_fd, write_fd
+        self.unsent = 0
+        self.oversized: list[bytes] = []
+        self._splitter = Splitter(max_line)
+        self._outbox: deque[bytes] = deque()
+        self._begun = 0
+
+    def limit(self, max_line: int) -> None:
+        """Another limit for lines, from the next one on; what has come of a line is kept."""
+        splitter = Splitter(max_line)
+        splitter.feed(self._splitter.end())
+        self._splitter = splitter
+
+    def read(self) -> list[bytes] | None:
+        """The lines that have come, None at the end of file. Raises OSError where the peer is gone."""
+        try:
+            chunk = os.read(self.read_fd, CHUNK)
+        except BlockingIOError:
+            return []
+        if not chunk:
+            return None
+        return self.feed(chunk)
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        lines = self._splitter.feed(chunk)
+        if self._splitter.oversized:
+            self.oversized += self._splitter.oversized
+            self._splitter.oversized = []
+        return lines
+
+    def rest(self) -> bytes:
+        """What came after the last newline: a line too, where the stream has ended properly."""
+        return self._splitter.end()
+
+    def send(self, line: bytes) -> None:
+        """Put a line, without its newline, behind those that wait. :meth:`flush` writes."""
+        self._outbox.append(line + b"\n")
+        self.unsent += len(line) + 1
+
+    def flush(self) -> None:
+        """Write what is taken without waiting. Raises OSError where the peer is gone."""
+        while self._outbox:
+            try:
+                self._written(self._write())
+            except BlockingIOError:
+                return
+
+    def not_begun(self) -> list[bytes]:
+        """The lines that wait and of which not a byte was written, without their newlines."""
+        return [line[:-1] for line in islice(self._outbox, 1 if self._begun else 0, None)]
+
+    def close(self) -> None:
+        for fd in {self.read_fd, self.write_fd}:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+    def _write(self) -> int:
+        first = self._outbox[0]
+        if len(self._outbox) == 1 and not self._begun:
+            return os.write(self.write_fd, first)
+        rest = memoryview(first)[self._begun :]
+        return os.writev(self.write_fd, [rest, *islice(self._outbox, 1, _GATHERED)])
+
+    def _written(self, count: int) -> None:
+        self.unsent -= count
+        count += self._begun
+        while self._outbox and count >= len(self._outbox[0]):
+            count -= len(self._outbox.popleft())
+        self._begun = count

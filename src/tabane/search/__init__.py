@@ -1,0 +1,1 @@
+"""Text analysis for search, shared by tools, posts, documents and pages."""

@@ -1,0 +1,195 @@
+"""Text becomes tokens here, the same way for what is indexed and for what is asked.
+
+Pure and deterministic. Latin words stay whole and lose their English inflection; Chinese, Japanese
+and Korean runs become overlapping bigrams, less those of hiragana alone (particles and endings);
+names in code are split at ``_ - . /`` and at changes of case, and kept whole as well, so that
+``readFile``, ``read_file`` and "read file" meet.
+
+Tokens are made of letters, digits, ``#`` and ``+``, hold no blank, and are safe to be joined by
+blanks for an index that splits there.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_HIRAGANA = "ぁ-ゖゝゞ"
+_KATAKANA = "ァ-ヺヽヾー"
+_HAN = "㐀-䶿一-鿿豈-﫿々〆〇\U00020000-\U0003134f"
+_CJK = _HIRAGANA + _KATAKANA + _HAN + "가-힣"
+
+# A run of CJK, C++ and C#, or a word with the joints that names in code and hyphenated words have.
+_RUNS = re.compile(rf"[{_CJK}]+|[Cc]\+\+|\b[CcFf]#|[^\W_{_CJK}]+(?:[-_./'’][^\W_{_CJK}]+)*")
+_CJK_START = re.compile(rf"[{_CJK}]")
+_HIRAGANA_ONLY = re.compile(rf"[{_HIRAGANA}ー]+")
+# サーバー and サーバ are one word: the mark goes at the end of a katakana word of four or more.
+_FINAL_PROLONGATION = re.compile(rf"(?<=[ァ-ヺ][{_KATAKANA}]{{2}})ー(?![{_KATAKANA}])")
+_PART = re.compile(r"[^\W_]+")
+# getHTTPResponse → get HTTP Response; digits stay with what they follow.
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CAMEL_NAME = re.compile(r"[a-z][a-z0-9]*[A-Z]")
+
+_VOWEL = re.compile(r"[aeiouy]")
+_MEASURE = re.compile(r"[aeiouy]+[^aeiouy]+")
+_SHORT = re.compile(r"[^aeiou]*[aeiouy][^aeiouwxy]")
+
+# What the rules would get wrong and tools are full of: words that stay as they are, then word:stem.
+_UNCHANGED = "embed news alias canvas bias atlas always lens during"
+_STEMS = """
+analysis:analyz analyses:analyz apis:api uris:uri emojis:emoji wikis:wiki indices:index matrices:matrix
+vertices:vertex criteria:criterion children:child kids:kid people:person persons:person men:man women:woman
+written:write wrote:write found:find sent:send built:build bought:buy made:make making:make taken:take
+took:take given:give ran:run began:begin done:do went:go gone:go shown:show known:know chosen:choos
+spoken:speak sold:sell told:tell held:hold kept:keep left:leav spent:spend lost:lose saw:see seen:see
+thought:think understood:understand
+"""
+_IRREGULAR = {word: word for word in _UNCHANGED.split()} | dict(pair.split(":") for pair in _STEMS.split())
+
+# Brands that are spelt with a hump and are one word to everybody.
+_BRANDS = """
+github gitlab bitbucket youtube javascript typescript postgresql mysql nosql graphql sqlite mongodb dynamodb
+duckdb chromadb bigquery openai linkedin paypal whatsapp wordpress facebook hubspot clickup datadog pagerduty
+cloudflare digitalocean openapi devops macos airtable onedrive sharepoint webhook powerpoint deepl
+elasticsearch opensearch circleci coingecko firebase supabase huggingface
+"""
+_ONE_WORD = frozenset(_BRANDS.split())
+
+
+def normalise(text: str) -> str:
+    """One spelling of the same text: NFKC (full and half width), case folded, Latin accents kept."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of running text, in order and with repetition.
+
+    A word with joints gives its parts and then itself without them: "e-mail" → e, mail, email.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        text = _FINAL_PROLONGATION.sub("", text)
+    found: list[str] = []
+    for run in _RUNS.findall(text):
+        if run.isascii() and run.isalnum() and not _CAMEL_NAME.match(run):
+            found.append(stem(run.lower()))
+        elif _CJK_START.match(run):
+            found.extend(bigrams(run))
+        else:
+            found.extend(_joined(run))
+    return found
+
+
+def identifier_tokens(name: str) -> list[str]:
+    """The tokens of a name in code: its parts, then the whole name without separators.
+
+    A name of one part gives that part alone. Parts in Japanese are cut like running text.
+    """
+    found: list[str] = []
+    parts = _parts(unicodedata.normalize("NFKC", name))
+    for part in parts:
+        found.extend(tokens(part) if _CJK_START.search(part) else [stem(part)])
+    if len(parts) > 1:
+        found.append("".join(parts))
+    return found
+
+
+@lru_cache(maxsize=2048)
+def stem(word: str) -> str:
+    """The word without its English inflection: plural, -ed, -ing, final e, and -ise spelt -ize.
+
+    The first and the last step of Porter (1980), mended where tools suffer from it (adding, embed,
+    news); derivations (search, searcher) stay apart. Lower case in, lower case out; what is not an
+    English word in ASCII letters comes back as it is.
+    """
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) < 4 or not word.isascii() or not word.isalpha():
+        return word
+    word = _singular(word)
+    return _IRREGULAR.get(word) or _spelt(_infinitive(word))
+
+
+def _singular(word: str) -> str:
+    if word.endswith("sses"):
+        return word[:-2]
+    if word.endswith("ies"):
+        return word[:-2] if len(word) > 4 else word[:-1]
+    return word[:-1] if word[-1] == "s" and word[-2] not in "sui" else word
+
+
+def _infinitive(word: str) -> str:
+    ending = 3 if word.endswith("ing") else 2 if word.endswith("ed") else 0
+    rest = word[: len(word) - ending]
+    if not ending or len(rest) < 2 or word.endswith("eed") or not _VOWEL.search(rest):
+        return word
+    if rest.endswith(("at", "bl", "iz")):
+        return rest + "e"
+    if rest[-1] == rest[-2] and len(rest) > 3:
+        doubled = rest[-1] not in "aeiolsz" or (rest[-1] == "l" and _syllables(rest) > 1)
+        return rest[:-1] if doubled else rest
+    return rest + "e" if _SHORT.fullmatch(rest) else rest
+
+
+def _spelt(word: str) -> str:
+    """One ending for what is spelt in several ways: final e and y, -ise, -yse, -our."""
+    if word[-1] == "e" and len(word) > 3:
+        rest = word[:-1]
+        if _syllables(rest) > 1 or (_syllables(rest) == 1 and not _SHORT.fullmatch(rest)):
+            word = rest
+    elif word[-1] == "y" and word[-2] not in "aeiou":
+        word = word[:-1] + "i"
+    if len(word) > 5 and word.endswith(("is", "ys")):
+        return word[:-1] + "z"
+    if word.endswith("isation"):
+        return word[:-7] + "ization"
+    return word[:-2] + "r" if len(word) > 5 and word.endswith("our") else word
+
+
+def _syllables(word: str) -> int:
+    """Porter's measure: how often vowels are followed by consonants."""
+    return len(_MEASURE.findall(word))
+
+
+def bigrams(run: str) -> list[str]:
+    """Overlapping pairs of a CJK run, less those of hiragana alone; a run of one character is itself."""
+    if len(run) == 1:
+        return [] if _HIRAGANA_ONLY.fullmatch(run) else [run]
+    pairs = (run[i : i + 2] for i in range(len(run) - 1))
+    return [pair for pair in pairs if not _HIRAGANA_ONLY.fullmatch(pair)]
+
+
+def is_cjk(token: str) -> bool:
+    """Whether a token begins with a Chinese, Japanese or Korean character."""
+    return _CJK_START.match(token) is not None
+
+
+def cjk_runs(text: str) -> list[str]:
+    """The runs of Chinese, Japanese and Korean in ``text``, spelt as the tokens are cut from them."""
+    text = _FINAL_PROLONGATION.sub("", unicodedata.normalize("NFKC", text))
+    return [run for run in _RUNS.findall(text) if _CJK_START.match(run)]
+
+
+def _joined(run: str) -> list[str]:
+    """The tokens of a word with joints or humps: a possessive, a hyphenated word, a name in code."""
+    if run[-1] in "+#":
+        return [run.lower()]
+    word, _, ending = run.replace("’", "'").rpartition("'")
+    if word and len(ending) <= 2:
+        run = word
+    return identifier_tokens(run)
+
+
+def _parts(name: str) -> list[str]:
+    parts: list[str] = []
+    for piece in _PART.findall(name):
+        humps = [hump.casefold() for hump in _HUMP.split(piece)]
+        merged = [humps[0]]
+        for hump in humps[1:]:
+            if merged[-1] + hump in _ONE_WORD:
+                merged[-1] += hump
+            else:
+                merged.append(hump)
+        parts.extend(merged)
+    return parts

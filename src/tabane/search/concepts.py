@@ -1,0 +1,142 @@
+"""A question taken apart into concepts: what was asked for, and what else could say it.
+
+Each concept is one word of the question (or one Japanese headword, or a known phrase) with its
+variants: the word itself at weight 1 and, from the glossary, synonyms and translations below it. A
+text is scored by the best variant of each concept, so that synonyms never outweigh the word they
+stand for, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tabane.search.analysis import bigrams, cjk_runs, is_cjk, stem, tokens
+
+if TYPE_CHECKING:
+    from tabane.search.glossary import Glossary
+
+MOST_CONCEPTS = 40
+MOST_VARIANTS = 12  # of a language
+
+_HEADWORD = 0.8  # a Japanese headword for an English word
+_KINDRED = 0.5  # a Japanese headword for another of the same concept
+_LOOSE = 0.5  # a bigram that belongs to no headword
+_ASKING = 0.6  # a word of asking, in a whole sentence
+_SENTENCE = 6  # so many words of content make a question a sentence
+
+# Words that say nothing about what is wanted.
+_FUNCTION_WORDS = """
+a an the of to in on at by for with from as is are was were be been being am it its this that these those
+there here and or but if then else so than too very can could would should will shall may might must do does
+did doing done have has had having i me my mine we us our you your yours he she they them their his her what
+which who whom whose when where why how please want wanted need like help tell give let just also any some
+more most other others such only own same no not nor out up down over under again further into through during
+before after above below between about against all each few both because while until don won isn doesn didn
+aren m s t re ve d ll able hello hi hey thanks thank know got possible looking interested anyone something
+someone anything
+"""
+# Words of asking: they name tools too ("show", "find"), so they count less only in a whole sentence.
+_ASKING_WORDS = """
+show display see view find search look get provide list use make create set specific particular certain
+different various information detail offer include available suggest recommend best good great easy easily
+new currently current way thing time assistance access kindly many several comprehensive
+"""
+_JAPANESE_ASKING = "教え 表示 見る 見せ 見たい 知り 調べ 使っ 使い 使う お願い 欲しい 方法 探し 探す"
+
+_EMPTY = frozenset(map(stem, _FUNCTION_WORDS.split()))
+_SOFT = frozenset([*map(stem, _ASKING_WORDS.split()), *_JAPANESE_ASKING.split()])
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Tokens that together say the concept, and how well. ``strict``: all of them must be there."""
+
+    tokens: tuple[str, ...]
+    weight: float
+    strict: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """One thing asked for. The first variant is what the question itself said."""
+
+    weight: float
+    variants: tuple[Variant, ...]
+
+
+def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> list[Concept]:
+    """The concepts of a question, at most 40, each word once.
+
+    ``japanese`` False leaves out the Japanese variants of English words, for a collection that holds
+    no Japanese.
+    """
+    found = list(_japanese(question, glossary, japanese))
+    words = [token for token in tokens(question) if not is_cjk(token)]
+    content = [word for word in dict.fromkeys(words) if word not in _EMPTY]
+    if not content and not found:
+        content = list(dict.fromkeys(words))
+    sentence = len(content) >= _SENTENCE
+    for word in content:
+        weight = _ASKING if sentence and word in _SOFT else 1.0
+        found.append(_concept(word, glossary, weight, japanese))
+    found.extend(
+        _concept(phrase, glossary, 1.0, japanese) for phrase in _phrases(words) if phrase in glossary
+    )
+    return found[:MOST_CONCEPTS]
+
+
+def _concept(word: str, glossary: Glossary, weight: float, japanese: bool) -> Concept:
+    variants = [Variant(tuple(word.split("_")), 1.0)]
+    variants.extend(_english(glossary.synonyms(word)))
+    if japanese:
+        variants.extend(_headwords(glossary.headwords(word), _HEADWORD))
+    return Concept(weight, tuple(variants))
+
+
+def _headwords(headwords: list[str], weight: float) -> list[Variant]:
+    # A single kanji is a stem; what it makes with the next character is a headword of its own.
+    pairs = (tuple(bigrams(headword)) for headword in headwords if len(headword) > 1)
+    return [Variant(pair, weight) for pair in pairs if pair][:MOST_VARIANTS]
+
+
+def _japanese(question: str, glossary: Glossary, japanese: bool) -> Iterator[Concept]:
+    seen: set[str] = set()
+    for run in cjk_runs(question):
+        last = 0
+        for start, end in glossary.segments(run):
+            yield from _unknown(run[last:start], seen)
+            headword, last = run[start:end], end
+            if headword not in seen:
+                seen.add(headword)
+                yield _translated(headword, glossary, japanese)
+        yield from _unknown(run[last:], seen)
+
+
+def _translated(headword: str, glossary: Glossary, japanese: bool) -> Concept:
+    variants = [Variant(tuple(bigrams(headword)) or (headword,), 1.0, strict=False)]
+    variants.extend(_english(glossary.translations(headword)))
+    if japanese:
+        others = [other for other in glossary.headwords(headword) if other != headword]
+        variants.extend(_headwords(others, _KINDRED))
+    weight = _ASKING / 2 if headword in _SOFT else 1.0
+    return Concept(weight, tuple(variants))
+
+
+def _unknown(piece: str, seen: set[str]) -> Iterator[Concept]:
+    for pair in bigrams(piece) if piece else ():
+        if pair not in seen:
+            seen.add(pair)
+            yield Concept(_LOOSE, (Variant((pair,), 1.0),))
+
+
+def _english(weights: dict[str, float]) -> list[Variant]:
+    ranked = sorted(weights.items(), key=lambda item: -item[1])[:MOST_VARIANTS]
+    return [Variant(tuple(word.split("_")), weight) for word, weight in ranked]
+
+
+def _phrases(words: list[str]) -> list[str]:
+    pairs = ["_".join(words[at : at + 2]) for at in range(len(words) - 1)]
+    triples = ["_".join(words[at : at + 3]) for at in range(len(words) - 2)]
+    return list(dict.fromkeys(pairs + triples))

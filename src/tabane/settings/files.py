@@ -1,0 +1,174 @@
+"""Files that are the user's alone: written so, and read only where nobody else can have written them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+
+from tabane.errors import ConfigurationError
+from tabane.messages import say
+
+LIMIT = 4 * 1024 * 1024
+"""Bytes of a settings, servers or secrets file: far more than anyone writes by hand."""
+
+Pathlike = str | os.PathLike[str]
+
+
+def private_folder(path: Pathlike) -> None:
+    """Make the folder with mode 0700, or see that an existing one is safe to use.
+
+    Raises ConfigurationError where it is another user's, others may write in it, or it cannot be made.
+    """
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        status = os.stat(path)
+    except OSError as error:
+        raise ConfigurationError(
+            say("{path} cannot be used as a folder: {reason}.", path=path, reason=error.strerror)
+        ) from None
+    _check_owner(path, status)
+    if status.st_mode & 0o022:
+        raise ConfigurationError(
+            say(
+                "Others may write in the folder {path}. Close it with: chmod 700 {quoted}",
+                path=path,
+                quoted=_quoted(path),
+            )
+        )
+
+
+def write_private(path: Pathlike, data: bytes) -> None:
+    """Replace the file by ``data`` in one step, mode 0600, on disk when this returns.
+
+    A reader sees the old content or the new one, never a part. Where ``path`` is a symbolic link,
+    the file it points to is replaced. Raises OSError.
+    """
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    part = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}.part")
+    try:
+        with open(part, "xb", opener=_owner_only) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except BaseException:
+        _forget(part)
+        raise
+    _sync_folder(folder)
+
+
+def read_trusted(path: Pathlike, limit: int = LIMIT) -> bytes:
+    """The content of a file that nobody but its owner or root can have written.
+
+    Raises FileNotFoundError where there is none, and ConfigurationError where group or others may
+    write it, it belongs to another user, it is longer than ``limit`` bytes, or it cannot be read.
+    """
+    return _read(path, limit, _check_trusted)
+
+
+def read_private(path: Pathlike, limit: int = LIMIT) -> bytes:
+    """The content of a file that nobody but its owner can read. Raises as :func:`read_trusted`."""
+    return _read(path, limit, _check_private)
+
+
+def _read(path: Pathlike, limit: int, check: Callable[[Pathlike, int], None]) -> bytes:
+    try:
+        with open(path, "rb", opener=_never_waiting) as file:
+            # The open file is looked at, not the path, which could lead elsewhere by now.
+            status = os.fstat(file.fileno())
+            _check_kind(path, status, limit)
+            _check_owner(path, status)
+            check(path, stat.S_IMODE(status.st_mode))
+            return file.read(limit)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ConfigurationError(
+            say("{path} cannot be read: {reason}.", path=path, reason=error.strerror)
+        ) from None
+
+
+def _check_kind(path: Pathlike, status: os.stat_result, limit: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigurationError(say("{path} is not a file.", path=path))
+    if status.st_size > limit:
+        raise ConfigurationError(
+            say(
+                "{path} has {size} bytes; at most {limit} are read.",
+                path=path,
+                size=status.st_size,
+                limit=limit,
+            )
+        )
+
+
+def _check_trusted(path: Pathlike, mode: int) -> None:
+    if mode & 0o022:
+        raise ConfigurationError(
+            say(
+                "{path} is refused, since others may write it (mode {mode}). "
+                "Close it with: chmod go-w {quoted}",
+                path=path,
+                mode=f"{mode:04o}",
+                quoted=_quoted(path),
+            )
+        )
+
+
+def _check_private(path: Pathlike, mode: int) -> None:
+    if mode & 0o077:
+        raise ConfigurationError(
+            say(
+                "{path} is refused, since others may read it (mode {mode}). "
+                "Close it with: chmod 600 {quoted}",
+                path=path,
+                mode=f"{mode:04o}",
+                quoted=_quoted(path),
+            )
+        )
+
+
+def _check_owner(path: Pathlike, status: os.stat_result) -> None:
+    if status.st_uid not in (0, os.geteuid()):
+        raise ConfigurationError(
+            say(
+                "{path} belongs to another user (uid {owner}) and is refused. Take it over with: "
+                "chown {uid} {quoted}",
+                path=path,
+                quoted=_quoted(path),
+                owner=status.st_uid,
+                uid=os.geteuid(),
+            )
+        )
+
+
+def _quoted(path: Pathlike) -> str:
+    import shlex  # only a refusal pays for it
+
+    return shlex.quote(os.fspath(path))
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _never_waiting(path: str, flags: int) -> int:
+    # Opening a named pipe would otherwise wait for a writer.
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _sync_folder(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _forget(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,200 @@
+"""Where settings come from: flags before environment before tabane.toml before the default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tabane.errors import ConfigurationError
+from tabane.messages import Message, say
+from tabane.settings.files import read_trusted
+from tabane.settings.places import config_folder, data_folder
+from tabane.settings.spelling import nearest
+from tabane.settings.table import OPTIONS, Option, Settings, Source
+from tabane.settings.values import Unfit, expanded, value_of
+
+PREFIX = "TABANE_"
+ELSEWHERE = ("URL", "INSTANCE")
+"""Variables that begin like settings and are none: to a client of the hub, and in a server it runs."""
+
+_BY_NAME = {option.name: option for option in OPTIONS}
+
+
+def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
+    """The settings in force: each from the first of flags, environment, tabane.toml that gives it.
+
+    ``flags`` are named as the fields; None is a flag that was not given. Paths in flags and
+    environment are relative to the working directory, those in tabane.toml to its folder.
+    Raises ConfigurationError that names the setting, where it stands, and what is allowed there.
+    """
+    reader = _Reader(flags, environ)
+    config = reader.take(_BY_NAME["config"]) or config_folder(environ) / "tabane.toml"
+    file = reader.file = _read_file(config, required="config" in reader.sources)
+    values = {option.name: reader.take(option) for option in OPTIONS if option.name != "config"}
+    given = {name: value for name, value in values.items() if value is not None}
+    given.setdefault("servers", config.parent / "mcp-servers.json")
+    if "home" not in given:
+        given["home"] = data_folder(environ)
+    warnings = (*file.warnings(), *_misspelt(environ), *reader.warnings)
+    settings = Settings(config=config, sources=reader.sources, warnings=warnings, **given)
+    _check_together(settings)
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """tabane.toml as read: its top-level values, and its text to find their lines in."""
+
+    path: Path
+    values: Mapping[str, Any]
+    text: str
+
+    def where(self, key: str) -> str:
+        for number, line in enumerate(self.text.splitlines(), 1):
+            name = line.partition("=")[0].strip(" \t[]").strip("\"'")
+            if name == key:
+                return f"{self.path}:{number}"
+        return str(self.path)
+
+    def warnings(self) -> tuple[Message, ...]:
+        return tuple(self._unknown(key) for key in self.values if key not in _BY_NAME)
+
+    def _unknown(self, key: str) -> Message:
+        near = nearest(key, (option.name for option in OPTIONS if option.in_file))
+        if not near:
+            return say("{where}: there is no setting {key}; it is ignored.", where=self.where(key), key=key)
+        return say(
+            "{where}: there is no setting {key}; it is ignored. Did you mean {near}?",
+            where=self.where(key),
+            key=key,
+            near=", ".join(near),
+        )
+
+
+class _Reader:
+    """Takes one setting after the other and remembers where each came from."""
+
+    def __init__(self, flags: Mapping[str, object], environ: Mapping[str, str]) -> None:
+        self._flags = flags
+        self._environ = environ
+        self.file = _File(Path(), {}, "")
+        self.sources: dict[str, Source] = {}
+        self.warnings: list[Message] = []
+
+    def take(self, option: Option) -> Any:
+        """The value, checked; None where nobody gives one."""
+        if self._flags.get(option.name) is not None:
+            return self._use(option, self._flags[option.name], Source("flag", option.flag), os.getcwd())
+        if self._environ.get(option.environment):
+            source = Source("environment", option.environment)
+            return self._use(option, self._environ[option.environment], source, os.getcwd())
+        if option.also and self._environ.get(option.also):
+            return self._use_foreign(option)
+        return self._take_from_file(option)
+
+    def _take_from_file(self, option: Option) -> Any:
+        if option.name not in self.file.values:
+            return None
+        source = Source("file", self.file.where(option.name))
+        if not option.in_file:
+            raise ConfigurationError(
+                say(
+                    "{where}: {name} cannot be set in this file. Use {flag} or {variable}.",
+                    where=source.where,
+                    name=option.name,
+                    flag=option.flag,
+                    variable=option.environment,
+                )
+            )
+        return self._use(option, self.file.values[option.name], source, str(self.file.path.parent))
+
+    def _use(self, option: Option, given: object, source: Source, folder: str) -> Any:
+        try:
+            value = value_of(option, given, typed=source.kind == "file")
+        except Unfit as unfit:
+            raise ConfigurationError(
+                say(
+                    "{where}: {name} must be {allowed}, not {given}.",
+                    where=source.where,
+                    name=option.name,
+                    allowed=unfit.allowed,
+                    given=repr(given),
+                )
+            ) from None
+        self.sources[option.name] = source
+        return expanded(value, self._environ, folder) if option.kind == "path" else value
+
+    def _use_foreign(self, option: Option) -> Any:
+        # Other programs read this variable too, so what it holds need not be meant for Tabane.
+        given = self._environ[option.also]
+        try:
+            value = value_of(option, given.lower(), typed=False)
+        except Unfit as unfit:
+            self.warnings.append(
+                say(
+                    "{variable}={given} is ignored: Tabane knows {allowed}.",
+                    variable=option.also,
+                    given=given,
+                    allowed=unfit.allowed,
+                )
+            )
+            return self._take_from_file(option)
+        self.sources[option.name] = Source("environment", option.also)
+        return value
+
+
+def _read_file(path: Path, *, required: bool) -> _File:
+    try:
+        data = read_trusted(path)
+    except FileNotFoundError:
+        if required:
+            raise ConfigurationError(say("There is no settings file {path}.", path=path)) from None
+        return _File(path, {}, "")
+    import tomllib  # only a file that exists pays for it
+
+    try:
+        text = data.decode("utf-8-sig")
+        return _File(path, tomllib.loads(text), text)
+    except UnicodeDecodeError:
+        raise ConfigurationError(say("{path} is not written in UTF-8.", path=path)) from None
+    except tomllib.TOMLDecodeError as error:
+        detail, where = _place(str(error))
+        raise ConfigurationError(
+            say("{where} is not TOML: {detail}.", where=f"{path}{where}", detail=detail)
+        ) from None
+
+
+def _place(error: str) -> tuple[str, str]:
+    """tomllib's "detail (at line 3, column 5)" as (detail, ":3:5")."""
+    detail, _, place = error.rpartition(" (at line ")
+    line, _, column = place.rstrip(")").partition(", column ")
+    return (detail, f":{line}:{column}") if line.isdigit() and column.isdigit() else (error, "")
+
+
+def _misspelt(environ: Mapping[str, str]) -> list[Message]:
+    known = {option.environment.removeprefix(PREFIX): option for option in OPTIONS}
+    names = (name.removeprefix(PREFIX) for name in sorted(environ) if name.startswith(PREFIX))
+    found = ((name, nearest(name, known, 1)) for name in names if name not in known and name not in ELSEWHERE)
+    return [
+        say(
+            "{variable} is no setting of Tabane. Did you mean {near}?",
+            variable=PREFIX + name,
+            near=PREFIX + near[0],
+        )
+        for name, near in found
+        if near
+    ]
+
+
+def _check_together(settings: Settings) -> None:
+    if settings.restart_first > settings.restart_max:
+        raise ConfigurationError(
+            say(
+                "restart_first ({first} s) must not be longer than restart_max ({longest} s).",
+                first=settings.restart_first,
+                longest=settings.restart_max,
+            )
+        )

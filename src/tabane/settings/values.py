@@ -1,0 +1,130 @@
+"""What a setting may hold: pure rules from what was written to a value within its limits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tabane.messages import Message, say
+from tabane.settings.places import home_folder
+from tabane.settings.table import GIB, KIB, MIB, Option
+
+_SIZES = {"": 1, "b": 1, "kib": KIB, "mib": MIB, "gib": GIB}
+_YES = ("1", "true", "yes", "on")
+_NO = ("0", "false", "no", "off")
+
+
+class Unfit(ValueError):
+    """A value that its setting cannot hold. ``allowed`` says what it can."""
+
+    def __init__(self, allowed: Message) -> None:
+        super().__init__(allowed)
+        self.allowed = allowed
+
+
+def value_of(option: Option, given: object, *, typed: bool) -> Any:
+    """``given`` as the type of the setting, within its limits. Raises :class:`Unfit`.
+
+    ``typed`` is for a source that has types (TOML): there a number in quotes is a mistake. Flags and
+    environment give text, or a value that is of the type already.
+    """
+    fits = _KINDS[option.kind](option, given, typed)
+    if fits is None:
+        raise Unfit(allowed(option))
+    return fits
+
+
+def allowed(option: Option) -> Message:
+    """What the setting may hold, as a part of a sentence: "a whole number from 1 to 100 (files)"."""
+    if option.kind == "choice":
+        return say("one of {choices}", choices=", ".join(option.choices))
+    if option.kind == "switch":
+        return say("true or false")
+    if option.kind == "path":
+        return say("a path")
+    limits = {"lowest": shown(option, option.lowest), "highest": shown(option, option.highest)}
+    if option.kind == "bytes":
+        return say("a size from {lowest} to {highest}", **limits)
+    if option.kind == "whole":
+        return say("a whole number from {lowest} to {highest} ({unit})", **limits, unit=option.unit)
+    return say("a number from {lowest} to {highest} ({unit})", **limits, unit=option.unit)
+
+
+def shown(option: Option, value: object) -> str:
+    """A value as a person would write it: 64 MiB, not 67108864."""
+    if option.kind == "bytes" and isinstance(value, int):
+        for name, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+            if value and value % size == 0:
+                return f"{value // size} {name}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, int | float) else str(value)
+
+
+def expanded(path: str, environ: Mapping[str, str], folder: str) -> Path:
+    """``~`` as the home of ``environ``, and a relative path from ``folder``, made absolute."""
+    if path == "~" or path.startswith("~/"):
+        path = home_folder(environ) + path[1:]
+    return Path(os.path.normpath(os.path.join(folder, path)))
+
+
+def _path(option: Option, given: object, typed: bool) -> str | None:
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    return text if text and "\0" not in text else None
+
+
+def _choice(option: Option, given: object, typed: bool) -> str | None:
+    text = given if typed else str(given).lower()
+    return text if isinstance(text, str) and text in option.choices else None
+
+
+def _switch(option: Option, given: object, typed: bool) -> bool | None:
+    if isinstance(given, bool) or typed:
+        return given if isinstance(given, bool) else None
+    text = str(given).lower()
+    return True if text in _YES else False if text in _NO else None
+
+
+def _whole(option: Option, given: object, typed: bool) -> int | None:
+    if isinstance(given, str) and not typed:
+        given = _parsed(int, given)
+    if isinstance(given, bool) or not isinstance(given, int):
+        return None
+    return given if option.lowest <= given <= option.highest else None
+
+
+def _number(option: Option, given: object, typed: bool) -> float | None:
+    if isinstance(given, str) and not typed:
+        given = _parsed(float, given)
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return None
+    # NaN and infinity compare false.
+    return float(given) if option.lowest <= given <= option.highest else None
+
+
+def _bytes(option: Option, given: object, typed: bool) -> int | None:
+    if isinstance(given, str):
+        digits = given.strip().rstrip("BGKMibgkm ")
+        size = _SIZES.get(given.strip()[len(digits) :].strip().lower())
+        number = _parsed(int, digits)
+        given = number * size if number is not None and size else None
+    return _whole(option, given, True)
+
+
+def _parsed(kind: Callable[[str], Any], text: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
+_KINDS = {
+    "path": _path,
+    "choice": _choice,
+    "switch": _switch,
+    "whole": _whole,
+    "number": _number,
+    "bytes": _bytes,
+}

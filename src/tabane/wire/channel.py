@@ -1,0 +1,282 @@
+"""Lines over file descriptors: the thin shell under stdio and the Unix socket.
+
+Reads and writes happen in the event loop's readiness callbacks, without streams or tasks between:
+a forwarded call is two reads and two writes. What is sent while a batch of lines is handled goes out
+together when the batch ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+
+READ_SIZE = 1 << 18
+HEAD_SIZE = 4096
+
+
+class Splitter:
+    """Bytes in, whole lines out; pure.
+
+    ``feed`` returns the lines that a chunk completes, without their newline; blank ones are left
+    out. A line longer than ``limit`` bytes is dropped as it streams in: its first 4,096 bytes (or
+    ``limit``, where that is less) are appended to ``oversized``, so that its owner can be told.
+    However the stream is cut into chunks, the lines are the same, and no more than ``limit`` bytes
+    and a chunk are held.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        # A bytearray, not a list of parts: a peer that drips single bytes must not cost 40 each.
+        self._tail = bytearray()
+        self._dropping = False
+        self.oversized: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        *lines, tail = chunk.split(b"\n")
+        if lines and (self._tail or self._dropping or len(chunk) > self._limit):
+            lines = [self._finish(line) for line in lines]
+        if tail:
+            self._keep(tail)
+        return [line for line in lines if line and not line.isspace()]
+
+    def end(self) -> bytes:
+        """What stands after the last newline when the stream has ended; empty where that is blank."""
+        line = self._finish(b"")
+        return b"" if line.isspace() else line
+
+    def _keep(self, part: bytes) -> None:
+        if self._dropping:
+            return
+        self._tail += part
+        if len(self._tail) > self._limit:
+            self.oversized.append(bytes(self._tail[: min(HEAD_SIZE, self._limit)]))
+            self._tail, self._dropping = bytearray(), True
+
+    def _finish(self, part: bytes) -> bytes:
+        self._keep(part)
+        line = bytes(self._tail)
+        self._tail, self._dropping = bytearray(), False
+        return line
+
+
+class Batch:
+    """Collects the channels written to while lines are handled, and flushes them at the end."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._dirty: list[LineChannel] = []
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth and self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for channel in dirty:
+                channel.flush()
+
+    def add(self, channel: LineChannel) -> bool:
+        """Whether the channel will be flushed later; False when no batch is open."""
+        if self._depth:
+            self._dirty.append(channel)
+            return True
+        return False
+
+
+class LineChannel:
+    """A two-way line stream over one or two non-blocking file descriptors.
+
+    ``on_line`` gets each line; ``on_oversized`` the head of a line that passed ``max_line``, after
+    the whole lines that were read with it; ``on_close`` is called once, when the peer is gone, the
+    outbox passed ``max_outbox`` bytes, or :meth:`close` was called, with a word on why. What a
+    callback raises goes to the loop's exception handler, and the next line is read.
+
+    End of file closes the channel, unless there is an ``on_end``: that is called instead, once, what
+    is sent still goes out, and closing is its owner's affair.
+
+    Above ``pause_at`` bytes in the outbox reading stops until it has drained: a peer that does not
+    read cannot ask for more. That is for a peer that asks. One that answers must be read on while
+    it does not read, or both wait for ever: give None there.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch: Batch,
+        read_fd: int,
+        write_fd: int,
+        *,
+        on_line: Callable[[bytes], None],
+        on_close: Callable[[str], None],
+        on_oversized: Callable[[bytes], None] | None = None,
+        on_end: Callable[[], None] | None = None,
+        max_line: int = 64 << 20,
+        max_outbox: int = 256 << 20,
+        pause_at: int | None = 1 << 20,
+    ) -> None:
+        self._loop, self._batch = loop, batch
+        self._read_fd, self._write_fd = read_fd, write_fd
+        self._on_line, self._on_close, self._on_oversized = on_line, on_close, on_oversized
+        self._on_end = on_end
+        self._splitter = Splitter(max_line)
+        self._max_outbox = max_outbox
+        self._pause_at = max_outbox if pause_at is None else pause_at
+        self._outbox: deque[bytes | memoryview] = deque()
+        self._size = 0
+        self._started = self._writing = self._reading = self._dirty = False
+        self.closed = False
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._started = True
+        self._resume()
+
+    def send(self, line: bytes) -> None:
+        """Queue a line (with its newline). A channel that is closed or ended writing drops it."""
+        if self.closed or self._write_fd == -1:
+            return
+        self._outbox.append(line)
+        self._size += len(line)
+        if self._size > self._max_outbox:
+            self.close("the peer does not read: its outbox is full")
+        elif self._writing:
+            if self._size > self._pause_at:
+                self._pause()
+        elif not self._dirty:
+            self._dirty = self._batch.add(self)
+            if not self._dirty:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what the descriptor takes now; the rest when it is ready again."""
+        self._dirty = False
+        if not self.closed and not self._writing:
+            self._write()
+
+    def close(self, why: str) -> None:
+        """Stop reading and writing, close the descriptors, tell ``on_close`` once."""
+        if self.closed:
+            return
+        self.closed = True
+        self._pause()
+        self._stop_writing()
+        for fd in {self._read_fd, self._write_fd} - {-1}:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self._call(self._on_close, why)
+
+    def end_writing(self) -> None:
+        """Send end of file to the peer, where writing has a descriptor of its own.
+
+        What the peer does not take at once is dropped; what it sends is still read.
+        """
+        if self._write_fd not in (self._read_fd, -1):
+            self.flush()
+        if not self.closed and self._write_fd not in (self._read_fd, -1):
+            self._stop_writing()
+            with contextlib.suppress(OSError):
+                os.close(self._write_fd)
+            self._write_fd = -1
+            self._resume()
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait in the outbox."""
+        return self._size
+
+    def _pause(self) -> None:
+        if self._reading:
+            self._loop.remove_reader(self._read_fd)
+            self._reading = False
+
+    def _resume(self) -> None:
+        if self._started and not self._reading and not self.closed:
+            self._loop.add_reader(self._read_fd, self._readable)
+            self._reading = True
+
+    def _readable(self) -> None:
+        try:
+            chunk = os.read(self._read_fd, READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.close(os.strerror(error.errno or 0))
+            return
+        with self._batch:
+            self._deliver(self._splitter.feed(chunk) if chunk else [self._splitter.end()])
+        if not chunk:
+            self._end()
+
+    def _end(self) -> None:
+        if self._on_end is None:
+            self.close("end of file")
+        elif not self.closed:
+            self._pause()
+            self._started = False
+            self._call(lambda _: self._on_end and self._on_end(), None)
+
+    def _deliver(self, lines: list[bytes]) -> None:
+        for line in lines:
+            if line and not self.closed:
+                self._call(self._on_line, line)
+        if self._splitter.oversized:
+            heads, self._splitter.oversized = self._splitter.oversized, []
+            for head in heads:
+                if self._on_oversized and not self.closed:
+                    self._call(self._on_oversized, head)
+
+    def _call(self, callback: Callable[[Any], None], value: object) -> None:
+        try:
+            callback(value)
+        except Exception as error:
+            self._loop.call_exception_handler({"message": "a line channel's callback", "exception": error})
+
+    def _write(self) -> None:
+        outbox = self._outbox
+        while outbox:
+            data = outbox.popleft() if len(outbox) == 1 else self._gather()
+            try:
+                written = os.write(self._write_fd, data)
+            except (BlockingIOError, InterruptedError):
+                written = 0
+            except OSError as error:
+                self.close(os.strerror(error.errno or 0))
+                return
+            self._size -= written
+            if written < len(data):
+                # A view: what remains of a large line is not copied at every write.
+                outbox.appendleft(memoryview(data)[written:])
+                self._wait_writable()
+                return
+        if self._writing:
+            self._stop_writing()
+            self._resume()
+
+    def _gather(self) -> bytes | memoryview:
+        parts = [self._outbox.popleft()]
+        size = len(parts[0])
+        while self._outbox and size < READ_SIZE:
+            parts.append(self._outbox.popleft())
+            size += len(parts[-1])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _wait_writable(self) -> None:
+        if not self._writing:
+            self._writing = True
+            self._loop.add_writer(self._write_fd, self._write)
+        if self._size > self._pause_at:
+            self._pause()
+
+    def _stop_writing(self) -> None:
+        if self._writing:
+            self._loop.remove_writer(self._write_fd)
+            self._writing = False
+        self._outbox.clear()
+        self._size = 0

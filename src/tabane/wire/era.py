@@ -1,0 +1,160 @@
+"""The eras of MCP, and what changes between them; pure.
+
+Inside Tabane there is one era: a request is a method with opaque members and, apart from them, its
+``_meta``; a reply is an opaque result. Both edges (a client's session, an upstream's conversation)
+translate here.
+
+- *modern*, 2026-07-28: no handshake; each request carries protocol version and client capabilities
+  in ``_meta``; each result has ``resultType``.
+- *legacy*, 2025-11-25 and before: ``initialize`` settles version and capabilities for the connection.
+
+Source: the specification's pages on versioning and on the base protocol.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from tabane.wire.json import Garbage, Members, decode, fields, join, text
+
+MODERN = "2026-07-28"
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Handshake versions, newest first."""
+
+META_VERSION = "io.modelcontextprotocol/protocolVersion"
+META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+META_CLIENT = "io.modelcontextprotocol/clientInfo"
+META_SERVER = "io.modelcontextprotocol/serverInfo"
+META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+ENVELOPE = (META_VERSION, META_CAPABILITIES, META_CLIENT)
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+UNSUPPORTED_VERSION = -32022
+
+
+class Era(Enum):
+    LEGACY = "legacy"
+    MODERN = "modern"
+
+
+class Refusal(Exception):
+    """The envelope is not acceptable: a JSON-RPC error to answer with."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+
+def negotiate(requested: str | None) -> str:
+    """The handshake version to answer ``initialize`` with: the one asked for where it is known."""
+    return requested if requested in LEGACY else LEGACY[0]
+
+
+def take_meta(params: Members) -> Members:
+    """Remove ``_meta`` from ``params`` and return its members; {} where there is none or it is no object."""
+    raw = params.pop("_meta", None)
+    if raw is None:
+        return {}
+    try:
+        return fields(raw)
+    except Garbage:
+        return {}
+
+
+def has_envelope(meta: Members) -> bool:
+    """Whether a request opens a modern connection: the version key alone is the sign."""
+    return META_VERSION in meta
+
+
+def check_envelope(meta: Members) -> None:
+    """Raises :class:`Refusal` where a modern request lacks what it must carry."""
+    version = _value(meta, META_VERSION)
+    if not isinstance(version, str):
+        raise Refusal(INVALID_PARAMS, f"_meta lacks {META_VERSION}: a string such as {MODERN!r}")
+    if version != MODERN:
+        data = {"supported": [MODERN], "requested": version}
+        raise Refusal(UNSUPPORTED_VERSION, f"protocol version {version} is not supported", data)
+    if not isinstance(_value(meta, META_CAPABILITIES), dict):
+        raise Refusal(
+            INVALID_PARAMS, f"_meta lacks {META_CAPABILITIES}: an object, empty where there are none"
+        )
+
+
+def without_envelope(meta: Members) -> Members:
+    """The members of ``_meta`` that are not the envelope's: what a legacy peer is sent."""
+    return {key: value for key, value in meta.items() if key not in ENVELOPE}
+
+
+def enveloped(meta: Members, client: bytes | Raw, capabilities: bytes | Raw = b"{}") -> Members:
+    """``_meta`` for a modern peer: the caller's own envelope, or one that declares nothing."""
+    if has_envelope(meta):
+        return meta
+    return {
+        **meta,
+        META_VERSION: Raw(b'"2026-07-28"'),
+        META_CAPABILITIES: Raw(bytes(capabilities)),
+        META_CLIENT: Raw(bytes(client)),
+    }
+
+
+def with_meta(params: Members, meta: Members) -> bytes:
+    """The JSON of ``params`` with ``_meta`` put back where it is not empty."""
+    if meta:
+        return join({**params, "_meta": Raw(join(meta))})
+    return join(params)
+
+
+class _Typed(msgspec.Struct):
+    resultType: Raw | UnsetType = UNSET
+
+
+_typed = msgspec.json.Decoder(_Typed)
+
+
+def result_type(result: bytes | Raw) -> str | None:
+    """The ``resultType`` of a result, None where it has none."""
+    return text(_type_member(result))
+
+
+def completed(result: bytes | Raw) -> bytes:
+    """A result as a modern client must get it: ``resultType`` is ``complete`` where it was absent."""
+    member = _type_member(result)
+    if text(member) is not None:
+        return bytes(result)
+    body = bytes(result).strip()
+    if not body.startswith(b"{"):
+        return body
+    if member is not None:
+        # Not a string: replaced, since of two members with one name each reader takes another.
+        return join({**fields(body), "resultType": Raw(b'"complete"')})
+    rest = body[1:].lstrip()
+    return b'{"resultType":"complete"' + (rest if rest == b"}" else b"," + rest)
+
+
+def _type_member(result: bytes | Raw) -> Raw | None:
+    try:
+        member = _typed.decode(result).resultType
+    except (msgspec.DecodeError, RecursionError):
+        try:
+            return fields(result).get("resultType")
+        except Garbage:
+            return None
+    return None if member is UNSET else member
+
+
+def _value(members: Members, key: str) -> Any:
+    raw = members.get(key)
+    if raw is None:
+        return None
+    try:
+        return decode(raw)
+    except Garbage:
+        return None

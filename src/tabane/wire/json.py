@@ -1,0 +1,248 @@
+"""JSON that is taken apart and put together without being re-modelled.
+
+A message is decoded one level deep: what is not needed stays :class:`msgspec.Raw`, the bytes as the
+peer wrote them. What msgspec refuses though peers emit it (lone surrogates, which Node writes when it
+cuts an emoji; NaN; numbers with very many digits) is sliced with the standard library's scanner, so
+that it passes just as untouched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+Members = dict[str, Raw]
+
+# What msgspec raises for a text; one that is not UTF-8 is no DecodeError to it.
+_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Garbage(ValueError):
+    """The line is not a JSON-RPC message: not UTF-8, not JSON, or not an object."""
+
+
+class Frame(msgspec.Struct, gc=False):
+    """One JSON-RPC 2.0 message, its parts verbatim. ``id`` is UNSET in a notification."""
+
+    id: Raw | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_frames = msgspec.json.Decoder(Frame)
+_members = msgspec.json.Decoder(Members)
+_elements = msgspec.json.Decoder(list[Raw])
+
+
+def decode_frame(line: bytes) -> Frame:
+    """One line as a frame. Raises :class:`Garbage`; the caller counts it and goes on."""
+    if not line.isascii():
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            raise Garbage(f"not UTF-8: {error.reason} at byte {error.start}") from None
+    try:
+        return _frames.decode(line)
+    except _REFUSED:
+        return _sliced_frame(line)
+
+
+def fields(raw: bytes | Raw) -> Members:
+    """The members of a JSON object, verbatim. Raises :class:`Garbage` where it is not an object."""
+    try:
+        return _members.decode(raw)
+    except _REFUSED:
+        return _sliced(bytes(raw))
+
+
+def elements(raw: bytes | Raw) -> list[Raw]:
+    """The elements of a JSON array, verbatim. Raises :class:`Garbage` where it is not an array."""
+    try:
+        return _elements.decode(raw)
+    except _REFUSED:
+        return _sliced_elements(bytes(raw))
+
+
+def join(members: Members) -> bytes:
+    """The JSON object of verbatim members, each a Raw: the inverse of :func:`fields`."""
+    try:
+        return msgspec.json.encode(members)
+    except UnicodeEncodeError:
+        parts = (quote(key) + b":" + bytes(value) for key, value in members.items())
+        return b"{" + b",".join(parts) + b"}"
+
+
+def quote(text: str) -> bytes:
+    """A JSON string. Lone surrogates are escaped, so any str is taken."""
+    try:
+        return msgspec.json.encode(text)
+    except UnicodeEncodeError:
+        return json.dumps(text).encode()
+
+
+def text(raw: bytes | Raw | None) -> str | None:
+    """The value of a JSON string, or None where it is absent or something else."""
+    try:
+        value = decode(raw) if raw is not None else None
+    except Garbage:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def decode(raw: bytes | Raw) -> Any:
+    """Any JSON value as Python's. Raises :class:`Garbage`."""
+    try:
+        return msgspec.json.decode(raw)
+    except _REFUSED:
+        pass
+    try:
+        return json.loads(bytes(raw).decode())
+    except (ValueError, RecursionError) as error:
+        raise Garbage(str(error)) from None
+
+
+def encode(value: Any) -> bytes:
+    """A Python value as JSON, a Raw in it verbatim; lone surrogates, which msgspec refuses, are escaped."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return _escaped(msgspec.to_builtins(value, builtin_types=(Raw,), str_keys=True))
+
+
+def request_line(number: int, method: bytes, params: bytes | Raw) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}\n' % (number, method, bytes(params))
+
+
+def notification_line(method: str, params: bytes | Raw = b"{}") -> bytes:
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}\n' % (quote(method), bytes(params))
+
+
+def id_in(head: bytes) -> bytes | None:
+    """The id in the first bytes of a message that is too long to be read, None where it is not found."""
+    match = _id_in_head.match(head)
+    return match[1] if match else None
+
+
+def result_line(request_id: bytes | Raw, result: bytes | Raw) -> bytes:
+    """An answer. Its id comes first and in this spelling: the bridge reads ids off the head."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', result, b"}\n"))
+
+
+def error_line(request_id: bytes | Raw | None, error: bytes | Raw) -> bytes:
+    return b"".join((b'{"jsonrpc":"2.0","id":', request_id or b"null", b',"error":', error, b"}\n"))
+
+
+def error_object(code: int, message: str, data: Any = None) -> bytes:
+    """A JSON-RPC error object. ``data`` is left out where it is None."""
+    body: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        body["data"] = data
+    return encode(body)
+
+
+def _escaped(value: Any) -> bytes:
+    if isinstance(value, dict):
+        return b"{" + b",".join(quote(key) + b":" + _escaped(part) for key, part in value.items()) + b"}"
+    if isinstance(value, (list, tuple)):
+        return b"[" + b",".join(map(_escaped, value)) + b"]"
+    return quote(value) if isinstance(value, str) else msgspec.json.encode(value)
+
+
+# Only an id that stands before the first nested value can be told from one that is data.
+_id_in_head = re.compile(rb'\s*\{[^{}\[\]]{0,512}?"id"\s*:\s*(-?\d{1,18}\b|"[^"\\]{0,128}")')
+
+# A scanner that converts no numbers: only the places where values begin and end are wanted.
+_scan = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
+_space = re.compile(r"[ \t\r\n]*").match
+
+
+def _sliced(line: bytes) -> Members:
+    try:
+        source = line.decode()
+        return _slice(source)
+    except (ValueError, RecursionError, StopIteration) as error:
+        raise Garbage(str(error) or "not JSON") from None
+
+
+def _slice(source: str) -> Members:
+    members: Members = {}
+    at = _skip(source, 0)
+    if source[at : at + 1] != "{":
+        raise Garbage("not an object")
+    at = _skip(source, at + 1)
+    if source[at : at + 1] == "}":
+        return _ended(source, at + 1, members)
+    while True:
+        if source[at : at + 1] != '"':
+            raise Garbage(f"a name was expected at character {at}")
+        key, at = _scan(source, at)
+        at = _expect(source, at, ":")
+        begin = at
+        _, at = _scan(source, begin)
+        # surrogatepass is not needed: escapes are still escapes in the slice.
+        members[key] = Raw(source[begin:at].encode())
+        at = _skip(source, at)
+        if source[at : at + 1] == "}":
+            return _ended(source, at + 1, members)
+        at = _expect(source, at, ",")
+
+
+def _sliced_elements(line: bytes) -> list[Raw]:
+    try:
+        source = line.decode().strip()
+        if source[:1] != "[":
+            raise Garbage("not an array")
+        found: list[Raw] = []
+        at = _skip(source, 1)
+        while source[at : at + 1] != "]":
+            begin = at if not found else _expect(source, at, ",")
+            _, at = _scan(source, begin)
+            found.append(Raw(source[begin:at].encode()))
+            at = _skip(source, at)
+    except (ValueError, RecursionError) as error:
+        raise Garbage(str(error) or "not JSON") from None
+    if at + 1 != len(source):
+        raise Garbage("more than one value")
+    return found
+
+
+def _skip(source: str, at: int) -> int:
+    match = _space(source, at)
+    return match.end() if match else at
+
+
+def _expect(source: str, at: int, mark: str) -> int:
+    at = _skip(source, at)
+    if source[at : at + 1] != mark:
+        raise Garbage(f"{mark!r} was expected at character {at}")
+    return _skip(source, at + 1)
+
+
+def _ended(source: str, at: int, members: Members) -> Members:
+    if _skip(source, at) != len(source):
+        raise Garbage("more than one value")
+    return members
+
+
+def _sliced_frame(line: bytes) -> Frame:
+    members = _sliced(line)
+    method = members.get("method")
+    name: str | UnsetType = UNSET
+    if method is not None:
+        decoded = decode(method)
+        if not isinstance(decoded, str):
+            raise Garbage("method is not a string")
+        name = decoded
+    return Frame(
+        id=members.get("id", UNSET),
+        method=name,
+        params=members.get("params", UNSET),
+        result=members.get("result", UNSET),
+        error=members.get("error", UNSET),
+    )

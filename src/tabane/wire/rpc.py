@@ -1,0 +1,157 @@
+"""JSON-RPC 2.0 for programs: what a message asks for, and how it is answered; pure.
+
+Source: the specification of JSON-RPC 2.0, sections 4 to 6. Every legal id is taken (a string, a
+number, null) and given back as it was written.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from msgspec import Raw
+
+from tabane.errors import BadArguments, TabaneError, UnknownName
+from tabane.messages import Lang
+from tabane.wire import json
+from tabane.wire.json import Garbage, Members
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INTERNAL_ERROR = -32603
+
+MOST_IN_BATCH = 1000
+"""Requests of one batch."""
+
+_SPACE = b" \t\r\n"
+
+
+class Request(NamedTuple):
+    """A method to call. ``id`` is verbatim, None in a notification, which is not answered.
+
+    ``params`` is a JSON object or array, ``{}`` where there were none.
+    """
+
+    id: bytes | None
+    method: str
+    params: bytes
+
+
+class Invalid(NamedTuple):
+    """Something that is no request: ``answer`` is the line it is answered with."""
+
+    answer: bytes
+
+
+class Message(NamedTuple):
+    """One message: a request, or a batch of them, in the order they came in."""
+
+    parts: list[Request | Invalid]
+    batch: bool
+
+
+def read(line: bytes) -> Message:
+    """A message of a client. Never raises: what is wrong with it becomes the answer to it."""
+    try:
+        line.decode()
+        if line.lstrip(_SPACE)[:1] != b"[":
+            return Message([_part(line)], False)
+        parts = json.elements(line)
+    except (Garbage, UnicodeDecodeError) as error:
+        return Message([_invalid(None, PARSE_ERROR, f"not JSON: {error}")], False)
+    if not parts:
+        return Message([_invalid(None, INVALID_REQUEST, "an empty batch")], False)
+    if len(parts) > MOST_IN_BATCH:
+        text = f"a batch may have {MOST_IN_BATCH} requests at most"
+        return Message([_invalid(None, INVALID_REQUEST, text)], False)
+    return Message([_element(bytes(part)) for part in parts], True)
+
+
+def result(request_id: bytes, value: object) -> bytes:
+    """The answer to a request, a line. ``value`` is anything that msgspec encodes."""
+    return json.result_line(request_id, json.encode(value))
+
+
+def failure(request_id: bytes | None, error: TabaneError, lang: Lang) -> bytes:
+    """The answer to a request that failed, a line, in the caller's language."""
+    return json.error_line(request_id, error_of(error, lang))
+
+
+def internal(request_id: bytes | None) -> bytes:
+    """The answer to a request that failed for no reason the caller should hear about."""
+    text = "internal error; see the hub's log: tabane logs"
+    return _error(request_id, INTERNAL_ERROR, text, {"reason": "internal"})
+
+
+def unknown_method(request_id: bytes, error: UnknownName, lang: Lang) -> bytes:
+    """The answer to a request for a method that does not exist."""
+    return _error(request_id, METHOD_NOT_FOUND, error.text(lang), _data(error))
+
+
+def together(answers: list[bytes]) -> bytes:
+    """The answers to a batch as one line."""
+    return b"[" + b",".join(answer.rstrip(b"\n") for answer in answers) + b"]\n"
+
+
+def error_of(error: TabaneError, lang: Lang) -> bytes:
+    """The JSON-RPC error object of one of our own errors: the one place where they are mapped.
+
+    ``data`` has ``reason``, the nearest names as ``near``, and the offending ``parameter``.
+    """
+    return json.error_object(error.code, error.text(lang), _data(error))
+
+
+def _data(error: TabaneError) -> dict[str, Any] | None:
+    data: dict[str, Any] = {"reason": error.reason} if error.reason else {}
+    if isinstance(error, UnknownName) and error.near:
+        data["near"] = list(error.near)
+    if isinstance(error, BadArguments) and error.parameter:
+        data["parameter"] = error.parameter
+    return data or None
+
+
+def _element(part: bytes) -> Request | Invalid:
+    try:
+        return _part(part)
+    except Garbage as error:
+        return _invalid(None, INVALID_REQUEST, f"not a request: {error}")
+
+
+def _part(text: bytes) -> Request | Invalid:
+    members = _members(text)
+    if members is None:
+        return _invalid(None, INVALID_REQUEST, "a request is an object")
+    name = members.get("id")
+    request_id = None if name is None else bytes(name)
+    if request_id is not None and request_id[:1] not in b'"-0123456789n':
+        return _invalid(None, INVALID_REQUEST, "id: a string, a number or null")
+    fault = _fault(members)
+    if fault:
+        return _invalid(request_id, INVALID_REQUEST, fault)
+    return Request(request_id, json.text(members["method"]) or "", bytes(members.get("params", b"{}")))
+
+
+def _members(text: bytes) -> Members | None:
+    """The members of an object; None for JSON of another kind. Raises Garbage where it is no JSON."""
+    if text.lstrip(_SPACE)[:1] == b"{":
+        return json.fields(text)
+    json.decode(text)
+    return None
+
+
+def _fault(members: Members) -> str | None:
+    if json.decode(members.get("jsonrpc", Raw(b"null"))) != "2.0":
+        return 'jsonrpc: must be "2.0"'
+    if json.text(members.get("method")) is None:
+        return "method: must be a string"
+    if bytes(members.get("params", b"{}"))[:1] not in b"{[":
+        return "params: must be an object or an array"
+    return None
+
+
+def _invalid(request_id: bytes | None, code: int, text: str) -> Invalid:
+    return Invalid(_error(request_id, code, text))
+
+
+def _error(request_id: bytes | None, code: int, text: str, data: Any = None) -> bytes:
+    return json.error_line(request_id, json.error_object(code, text, data))

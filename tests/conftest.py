@@ -1,0 +1,34 @@
+"""What tests of every room share: the tools that only some machines have."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NODE_TOOLS = (
+    "node",
+    "npx",
+    "mcp-inspector",
+    "mcp-server-everything",
+    "mcp-server-filesystem",
+    "mcp-server-memory",
+)
+
+
+def absent(what: str) -> None:
+    """Skip a test that cannot run here, naming what is missing. In CI everything has to be there."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"missing in CI: {what}", pytrace=False)
+    pytest.skip(f"missing: {what}")
+
+
+@pytest.fixture(scope="session")
+def node_tools() -> Path:
+    """The folder of Node.js, the npm servers and the Inspector, which `make node` fills."""
+    folder = ROOT / "build" / "node" / "bin"
+    if missing := [name for name in NODE_TOOLS if not (folder / name).exists()]:
+        absent(f"{', '.join(missing)} (make node)")
+    return folder

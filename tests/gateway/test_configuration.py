@@ -1,0 +1,397 @@
+"""The servers file is read as assistants write it; what is wrong is named and harms nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tabane.errors import ConfigurationError
+from tabane.gateway.configuration import Configuration, read_configuration
+from tabane.gateway.keys import KEYS
+from tabane.gateway.redaction import Redactor
+from tabane.gateway.secrets import parse_secrets
+from tabane.gateway.servers import Server
+from tabane.gateway.variables import Variables
+
+PAGE = Path(__file__).parents[2] / "docs" / "servers.md"
+
+
+def read(folder: Path, text: str | bytes, **environ: str) -> Configuration:
+    """The configuration of a servers file of that content."""
+    path = folder / "mcp-servers.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.chmod(0o600)
+    return read_configuration(path, Variables({"HOME": "/home/hana", **environ}))
+
+
+def one(folder: Path, definition: str, **environ: str) -> Server:
+    """The only server of a file, defined so, without any warning."""
+    configuration = read(folder, f'{{"mcpServers": {{"a": {definition}}}}}', **environ)
+    assert configuration.warnings == ()
+    (server,) = configuration.servers
+    return server
+
+
+def why_disabled(folder: Path, definition: str, **environ: str) -> str:
+    server = one(folder, definition, **environ)
+    assert server.disabled is not None
+    begin = f"The server a is disabled ({folder / 'mcp-servers.json'}:"
+    assert str(server.disabled).startswith(begin)
+    return str(server.disabled)[len(begin) :].replace("): ", " ", 1)
+
+
+def warnings(folder: Path, text: str) -> list[str]:
+    where = str(folder / "mcp-servers.json")
+    return [str(warning).replace(where, "FILE") for warning in read(folder, text).warnings]
+
+
+def test_a_server_is_read_with_all_its_keys(tmp_path: Path) -> None:
+    server = one(
+        tmp_path,
+        """{"type": "stdio", "command": "npx", "args": ["-y", "${PACKAGE}"], "env": {"KEY": "${KEY}"},
+            "cwd": "sub", "enabled": true, "disabled": false, "description": "説明", "tags": ["x"],
+            "category": "c", "pin": ["p"], "allow": ["a*"], "deny": ["b*"], "prefix": "", "share": "client",
+            "timeout": 5.5, "maxConcurrency": 3, "sandbox": false, "cache": null, "oauth": {}}""",
+        PACKAGE="server",
+        KEY="sk-12345",
+    )
+    assert server == Server(
+        name="a",
+        command="npx",
+        args=("-y", "server"),
+        env={"KEY": "sk-12345"},
+        cwd=str(tmp_path / "sub"),
+        description="説明",
+        tags=("x",),
+        category="c",
+        pin=("p",),
+        allow=("a*",),
+        deny=("b*",),
+        prefix="",
+        share="client",
+        timeout=5.5,
+        max_concurrency=3,
+        secrets=("server", "sk-12345"),
+        fingerprint=server.fingerprint,
+    )
+
+
+def test_defaults_are_those_of_a_server_in_the_files_folder(tmp_path: Path) -> None:
+    server = one(tmp_path, '{"command": "x"}')
+    assert server == Server("a", command="x", cwd=str(tmp_path), fingerprint=server.fingerprint)
+
+
+def test_servers_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"b": {"command": "x"}, "日本": {"command": "x"}, "a": {"command": "x"}}}'
+    assert [server.name for server in read(tmp_path, text).servers] == ["b", "日本", "a"]
+
+
+def test_comments_trailing_commas_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    text = '\ufeff// 設定\n{"mcpServers": {/* x */ "a": {"command": "x", "args": ["//", "/*",],},},}'
+    (server,) = read(tmp_path, text).servers
+    assert server.args == ("//", "/*")
+
+
+def test_a_home_is_put_for_the_tilde_of_command_and_cwd_alone(tmp_path: Path) -> None:
+    server = one(tmp_path, '{"command": "~/bin/x", "args": ["~/y"], "cwd": "~"}')
+    assert (server.command, server.args, server.cwd) == ("/home/hana/bin/x", ("~/y",), "/home/hana")
+
+
+def test_the_files_of_other_programs_are_understood(tmp_path: Path) -> None:
+    text = """{"inputs": [{"id": "x"}], "$schema": "s", "servers": {
+        "local": {"type": "stdio", "command": "x", "env": {"A": "${env:A}"}},
+        "ask": {"command": "x", "env": {"A": "${input:x}"}},
+        "web": {"serverUrl": "https://example.com/mcp"},
+        "streaming": {"type": "streamable-http", "url": "https://example.com/mcp"},
+        "events": {"type": "sse", "url": "https://example.com/sse"}}}"""
+    configuration = read(tmp_path, text, A="1")
+    assert configuration.warnings == ()
+    local, ask, *others = configuration.servers
+    assert (local.env, local.disabled) == ({"A": "1"}, None)
+    assert "${input:x} asks for an input" in str(ask.disabled)
+    assert [server.transport for server in others] == ["http", "http", "sse"]
+    assert all("over HTTP are not supported yet" in str(server.disabled) for server in others)
+    assert others[0].url == "https://example.com/mcp"
+
+
+@pytest.mark.parametrize("off", ['"enabled": false', '"disabled": true', '"enabled": true, "disabled": true'])
+def test_a_server_can_be_switched_off(tmp_path: Path, off: str) -> None:
+    why = why_disabled(tmp_path, f'{{"command": "x", {off}, "args": ["${{MISSING}}"]}}')
+    assert why == "1 it is switched off there. Switch it on with: tabane servers enable a"
+
+
+def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
+    text = """{"mcpServers": {
+        "a": {"command": "x", "env": {"K": "${ABSENT}"},
+              "args": ["${ALSO_ABSENT}", "${ALSO_ABSENT}"]},
+        "b": {"command": "x"}}}"""
+    first, second = read(tmp_path, text).servers
+    assert str(first.disabled) == (
+        f"The server a is disabled ({tmp_path / 'mcp-servers.json'}:3): not set: ALSO_ABSENT. Put it into "
+        "secrets.env in Tabane's home folder, or into the environment in which the hub is started."
+    )
+    assert first.args == ("${ALSO_ABSENT}", "${ALSO_ABSENT}")
+    assert second.disabled is None
+
+
+@pytest.mark.parametrize(
+    ("definition", "why"),
+    [
+        ("{}", "1 it has no command."),
+        ('{"type": "http", "command": "x"}', "1 it has no url."),
+        ('{"type": "stdio", "url": "https://x"}', "1 it has no command."),
+        ('{"command": "x",\n "url": "https://x"}', '2 it has both command and url; say which with "type".'),
+        ('"npx"', "1 expected an object with command or url."),
+        ('{"command": ["npx"]}', '1 "command" must be a text in quotes.'),
+        ('{"command": "x\\u0000"}', '1 "command" must be a text in quotes.'),
+        ('{"command": "x",\n"args": "-y"}', '2 "args" must be a list of texts.'),
+        ('{"command": "x",\n\n"args": ["a", 1]}', '3 "args[1]" must be a text in quotes.'),
+        ('{"command": "x", "env": {"PORT": 80}}', '1 "env.PORT" must be a text in quotes.'),
+        (
+            '{"command": "x", "env": {"A=B": "c"}}',
+            '1 "env" must be an object whose names are not empty and hold no =.',
+        ),
+        ('{"command": "x", "env": ["A=b"]}', '1 "env" must be an object of texts.'),
+        ('{"command": "x", "enabled": "no"}', '1 "enabled" must be true or false.'),
+        ('{"command": "x", "timeout": "30"}', '1 "timeout" must be a number of seconds greater than 0.'),
+        ('{"command": "x", "timeout": 0}', '1 "timeout" must be a number of seconds greater than 0.'),
+        ('{"command": "x", "timeout": NaN}', '1 "timeout" must be a number of seconds greater than 0.'),
+        ('{"command": "x", "timeout": true}', '1 "timeout" must be a number of seconds greater than 0.'),
+        (
+            '{"command": "x", "maxConcurrency": 0}',
+            '1 "maxConcurrency" must be a whole number from 1 to 1024.',
+        ),
+        (
+            '{"command": "x", "maxConcurrency": 1.5}',
+            '1 "maxConcurrency" must be a whole number from 1 to 1024.',
+        ),
+        ('{"command": "x", "share": "all"}', '1 "share" must be one of hub, roots, client.'),
+        (
+            '{"type": "ws", "url": "x"}',
+            '1 "type" must be one of stdio, http, streamable-http, streamable_http, streamableHttp, sse.',
+        ),
+        ('{"command": "x", "args": ["${a b}"]}', None),
+        (
+            '{"command": "x", "sandbox": {"net": false}}',
+            "1 a sandbox is not supported yet, and without it this server is not started.",
+        ),
+        (
+            '{"command": "x",\n"sandbox": true}',
+            "2 a sandbox is not supported yet, and without it this server is not started.",
+        ),
+        ('{"command": "x", "oauth": {"client": "y"}}', "1 oauth is not supported yet."),
+    ],
+)
+def test_a_definition_that_is_wrong_disables_its_server_with_line_and_reason(
+    tmp_path: Path, definition: str, why: str | None
+) -> None:
+    found = why_disabled(tmp_path, definition)
+    assert found == why if why else "${a b} is no variable" in found
+
+
+def test_a_wrong_server_leaves_the_others_alone(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"a": 1, "b": {"command": 1}, "c": {"command": "x"}}}'
+    assert [server.disabled is None for server in read(tmp_path, text).servers] == [False, False, True]
+
+
+def test_unknown_keys_are_named_with_server_line_and_the_nearest(tmp_path: Path) -> None:
+    text = """{"mcpServers": {"a": {"command": "x",
+        "Args": [], "max-concurrency": 1, "disabledTools": ["x"], "zzzz": 1}},
+        "mcpservers": {}, "zzzz": {}}"""
+    assert warnings(tmp_path, text) == [
+        'FILE:3: the key "mcpservers" is not known and is ignored. Servers stand under mcpServers.',
+        'FILE:3: the key "zzzz" is not known and is ignored. Servers stand under mcpServers.',
+        'FILE:2: server a: the key "Args" is not known and is ignored. Did you mean args?',
+        'FILE:2: server a: the key "max-concurrency" is not known and is ignored. '
+        "Did you mean maxConcurrency?",
+        'FILE:2: server a: the key "disabledTools" is not known and is ignored. Did you mean deny?',
+        'FILE:2: server a: the key "zzzz" is not known and is ignored.',
+    ]
+
+
+def test_a_timeout_that_must_be_milliseconds_is_taken_so(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"a": {"command": "x", "timeout": 60000}, "b": {"command": "x", "timeout": 999}}}'
+    assert [server.timeout for server in read(tmp_path, text).servers] == [60, 999]
+    assert warnings(tmp_path, text) == [
+        "FILE:1: server a: timeout is in seconds, so 60000 is taken as milliseconds. Write 60."
+    ]
+
+
+def test_a_cache_is_said_not_to_be_there(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"a": {"command": "x", "cache": {"ttl": 5}}}}'
+    assert warnings(tmp_path, text) == [
+        "FILE:1: server a: results are not cached yet; this server works without."
+    ]
+    assert read(tmp_path, text).servers[0].disabled is None
+
+
+def test_what_stands_twice_is_named_and_the_last_one_counts(tmp_path: Path) -> None:
+    text = """{"mcpServers": {
+        "a": {"command": "x"},
+        "a": {"command": "y",
+              "command": "z"}}}"""
+    (server,) = read(tmp_path, text).servers
+    assert server.command == "z"
+    assert warnings(tmp_path, text) == [
+        "FILE:3: the server a stands here and in line 2; this one is used.",
+        'FILE:4: server a: "command" stands here twice; the last one is used.',
+    ]
+
+
+def test_a_server_without_a_usable_name_is_passed_over(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"": {"command": "x"}, "\\ud800": {"command": "x"}}}'
+    assert read(tmp_path, text).servers == ()
+    assert warnings(tmp_path, text) == ["FILE:1: a server without a usable name."] * 2
+
+
+def test_an_empty_list_of_allowed_tools_allows_none(tmp_path: Path) -> None:
+    assert one(tmp_path, '{"command": "x", "allow": []}').deny == ("*",)
+    assert one(tmp_path, '{"command": "x"}').deny == ()
+
+
+def test_a_server_that_uses_the_clients_folder_runs_once_for_each(tmp_path: Path) -> None:
+    server = one(
+        tmp_path,
+        """{"command": "~/x", "args": ["${workspaceFolder}/$${y}", "${A}"], "cwd": "${workspaceFolder}/sub",
+            "env": {"NAME": "${workspaceFolderBasename}"}}""",
+        A="${workspaceFolder}",
+    )
+    assert (server.share, server.needs_folder) == ("roots", True)
+    placed = server.in_folder("/src/日本")
+    assert placed.command == "/home/hana/x"
+    assert placed.args == ("/src/日本/${y}", "${workspaceFolder}")
+    assert (placed.cwd, placed.env) == ("/src/日本/sub", {"NAME": "日本"})
+    assert not placed.needs_folder
+    assert placed.in_folder("/other") is placed
+
+
+def test_a_folder_server_shared_by_the_hub_is_a_contradiction_that_is_named(tmp_path: Path) -> None:
+    text = '{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "share": "hub"}}}'
+    assert read(tmp_path, text).servers[0].share == "roots"
+    assert warnings(tmp_path, text) == [
+        'FILE:1: server a: with ${workspaceFolder} it runs once for each folder, as with share "roots".'
+    ]
+    assert one(tmp_path, '{"command": "${workspaceFolder}/x", "share": "client"}').share == "client"
+
+
+def test_secrets_are_known_by_variable_and_by_name(tmp_path: Path) -> None:
+    server = one(
+        tmp_path,
+        """{"command": "x", "args": ["--token", "arg-secret", "--api-key=eq-secret", "--verbose", "plain"],
+            "env": {"API_KEY": "env-secret", "HOST": "${HOST_NAME}", "PLAIN": "visible", "TOKEN": "${T}"}}""",
+        HOST_NAME="host-secret",
+        T="variable-secret",
+    )
+    assert set(server.secrets) == {"arg-secret", "eq-secret", "env-secret", "host-secret", "variable-secret"}
+    shown = Redactor(server.secrets).text(f"{server.args} {server.env}")
+    assert "secret" not in shown
+    assert "visible" in shown
+    assert not any(secret in repr(server) for secret in server.secrets)
+
+
+def test_headers_are_secret_with_and_without_their_scheme(tmp_path: Path) -> None:
+    server = one(tmp_path, '{"url": "https://x", "headers": {"Authorization": "Bearer abcdef"}}')
+    assert server.secrets == ("Bearer abcdef", "abcdef")
+
+
+def test_the_fingerprint_follows_what_the_server_lists_and_no_secret(tmp_path: Path) -> None:
+    def of(definition: str, **environ: str) -> str:
+        return one(tmp_path, definition, **environ).fingerprint
+
+    base = '{"command": "x", "args": ["--token", "one1"], "env": {"A_KEY": "two2", "B": "${V}"}}'
+    first = of(base, V="1")
+    assert re.fullmatch("[0-9a-f]{32}", first)
+    assert of(base.replace("one1", "other").replace("two2", "other"), V="2") == first
+    assert of(base.replace("}}", '}, "timeout": 5, "description": "y"}'), V="1") == first
+    for changed in ('"x"', "--token", "A_KEY", "${V}"):
+        assert of(base.replace(changed, changed[:-1] + "z" + changed[-1]), V="1", Vz="") != first
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('// 設定\n{"mcpServers": {\n  "日本" {}}}', '3:8: expected ":" after the name, but found {'),
+        ('\ufeff{"mcpServers": }', "1:16: expected a value, but found }"),
+        ("", "1:1: expected a value, but the text ends"),
+        ("[]", '1:1: expected an object such as {"mcpServers": {}}'),
+        ('{\n"mcpServers": []}', '2:1: expected an object after "mcpServers"'),
+        ('{"a": "日本\n'.encode() + '語"'.encode("shift_jis"), "2:1: expected UTF-8"),
+    ],
+)
+def test_a_broken_file_is_named_with_line_and_column(tmp_path: Path, text: str | bytes, place: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        read(tmp_path, text)
+    assert str(raised.value) == f"{tmp_path / 'mcp-servers.json'}:{place}."
+
+
+def test_a_broken_file_shows_no_more_of_itself_than_a_character(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        read(tmp_path, '{"mcpServers": {"a": {"env": {"KEY": sk-secret}}}}')
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "mcp-servers.json"
+    path.write_text("{}")
+    path.chmod(mode)
+    with pytest.raises(ConfigurationError, match=f"chmod go-w {path}"):
+        read_configuration(path, Variables({}))
+
+
+def test_without_a_file_there_are_no_servers_and_a_word_on_how_to_add_one(tmp_path: Path) -> None:
+    configuration = read_configuration(tmp_path / "absent.json", Variables({}))
+    assert configuration.servers == ()
+    assert "tabane servers add" in str(configuration.warnings[0])
+
+
+def test_a_file_that_was_named_has_to_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no servers file"):
+        read_configuration(tmp_path / "absent.json", Variables({}), required=True)
+
+
+def test_a_file_without_servers_says_where_they_belong(tmp_path: Path) -> None:
+    assert warnings(tmp_path, "{}") == ['FILE has no servers: they stand in an object under "mcpServers".']
+
+
+def test_a_relative_path_is_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read(tmp_path, '{"mcpServers": {"a": {"command": "x"}}}')
+    monkeypatch.chdir(tmp_path)
+    configuration = read_configuration("mcp-servers.json", Variables({}))
+    assert configuration.path == tmp_path / "mcp-servers.json"
+    assert configuration.servers[0].cwd == str(tmp_path)
+
+
+EXAMPLES = re.findall(r"```jsonc?\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_the_examples_of_the_page_are_read_without_a_warning(tmp_path: Path, example: str) -> None:
+    configuration = read(tmp_path, example, GITHUB_TOKEN="x", SEARCH_KEY="x")
+    assert configuration.warnings == ()
+    assert configuration.servers
+    for server in configuration.servers:
+        assert (server.disabled is None) == (server.name != "old-notes"), server.disabled
+
+
+def test_the_secrets_of_the_page_are_read() -> None:
+    (example,) = re.findall(r"```sh\n(# secrets\.env.*?)```", PAGE.read_text(), re.DOTALL)
+    assert list(parse_secrets(example, "page")) == ["GITHUB_TOKEN", "SEARCH_KEY", "PRIVATE_KEY"]
+
+
+def test_the_page_tells_of_every_key() -> None:
+    page = PAGE.read_text()
+    assert [key for key in KEYS if f"`{key}`" not in page and f'"{key}"' not in page] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mcp-servers.json"
+    path.write_text("{}")
+    path.chmod(0o600)
+    os.chown(path, 12345, -1)
+    with pytest.raises(ConfigurationError, match="chown"):
+        read_configuration(path, Variables({}))

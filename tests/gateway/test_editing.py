@@ -1,0 +1,181 @@
+"""Commands change the servers file without losing anything of it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabane.errors import BadArguments, ConfigurationError, UnknownName
+from tabane.gateway.configuration import read_configuration
+from tabane.gateway.editing import add_server, enable_server, remove_server
+from tabane.gateway.variables import Variables
+
+TEXT = """{
+  "note": [1, 2.5, null],
+  "mcpServers": {
+    "日本": {
+      "zzz": true,
+      "command": "x",
+      "args": []
+    },
+    "b": {
+      "command": "y"
+    }
+  }
+}
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "mcp-servers.json"
+    path.write_text(TEXT)
+    path.chmod(0o644)
+    return path
+
+
+def names(path: Path) -> list[str]:
+    return [server.name for server in read_configuration(path, Variables({})).servers]
+
+
+def test_a_server_is_added_at_the_end_and_the_rest_stays(path: Path) -> None:
+    add_server(path, "c", {"command": "z"})
+    added = TEXT.replace('"y"\n    }\n', '"y"\n    },\n    "c": {\n      "command": "z"\n    }\n')
+    assert path.read_text() == added
+
+
+def test_the_former_file_is_kept_and_both_are_closed_to_others(path: Path) -> None:
+    remove_server(path, "b")
+    backup = path.with_name("mcp-servers.json.bak")
+    assert backup.read_text() == TEXT
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (path, backup)] == [0o600, 0o600]
+    assert names(path) == ["日本"]
+
+
+def test_adding_and_removing_gives_the_file_of_before(path: Path) -> None:
+    add_server(path, "c", {"command": "z", "env": {"A": "${A}"}})
+    remove_server(path, "c")
+    assert path.read_text() == TEXT
+
+
+def test_switching_off_and_on_gives_the_file_of_before(path: Path) -> None:
+    enable_server(path, "b", False)
+    off = read_configuration(path, Variables({})).get("b")
+    assert off is not None
+    assert off.disabled is not None
+    enable_server(path, "b", True)
+    assert path.read_text() == TEXT
+
+
+def test_switching_on_takes_the_other_programs_key_away(path: Path) -> None:
+    path.write_text('{"servers": {"a": {"command": "x", "disabled": true}}}')
+    enable_server(path, "a", True)
+    assert json.loads(path.read_text()) == {"servers": {"a": {"command": "x"}}}
+
+
+def test_a_file_is_made_where_there_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "tabane" / "mcp-servers.json"
+    add_server(path, "a", {"command": "x"})
+    assert json.loads(path.read_text()) == {"mcpServers": {"a": {"command": "x"}}}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["mcp-servers.json"]
+
+
+def test_the_servers_of_a_vs_code_file_stay_under_its_key(path: Path) -> None:
+    path.write_text('{"inputs": [], "servers": {}}')
+    add_server(path, "a", {"command": "x"})
+    assert json.loads(path.read_text()) == {"inputs": [], "servers": {"a": {"command": "x"}}}
+
+
+def test_a_file_with_comments_is_left_alone_and_the_lines_to_write_are_shown(path: Path) -> None:
+    text = '{"mcpServers": {} } // mine'
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as raised:
+        add_server(path, "a", {"command": "x"})
+    assert "has comments" in str(raised.value)
+    assert '"a": {\n  "command": "x"\n}' in str(raised.value)
+    assert path.read_text() == text
+    assert not path.with_name("mcp-servers.json.bak").exists()
+
+
+def test_a_trailing_comma_is_no_comment(path: Path) -> None:
+    path.write_text('{"mcpServers": {"a": {"command": "//x",},},}')
+    enable_server(path, "a", False)
+    assert json.loads(path.read_text()) == {"mcpServers": {"a": {"command": "//x", "enabled": False}}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}',
+        '{"mcpServers": {"a": {"command": "x", "command": "y"}}}',
+        '{"mcpServers": {"a": {}}, "mcpServers": {}}',
+    ],
+)
+def test_a_file_with_doubled_keys_is_left_alone(path: Path, text: str) -> None:
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match="a key twice"):
+        add_server(path, "c", {"command": "z"})
+    assert path.read_text() == text
+
+
+def test_a_name_that_is_taken_is_refused(path: Path) -> None:
+    with pytest.raises(BadArguments, match="a server b already"):
+        add_server(path, "b", {"command": "z"})
+    with pytest.raises(BadArguments, match="needs a name"):
+        add_server(path, "", {"command": "z"})
+    assert path.read_text() == TEXT
+
+
+def test_a_name_that_is_not_there_is_refused_with_the_nearest(path: Path) -> None:
+    add_server(path, "filesystem", {"command": "x"})
+    with pytest.raises(UnknownName) as raised:
+        remove_server(path, "filesytem")
+    assert raised.value.near == ("filesystem",)
+    with pytest.raises(UnknownName, match=r"no server zzzz\.$"):
+        enable_server(path, "zzzz", True)
+
+
+def test_a_broken_file_is_left_alone(path: Path) -> None:
+    path.write_text('{"mcpServers": {')
+    with pytest.raises(ConfigurationError, match=":1:17: expected"):
+        add_server(path, "c", {"command": "z"})
+    assert path.read_text() == '{"mcpServers": {'
+
+
+def test_a_link_to_a_kept_file_stays_a_link(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    remove_server(link, "b")
+    assert link.is_symlink()
+    assert names(path) == ["日本"]
+
+
+def test_half_a_surrogate_pair_survives(path: Path) -> None:
+    path.write_text('{"mcpServers": {"a": {"x": "\\ud83d", "command": "y"}}}')
+    enable_server(path, "a", False)
+    assert json.loads(path.read_text())["mcpServers"]["a"]["x"] == "\ud83d"
+
+
+@settings(max_examples=25)
+@given(
+    st.dictionaries(
+        st.text(st.characters(codec="utf-8"), min_size=1, max_size=6),
+        st.dictionaries(st.sampled_from("xyz"), st.none() | st.integers() | st.text(max_size=4), max_size=3),
+        max_size=4,
+    )
+)
+def test_whatever_is_added_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, servers: dict[str, dict[str, object]]
+) -> None:
+    path = tmp_path_factory.mktemp("edit") / "mcp-servers.json"
+    for name, definition in servers.items():
+        add_server(path, name, definition)
+    written = json.loads(path.read_text())["mcpServers"] if servers else {}
+    assert written == servers
+    assert list(written) == list(servers)

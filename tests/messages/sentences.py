@@ -1,0 +1,84 @@
+"""The sentences that the source says, and the Japanese catalogue of them.
+
+`python -m tests.messages.sentences` brings the catalogue up to date: new sentences are added, to be
+translated, those that nobody says any more are dropped, and the rest is compiled.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+SRC = Path(__file__).parents[2] / "src" / "tabane"
+PO = SRC / "messages" / "locales" / "ja" / "LC_MESSAGES" / "tabane.po"
+MO = PO.with_suffix(".mo")
+
+
+@dataclass(frozen=True)
+class Saying:
+    """One ``say("…", field=…)`` in the source; None for what is not written out there."""
+
+    where: str
+    template: str | None
+    fields: frozenset[str] | None
+
+
+def sayings() -> Iterator[Saying]:
+    """Every call of ``say`` in the source."""
+    for path in sorted(SRC.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(), str(path))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "say":
+                yield _saying(node, f"{path.relative_to(SRC)}:{node.lineno}")
+
+
+def read_catalogue() -> Catalog:
+    with PO.open("rb") as file:
+        return read_po(file, locale="ja")
+
+
+def update() -> list[str]:
+    """Bring the catalogue in step with the source. Returns the sentences left to translate."""
+    catalogue = read_catalogue()
+    said = {saying.template for saying in sayings() if saying.template}
+    for entry in [entry for entry in catalogue if entry.id and entry.id not in said]:
+        catalogue.delete(entry.id)
+    catalogue.obsolete.clear()
+    for template in said:
+        if catalogue.get(template) is None:
+            catalogue.add(template)
+    _write(catalogue)
+    return sorted(template for template in said if not translation(catalogue, template))
+
+
+def translation(catalogue: Catalog, template: str) -> str:
+    """The Japanese of a sentence; empty where there is none."""
+    entry = catalogue.get(template)
+    return str(entry.string or "") if entry is not None else ""
+
+
+def _write(catalogue: Catalog) -> None:
+    text = io.BytesIO()
+    write_po(text, catalogue, width=110, sort_output=True, no_location=True, omit_header=True)
+    head = PO.read_text().split("\n\n", 1)[0]
+    PO.write_text(f"{head}\n\n{text.getvalue().decode().strip()}\n")
+    with MO.open("wb") as file:
+        write_mo(file, read_catalogue())
+
+
+def _saying(node: ast.Call, where: str) -> Saying:
+    first = node.args[0] if len(node.args) == 1 else None
+    template = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+    names = [keyword.arg for keyword in node.keywords]
+    return Saying(where, template, None if None in names else frozenset(name for name in names if name))
+
+
+if __name__ == "__main__":
+    for left in update():
+        print("to translate:", left)

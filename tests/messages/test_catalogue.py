@@ -1,0 +1,109 @@
+"""Everything Tabane says to people is said in Japanese too, with the same fields."""
+
+from __future__ import annotations
+
+import string
+from typing import get_args
+
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import read_mo
+
+from tabane.messages import Lang, Message, language, say
+from tests.messages.sentences import MO, read_catalogue, sayings, translation
+
+HOW = "bring it up to date with python -m tests.messages.sentences, and translate what that names"
+
+
+def placeholders(template: str) -> set[str]:
+    return {field for _, field, _, _ in string.Formatter().parse(template) if field is not None}
+
+
+SAYINGS = list(sayings())
+TEMPLATES = {saying.template for saying in SAYINGS if saying.template is not None}
+WITH_FIELDS = {s.template for s in SAYINGS if s.template is not None and s.fields != frozenset()}
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalog:
+    return read_catalogue()
+
+
+def test_every_sentence_is_written_where_it_is_said() -> None:
+    assert [s.where for s in SAYINGS if s.template is None] == [], "say() takes one literal template"
+
+
+def test_every_sentence_is_given_the_fields_it_has() -> None:
+    wrong = [
+        s.where
+        for s in SAYINGS
+        if s.template is not None and s.fields and placeholders(s.template) != set(s.fields)
+    ]
+    assert wrong == []
+
+
+def test_every_sentence_is_translated(catalogue: Catalog) -> None:
+    missing = sorted(template for template in TEMPLATES if not translation(catalogue, template))
+    assert missing == [], HOW
+
+
+def test_translations_have_the_fields_of_the_sentence(catalogue: Catalog) -> None:
+    wrong = [
+        template
+        for template in WITH_FIELDS & {str(entry.id) for entry in catalogue}
+        if placeholders(translation(catalogue, template)) != placeholders(template)
+    ]
+    assert wrong == []
+
+
+def test_nothing_is_translated_that_nobody_says(catalogue: Catalog) -> None:
+    said = {str(entry.id) for entry in catalogue if entry.id}
+    assert sorted(said - TEMPLATES) == [], HOW
+    assert not catalogue.obsolete
+    assert [entry.id for entry in catalogue if entry.fuzzy and entry.id] == []
+
+
+def test_the_compiled_catalogue_is_the_written_one(catalogue: Catalog) -> None:
+    with MO.open("rb") as file:
+        compiled = {entry.id: entry.string for entry in read_mo(file) if entry.id}
+    written = {entry.id: entry.string for entry in catalogue if entry.id and entry.string}
+    assert compiled == written, HOW
+
+
+def test_every_sentence_can_be_rendered_in_both_languages() -> None:
+    for s in SAYINGS:
+        if s.template is not None and s.fields is not None:
+            message = Message(s.template, **dict.fromkeys(s.fields, 1))
+            for lang in get_args(Lang):
+                assert message.render(lang), s.where
+
+
+def test_a_sentence_within_a_sentence_is_in_the_same_language() -> None:
+    outer = say("{expected}, but the text ends", expected=say("expected a value"))
+    assert outer.render("en") == "expected a value, but the text ends"
+    assert "expected" not in outer.render("ja")
+
+
+def test_an_empty_sentence_is_empty_in_every_language() -> None:
+    assert [say("").render(lang) for lang in get_args(Lang)] == ["", ""]
+
+
+def test_braces_of_a_sentence_without_fields_stand_as_they_are() -> None:
+    assert say('expected an object such as {"mcpServers": {}}').render("ja").count("{") == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "locales", "spoken"),
+    [
+        ("ja", ("en_US.UTF-8",), "ja"),
+        ("en", ("ja_JP.UTF-8",), "en"),
+        ("auto", ("ja_JP.UTF-8",), "ja"),
+        ("auto", ("C.UTF-8", "ja"), "ja"),
+        ("auto", (None, "", "POSIX", "de_DE"), "en"),
+        ("auto", (), "en"),
+    ],
+)
+def test_the_language_is_the_settings_or_the_callers(
+    setting: str, locales: tuple[str | None, ...], spoken: str
+) -> None:
+    assert language(setting, *locales) == spoken
