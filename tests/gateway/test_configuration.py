@@ -232,12 +232,14 @@ def test_what_stands_twice_is_named_and_the_last_one_counts(tmp_path: Path) -> N
     text = """{"mcpServers": {
         "a": {"command": "x"},
         "a": {"command": "y",
-              "command": "z"}}}"""
+              "command": "z"},
+        "a": {"command": "w"}}}"""
     (server,) = read(tmp_path, text).servers
-    assert server.command == "z"
+    assert server.command == "w"
     assert warnings(tmp_path, text) == [
         "FILE:3: the server a stands here and in line 2; this one is used.",
         'FILE:4: server a: "command" stands here twice; the last one is used.',
+        "FILE:5: the server a stands here and in line 3; this one is used.",
     ]
 
 
@@ -266,6 +268,15 @@ def test_a_server_that_uses_the_clients_folder_runs_once_for_each(tmp_path: Path
     assert (placed.cwd, placed.env) == ("/src/日本/sub", {"NAME": "日本"})
     assert not placed.needs_folder
     assert placed.in_folder("/other") is placed
+
+
+def test_folders_whose_names_look_like_variables_are_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "${workspaceFolder}"
+    folder.mkdir()
+    server = one(folder, '{"command": "~/x", "args": ["${workspaceFolder}"]}', HOME="/${userHome}")
+    placed = server.in_folder("/src")
+    assert (placed.command, placed.cwd) == ("/${userHome}/x", str(folder))
+    assert one(folder, '{"command": "~/x"}', HOME="/${userHome}").cwd == str(folder)
 
 
 def test_a_folder_server_shared_by_the_hub_is_a_contradiction_that_is_named(tmp_path: Path) -> None:

@@ -56,6 +56,20 @@ def test_names_that_would_read_the_same_are_told_apart() -> None:
     assert len(set(mapped(pairs).entries)) == len(pairs)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_whichever_comes_first_the_same_one_keeps_the_plain_name(order: int) -> None:
+    aliases = mapped([("a", "_b"), ("a_", "b")][::order])
+    assert aliases.alias_of("a", "a", "_b") == "a___b"
+    assert str(aliases.alias_of("a_", "a_", "b")).startswith("a__b_")
+
+
+def test_a_made_up_name_that_is_taken_gives_way() -> None:
+    first = alias("社内", "検索", ())
+    second = alias("社内", "検索", {first})
+    assert second != first
+    assert is_alias(second)
+
+
 def test_two_servers_with_one_prefix_have_tools_of_one_name_each_with_its_own_alias() -> None:
     aliases = AliasMap().with_names("one", "", ["search"]).with_names("two", "", ["search"])
     assert aliases.alias_of("one", "", "search") == "search"

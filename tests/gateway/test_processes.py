@@ -544,6 +544,7 @@ def test_children_outlive_the_signals_that_end_a_session() -> None:
             assert keeper is not None
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 os.kill(keeper, number)
+            await mischievous(processes)
             await answering(child)
             assert os.getsid(keeper) == keeper
             assert processes.keeper_pid == keeper

@@ -50,7 +50,7 @@ def test_every_sentence_is_translated(catalogue: Catalog) -> None:
 def test_translations_have_the_fields_of_the_sentence(catalogue: Catalog) -> None:
     wrong = [
         template
-        for template in WITH_FIELDS & {str(entry.id) for entry in catalogue}
+        for template in WITH_FIELDS & {str(entry.id) for entry in catalogue if entry.string}
         if placeholders(translation(catalogue, template)) != placeholders(template)
     ]
     assert wrong == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,8 +28,9 @@ NPM_STEPS = (
 
 
 def environment(folder: Path, path: str) -> dict[str, str]:
-    """The demo's temporary folder is put where the test can look into it."""
-    return {**os.environ, "PATH": path, "TMPDIR": str(folder), "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+    """The demo's temporary folder is where the test looks; every process is told by its LOGNAME, which
+    is among the few variables that a server is given too."""
+    return {**os.environ, "PATH": path, "TMPDIR": str(folder), "LOGNAME": str(folder), "LC_ALL": "C.UTF-8"}
 
 
 def run_demo(folder: Path, path: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -52,21 +52,22 @@ def done_steps(output: str) -> list[str]:
 
 
 def path_without_node(folder: Path) -> str:
-    """A PATH on which git and a shell are found, Node.js is not."""
+    """A PATH on which everything is found that is found on ours, but Node.js."""
     programs = folder / "programs"
     programs.mkdir()
-    for name in ("git", "sh", "ps"):
-        if found := shutil.which(name):
-            (programs / name).symlink_to(found)
+    for place in filter(os.path.isdir, os.environ["PATH"].split(os.pathsep)):
+        for entry in os.scandir(place):
+            if entry.name not in ("node", "npm", "npx") and not os.path.lexists(programs / entry.name):
+                (programs / entry.name).symlink_to(entry.path)
     return str(programs)
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """The processes that were started with the demo's environment in this folder."""
+    """The processes that descend from a demo in this folder."""
     found = []
     for process in psutil.process_iter():
         try:
-            if str(folder) in process.environ().get("TABANE_HOME", "") + process.environ().get("TMPDIR", ""):
+            if process.environ().get("LOGNAME") == str(folder):
                 found.append(process)
         except psutil.Error:
             continue
@@ -81,7 +82,7 @@ def test_the_demo_shows_the_main_job_on_servers_of_both_registries(tmp_path: Pat
     assert [step for step in (*PYPI_STEPS, *NPM_STEPS) if step not in steps] == []
     assert "✗" not in done.stdout
     assert re.search(r"\b[89]\d% saved", done.stdout)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("tabane*")) == []
     assert processes_of(tmp_path) == []
 
 
@@ -108,6 +109,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     assert demo.stdout is not None
     for line in demo.stdout:
         if "tabane mcp" in line:
+            assert len(processes_of(temporary)) > 1
             demo.send_signal(signal.SIGINT)
             break
     else:
@@ -115,14 +117,14 @@ def test_a_demo_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     demo.stdout.read()
     assert demo.wait(60) == 130
     assert processes_of(temporary) == []
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("tabane*")) == []
 
 
 def test_the_demo_keeps_its_folder_when_asked(tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     done = run_demo(temporary, path_without_node(tmp_path), "--keep")
-    (kept,) = temporary.iterdir()
+    (kept,) = temporary.glob("tabane*")
     assert (kept / "mcp-servers.json").stat().st_mode & 0o777 == 0o600
     assert f"TABANE_CONFIG={kept}/tabane.toml" in done.stdout
     assert processes_of(temporary) == []

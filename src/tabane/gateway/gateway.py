@@ -61,6 +61,7 @@ class Gateway:
         self._loop, self._connect, self._limits = loop, connect, limits
         self._folder, self._logs = folder, logs
         self._list_wait, self._health_interval = list_wait, health_interval
+        self.health_timeout = 10.0
         self._on_changed = on_changed
         self._starts = asyncio.Semaphore(STARTS)
         self._listings = Listings(folder / "catalogue.db")
@@ -285,7 +286,7 @@ class Gateway:
         instances = self.instances(name)
         if not instances:
             return True
-        results = await asyncio.gather(*(instance.check() for instance in instances))
+        results = await asyncio.gather(*(instance.check(self.health_timeout) for instance in instances))
         return all(results)
 
     def _check_health(self) -> None:
@@ -295,7 +296,7 @@ class Gateway:
 
     async def _look_after(self) -> None:
         running = [instance for instance in self._instances if instance.connection]
-        await asyncio.gather(*(instance.look_after() for instance in running))
+        await asyncio.gather(*(instance.look_after(self.health_timeout) for instance in running))
 
     def _spawn(self, work: object) -> None:
         task: asyncio.Task[None] = self._loop.create_task(work)  # type: ignore[arg-type]

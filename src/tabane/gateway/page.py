@@ -11,27 +11,40 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tabane.gateway.schemas import WHOLE, Parameter, Schema, literal, parameters, resolved, type_of
-from tabane.search.sentences import first_sentence, one_line, shortened
+from tabane.gateway.schemas import (
+    FLAT,
+    WHOLE,
+    Detail,
+    Parameter,
+    Schema,
+    literal,
+    parameters,
+    resolved,
+    type_of,
+)
+from tabane.search.sentences import one_line, shortened
 from tabane.wire.json import Garbage, decode, fields
 
 if TYPE_CHECKING:
     from tabane.gateway.tools import Tool
 
-_DESCRIPTION = 900
+_DESCRIPTION = 1500
 _HINT = 180
 _BRIEF_HINT = 90  # of a tool with many parameters, and of nested members
 _MANY = 16
 _DEEPEST = 3
 _MOST_LINES = 80
+_TYPE = 600
 _RESULT = 300
+_MORE = "(more: detail full)"
 
 
 def page(tool: Tool) -> str:
     """A tool as text, some 150 tokens: what a model needs to call it right the first time."""
     lines = [f"{tool.alias}{_traits(tool)}"]
-    if description := _trimmed(tool.description or tool.title, _DESCRIPTION):
-        lines.append(description)
+    if description := one_line(tool.description or tool.title):
+        whole = len(description) <= _DESCRIPTION
+        lines.append(description if whole else f"{shortened(description, _DESCRIPTION)} {_MORE}")
     lines.extend(_arguments(tool.schema))
     if result := _result(tool):
         lines.append(result)
@@ -42,7 +55,7 @@ def _arguments(schema: Schema) -> list[str]:
     # References may make endless members: no more are read than are shown.
     members = list(islice(_members(schema, schema, 0), _MOST_LINES + 1))
     if len(members) > _MOST_LINES:
-        members[-1] = "… (more: detail full)"
+        members[-1] = f"… {_MORE}"
     if members:
         return members
     return ["(any arguments)" if schema.get("additionalProperties") else "(no arguments)"]
@@ -65,7 +78,8 @@ def _members(schema: Any, root: Schema, level: int) -> Iterator[str]:
     most = _BRIEF_HINT if level or len(found) > _MANY else _HINT
     for parameter in found:
         inner = _inner(parameter.schema, root) if level < _DEEPEST else None
-        yield "  " * level + _line(parameter, root, inner, most)
+        kind = _kind(parameter.schema, root, inner, WHOLE if level < _DEEPEST else FLAT)
+        yield "  " * level + _line(parameter, kind, most)
         if inner is not None:
             yield from _members(inner, root, level + 1)
 
@@ -77,17 +91,19 @@ def _inner(schema: Schema, root: Schema) -> Schema | None:
     return schema if isinstance(schema.get("properties"), dict) and schema["properties"] else None
 
 
-def _line(parameter: Parameter, root: Schema, inner: Schema | None, most: int) -> str:
-    schema = parameter.schema
+def _kind(schema: Schema, root: Schema, inner: Schema | None, detail: Detail) -> str:
     if inner is None:
-        kind = type_of(schema, root, WHOLE)
-    else:
-        kind = "object" if inner is schema or "items" not in schema else "object[]"
+        return shortened(type_of(schema, root, detail), _TYPE)
+    return "object[]" if isinstance(schema.get("items"), dict) else "object"
+
+
+def _line(parameter: Parameter, kind: str, most: int) -> str:
+    schema = parameter.schema
     text = f"{parameter.name}{'' if parameter.required else '?'}: {kind}{limits(schema)}"
     if schema.get("default") is not None:
         text += f" = {literal(schema['default'])}"
     hint = schema.get("description")
-    hint = _trimmed(hint, most) if isinstance(hint, str) else ""
+    hint = shortened(one_line(hint), most) if isinstance(hint, str) else ""
     return f"{text} — {hint}" if hint else text
 
 
@@ -137,12 +153,3 @@ def _result(tool: Tool) -> str:
     if not isinstance(schema, dict) or not schema:
         return ""
     return "→ " + shortened(type_of(schema, schema, WHOLE), _RESULT)
-
-
-def _trimmed(text: str, most: int) -> str:
-    """The text on one line, whole if it fits, else up to the end of a sentence or a word."""
-    line = one_line(text)
-    if len(line) <= most:
-        return line
-    first = first_sentence(line)
-    return shortened(line, most) if len(first) < most else shortened(first, most)

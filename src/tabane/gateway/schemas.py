@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 Schema = dict[str, Any]
@@ -46,7 +47,8 @@ class Detail:
 
 BRIEF = Detail(values=4, levels=0, null=False)
 BRIEFEST = Detail(values=1, levels=0, null=False)
-WHOLE = Detail(values=60, levels=3)
+WHOLE = Detail(values=60, levels=2)
+FLAT = Detail(values=60, levels=0)
 
 
 def resolved(node: Any, root: Schema) -> Schema:
@@ -63,8 +65,11 @@ def resolved(node: Any, root: Schema) -> Schema:
     return {}
 
 
-def parameters(schema: Any, root: Schema) -> list[Parameter]:
-    """The parameters of an object schema: required ones first, each group in the schema's order."""
+def parameters(schema: Any, root: Schema, most: int = _MOST_PARAMETERS) -> list[Parameter]:
+    """The parameters of an object schema: required ones first, each group in the schema's order.
+
+    No more than ``most``, which are the first of the schema.
+    """
     node = resolved(schema, root)
     members = node.get("properties")
     if not isinstance(members, dict):
@@ -73,7 +78,7 @@ def parameters(schema: Any, root: Schema) -> list[Parameter]:
     required = {name for name in wanted if isinstance(name, str)} if isinstance(wanted, list) else set()
     found = [
         Parameter(name[:_LONGEST_NAME], resolved(member, root), name in required)
-        for name, member in list(members.items())[:_MOST_PARAMETERS]
+        for name, member in islice(members.items(), most)
     ]
     return sorted(found, key=lambda parameter: not parameter.required)
 
@@ -136,7 +141,7 @@ def _array(node: Schema, root: Schema, detail: Detail, level: int) -> str:
 
 
 def _object(node: Schema, root: Schema, detail: Detail, level: int) -> str:
-    members = parameters(node, root)
+    members = parameters(node, root, _MOST_INLINE + 1)
     if not members:
         values = node.get("additionalProperties")
         if isinstance(values, dict) and values and level < detail.levels:

@@ -53,10 +53,10 @@ def state_of(server: Server, instances: list[Upstream]) -> str:
     """One word for a server: disabled, or the most alive state of its instances."""
     if server.disabled:
         return "disabled"
-    states = {instance.state for instance in instances}
+    states: set[State] = {instance.state for instance in instances}
     for state in (State.READY, State.STARTING, State.WAITING, State.OPEN, State.STOPPED):
         if state in states:
-            return state.value
+            return str(state.value)
     return State.IDLE.value
 
 

@@ -31,6 +31,8 @@ RATE, BURST = 256 << 10, 1 << 20
 
 _CHUNK = 1 << 15  # bytes read in one go, between which the loop does other things
 _OVERLAP = 1024  # bytes read beyond the limit of a line: no longer secret is cut in two there
+_CUT = LINE_LIMIT + _OVERLAP
+_LINE_COST = 32  # bytes that a line costs besides its own: its time, and the work
 _PAUSE = 0.01  # seconds of rest after each chunk of a flood
 _SAMPLE = 4096  # bytes of such a chunk that are looked at
 _AT_REST = 0.1  # seconds of silence after which a line without end is shown: half of it may be half a secret
@@ -39,7 +41,7 @@ _LAST_WORDS = 10, 1000  # lines and characters for an error message
 _SAFE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _CONTROL = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|.)?|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 
 
@@ -52,9 +54,12 @@ def file_name(server: str) -> str:
     return f"{readable}-{crc32(server.encode('utf-8', 'surrogatepass')):08x}.log"
 
 
-def plain(line: str) -> str:
-    """A line without colours and other orders to a terminal, as it would look after its last ``\\r``."""
-    return _CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2])
+def plain(text: str) -> str:
+    """Lines without colours and other orders to a terminal, each as it would look after its last ``\\r``."""
+    text = _CONTROL.sub("", text)
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
 class Lines:
@@ -65,13 +70,20 @@ class Lines:
         self._skipping = False  # the rest of a line that was cut
 
     def feed(self, data: bytes) -> list[tuple[bytes, bool]]:
-        *ended, rest = data.split(b"\n")
-        lines = [line for part in ended if (line := self._end(part))]
+        ended, newline, rest = data.rpartition(b"\n")
+        lines = []
+        if newline:
+            ended = bytes(self._part) + ended
+            lines = [(line[:_CUT], len(line) > _CUT) for line in ended.split(b"\n")]
+            if self._skipping:
+                del lines[0]
+            self.skip()
         if not self._skipping:
             self._part += rest
-            if len(self._part) > LINE_LIMIT + _OVERLAP:
-                lines.append(self._cut())
-                self._skipping = True
+        if len(self._part) > _CUT:
+            lines.append((bytes(self._part[:_CUT]), True))
+            self._part.clear()
+            self._skipping = True
         return lines
 
     def rest(self) -> list[tuple[bytes, bool]]:
@@ -83,29 +95,18 @@ class Lines:
         self._part.clear()
         self._skipping = False
 
-    def _end(self, part: bytes) -> tuple[bytes, bool] | None:
-        if self._skipping:
-            self._skipping = False
-            return None
-        self._part += part
-        return self._cut()
-
-    def _cut(self) -> tuple[bytes, bool]:
-        line = bytes(self._part[: LINE_LIMIT + _OVERLAP])
-        cut = len(self._part) > len(line)
-        self._part.clear()
-        return line, cut
-
 
 def readable(lines: Iterable[tuple[bytes, bool]], redact: Callable[[str], str]) -> list[str]:
     """Lines as text with secrets hidden, all at once for those that are written over several lines."""
     lines = list(lines)
     if not lines:
         return []
-    texts = redact("\n".join(line.decode("utf-8", "replace") for line, _ in lines)).split("\n")
-    if len(texts) != len(lines):  # a secret of several lines became one word
-        return [_short(plain(text), any(cut for _, cut in lines)) for text in texts]
-    return [_short(plain(text), cut) for text, (_, cut) in zip(texts, lines, strict=True)]
+    whole = b"\n".join([line for line, _ in lines]).decode("utf-8", "replace")
+    texts = plain(redact(whole)).split("\n")
+    cuts = [cut for _, cut in lines]
+    if len(texts) != len(cuts):  # a secret of several lines became one word
+        cuts = [any(cuts)] * len(texts)
+    return [_short(text, cut) for text, cut in zip(texts, cuts, strict=True)]
 
 
 def _short(text: str, cut: bool) -> str:
@@ -262,7 +263,7 @@ class StderrLog:
     def _take(self, data: bytes) -> bool:
         """Keep a chunk, or of a flood its end alone. Whether it was kept whole."""
         self._heard = self._loop.time()
-        if self._allowance.take(len(data), self._heard):
+        if self._allowance.take(len(data) + _LINE_COST * data.count(b"\n"), self._heard):
             self._keep(self._lines.feed(data), logged=True)
             return True
         sample = data[-_SAMPLE:].partition(b"\n")[2]

@@ -427,12 +427,12 @@ class Upstream:
 
     # -- health ----------------------------------------------------------------------------------
 
-    async def look_after(self) -> None:
+    async def look_after(self, timeout: float = 10.0) -> None:
         """A health check with consequences: two in a row unanswered, with nothing in flight, and it is ended.
 
         Being started again is then a death like any other.
         """
-        self._missed = 0 if await self.check() else self._missed + 1
+        self._missed = 0 if await self.check(timeout) else self._missed + 1
         connection = self._connection
         if self._missed >= 2 and connection and not self.in_flight:
             self._missed = 0

@@ -78,7 +78,7 @@ class Bridge:
         self._ledger = Ledger()
         self._poll = select.poll()
         self._masks: dict[int, int] = {}
-        self._closing = False
+        self._closing = self._smooth = False
         self._deadline = float("inf")
         self._grace = 10.0
         self._retry, self._retry_at = FIRST_RETRY, 0.0
@@ -122,7 +122,10 @@ class Bridge:
     def _turn(self) -> None:
         if self._hub is None and self._ledger.waiting:
             self._seek()
-        self._watch_all()
+        smooth = self._hub is not None and not self._hub.unsent and not self._client.unsent
+        if not (smooth and self._smooth) or self._ledger.waiting_bytes:
+            self._watch_all()
+        self._smooth = smooth
         for fd, event in self._poll.poll(self._patience()):
             self._happened(fd, event)
         self._flush()
@@ -169,9 +172,10 @@ class Bridge:
 
     def _patience(self) -> float | None:
         """Milliseconds until something is to be done unasked; None for never."""
-        now = time.monotonic()
+        if self._hub is not None and not self._closing:
+            return None
         until = self._deadline if self._hub else min(self._deadline, self._retry_at)
-        return None if until == float("inf") else max(0.0, until - now) * 1000 + 1
+        return max(0.0, until - time.monotonic()) * 1000 + 1
 
     def _flush(self) -> None:
         try:
@@ -216,7 +220,7 @@ class Bridge:
 
     def _close(self, limit: float) -> None:
         """Take nothing more from the client; what it is owed may come until then."""
-        self._closing = True
+        self._closing, self._smooth = True, False
         self._deadline = time.monotonic() + limit
 
     def _fail(self, ids: Iterable[bytes], texts: Mapping[str, str], code: int = -32603) -> None:
@@ -251,6 +255,7 @@ class Bridge:
     def _meet(self, connection: Connection) -> None:
         welcome = connection.welcome
         hub = self._hub = Side(connection.fd, connection.fd, welcome.max_line)
+        self._smooth = False
         self._client.limit(welcome.max_line)
         self._grace, self._retry = welcome.grace, FIRST_RETRY
         for line in self._ledger.arrived():

@@ -25,7 +25,7 @@ _BETWEEN = 0.35
 _FIRST_TRANSLATION = 1.0
 _TRANSLATION = 0.6
 
-_LONGEST = 12
+LONGEST_HEADWORD = 12
 _KINDS = "<"
 
 
@@ -92,7 +92,7 @@ class Glossary:
         return found
 
     def _longest(self, run: str, at: int, last: int) -> int:
-        for end in range(min(len(run), at + _LONGEST), at, -1):
+        for end in range(min(len(run), at + LONGEST_HEADWORD), at, -1):
             if run[at:end] in self._by_word and _stands_alone(run, at, end, last):
                 return end
         return 0

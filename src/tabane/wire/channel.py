@@ -32,14 +32,16 @@ class Splitter:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        # A bytearray, not a list of parts: a peer that drips single bytes must not cost 40 each.
-        self._tail = bytearray()
+        self._size = 0
+        # Small parts are put together first: a peer that drips single bytes must not cost 40 each.
+        self._parts: list[bytes] = []
+        self._drops = bytearray()
         self._dropping = False
         self.oversized: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
         *lines, tail = chunk.split(b"\n")
-        if lines and (self._tail or self._dropping or len(chunk) > self._limit):
+        if lines and (self._size or self._dropping or len(chunk) > self._limit):
             lines = [self._finish(line) for line in lines]
         if tail:
             self._keep(tail)
@@ -53,15 +55,34 @@ class Splitter:
     def _keep(self, part: bytes) -> None:
         if self._dropping:
             return
-        self._tail += part
-        if len(self._tail) > self._limit:
-            self.oversized.append(bytes(self._tail[: min(HEAD_SIZE, self._limit)]))
-            self._tail, self._dropping = bytearray(), True
+        self._size += len(part)
+        if len(part) >= HEAD_SIZE:
+            self._settle()
+            self._parts.append(part)
+        else:
+            self._drops += part
+            if len(self._drops) >= HEAD_SIZE:
+                self._settle()
+        if self._size > self._limit:
+            self._drop()
+
+    def _settle(self) -> None:
+        if self._drops:
+            self._parts.append(bytes(self._drops))
+            self._drops.clear()
+
+    def _drop(self) -> None:
+        self._settle()
+        # Of two parts that follow each other one is HEAD_SIZE long, so the head is in the first two.
+        head = b"".join(part[:HEAD_SIZE] for part in self._parts[:2])
+        self.oversized.append(head[: min(HEAD_SIZE, self._limit)])
+        self._parts, self._size, self._dropping = [], 0, True
 
     def _finish(self, part: bytes) -> bytes:
         self._keep(part)
-        line = bytes(self._tail)
-        self._tail, self._dropping = bytearray(), False
+        self._settle()
+        line = b"".join(self._parts)
+        self._parts, self._size, self._dropping = [], 0, False
         return line
 
 
