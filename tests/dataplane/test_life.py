@@ -253,3 +253,21 @@ def test_what_is_no_request_is_answered_and_the_connection_lives_on(
             ]
 
     run(scenario)
+
+
+def test_a_server_of_a_folder_runs_once_for_each_and_not_without_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        servers = {"up": child(env={"FOLDER": "${workspaceFolder}"})}
+        async with place(tmp_path, servers) as here:
+            one = await here.connect(roots=("file:///home/%E6%9D%9F",))
+            other = await here.connect(cwd="/srv/other")
+            nowhere = await here.connect()
+            folders = [
+                json.loads(text(await line.call("up__environment")))["FOLDER"] for line in (one, other)
+            ]
+            assert folders == ["/home/束", "/srv/other"]
+            refused = await nowhere.through("up__environment")
+            assert refused["isError"] is True
+            assert "workspaceFolder" in text(refused)
+
+    run(scenario)
