@@ -268,6 +268,6 @@ def test_a_server_of_a_folder_runs_once_for_each_and_not_without_one(tmp_path: P
             assert folders == ["/home/束", "/srv/other"]
             refused = await nowhere.through("up__environment")
             assert refused["isError"] is True
-            assert "workspaceFolder" in text(refused)
+            assert "folder" in text(refused)
 
     run(scenario)

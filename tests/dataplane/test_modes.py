@@ -203,6 +203,7 @@ def test_a_missing_variable_names_itself_and_the_other_servers_work(tmp_path: Pa
             assert (await line.call("up__echo", n=1))["structuredContent"] == {"n": 1}
             (needs, _) = here.hub.configuration.servers
             assert "NO_SUCH_KEY" in str(needs.disabled)
+            assert "NO_SUCH_KEY" in text(await line.through("needs__echo"))
             assert "needs__" not in text(await line.call("search_tools", query="echo", limit=50))
 
     run(scenario)

@@ -120,10 +120,8 @@ def test_filters_leave_what_they_name(index: ToolIndex) -> None:
 
 
 def test_filters_hold_for_names_too(index: ToolIndex) -> None:
-    assert found(index, "e", match="partial", server="slack", limit=50) == [
-        "slack__list_channels",
-        "slack__post_message",
-    ]
+    names = found(index, "e", match="partial", server="slack")
+    assert names == ["slack__post_message", "slack__list_channels"]
 
 
 # -- names ---------------------------------------------------------------------------------------

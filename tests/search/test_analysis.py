@@ -42,7 +42,14 @@ def test_inflections_of_a_word_share_a_stem(words: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("news", "new"), ("string", "str"), ("speed", "spe"), ("process", "proces"), ("add", "ad"), ("need", "ne")],
+    [
+        ("news", "new"),
+        ("string", "str"),
+        ("speed", "spe"),
+        ("process", "proces"),
+        ("add", "ad"),
+        ("need", "ne"),
+    ],
 )
 def test_different_words_keep_different_stems(one: str, other: str) -> None:
     assert stem(one) != stem(other)
@@ -87,7 +94,13 @@ def test_text_becomes_these_tokens(text: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("サーバー", "サーバ"), ("ﾌｧｲﾙ", "ファイル"), ("ユーザー管理", "ユーザ管理"), ("ＰＤＦ", "pdf"), ("Café", "CAFÉ")],
+    [
+        ("サーバー", "サーバ"),
+        ("ﾌｧｲﾙ", "ファイル"),
+        ("ユーザー管理", "ユーザ管理"),
+        ("ＰＤＦ", "pdf"),
+        ("Café", "CAFÉ"),
+    ],
 )
 def test_spellings_of_one_word_give_the_same_tokens(one: str, other: str) -> None:
     assert tokens(one) == tokens(other)
@@ -109,13 +122,14 @@ def test_no_token_is_empty_or_holds_a_blank(text: str) -> None:
         assert not any(character.isspace() for character in token)
 
 
-@given(TEXT)
-def test_tokens_do_not_depend_on_case_in_one_case_text(text: str) -> None:
-    lowered = text.lower()
-    assert tokens(lowered) == tokens(lowered)
-    assert normalise(normalise(text)) == normalise(text) or not text.isascii()
+def test_one_text_has_one_spelling() -> None:
+    assert normalise("Ｒｅａｄ ﾌｧｲﾙ") == normalise("READ ファイル") == "read ファイル"
 
 
-@given(st.lists(st.sampled_from("read file list Table users 検索 東京 データ".split()), max_size=8))
+@given(
+    st.lists(
+        st.sampled_from(["read", "file", "list", "Table", "users", "検索", "東京", "データ"]), max_size=8
+    )
+)
 def test_texts_put_side_by_side_give_their_tokens_side_by_side(words: list[str]) -> None:
     assert tokens(" ".join(words)) == [token for word in words for token in tokens(word)]

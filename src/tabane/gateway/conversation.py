@@ -98,6 +98,8 @@ class Conversation:
             on_close=self._close,
             on_oversized=self._oversized,
             max_line=max_line,
+            # An upstream may not read before its answer is taken: never wait for each other.
+            pause_at=None,
         )
         self._channel.start()
 
@@ -273,14 +275,30 @@ class Conversation:
         try:
             frame = json.decode_frame(line)
         except Garbage as reason:
-            self._skip(line, str(reason))
-            return
+            mended = self._mended(line)
+            if mended is None:
+                self._skip(line, str(reason))
+                return
+            frame = mended
         if frame.method is UNSET:
             self._answered(frame, line)
         elif frame.id is UNSET:
             self._notified(frame)
         else:
             self._asked(frame)
+
+    def _mended(self, line: bytes) -> Frame | None:
+        """An answer whose text is no UTF-8, its stray bytes replaced: better than none at all."""
+        try:
+            frame = json.decode_frame(line.decode("utf-8", "replace").encode())
+            number = int(bytes(frame.id)) if frame.id is not UNSET and frame.method is UNSET else -1
+        except ValueError:
+            return None
+        if number not in self._calls:
+            return None
+        log.warning("%s: an answer was not UTF-8; its stray bytes were replaced", self._name)
+        self.garbage += 1
+        return frame
 
     def _answered(self, frame: Frame, line: bytes) -> None:
         try:

@@ -22,7 +22,7 @@ from tabane.gateway.names import AliasMap
 from tabane.gateway.servers import Server
 from tabane.gateway.stderr import LogFile
 from tabane.gateway.tools import Tool
-from tabane.gateway.upstream import Connect, Limits, Upstream
+from tabane.gateway.upstream import Connect, Limits, State, Upstream
 from tabane.gateway.validation import Validator
 from tabane.messages import say
 from tabane.operations import Caller
@@ -121,6 +121,9 @@ class Gateway:
                 await self._wait_listed(owners, caller, self._limits.start_timeout)
                 tool = self.catalogue.find(name)
         if tool is None:
+            for server in self.servers.values():
+                if server.disabled and _may_own(server, name):
+                    raise UpstreamUnavailable(server.disabled)
             raise self.unknown(name)
         return tool
 
@@ -283,9 +286,9 @@ class Gateway:
         await self._listed_by(server, None)
 
     async def _healthy(self, name: str) -> bool | None:
-        instances = self.instances(name)
+        instances = [instance for instance in self.instances(name) if instance.state is not State.STOPPED]
         if not instances:
-            return True
+            return None if self.instances(name) else True
         results = await asyncio.gather(*(instance.check(self.health_timeout) for instance in instances))
         return all(results)
 

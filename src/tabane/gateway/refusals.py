@@ -58,7 +58,8 @@ def _missing(command: bytes, env: dict[bytes, bytes], cwd: bytes | None) -> Mess
     found = [path for path in candidates(command, env) if os.path.isfile(os.path.join(cwd or b".", path))]
     if found:
         return say(
-            "{path} is there, but its interpreter {interpreter} is not. Install it, or correct its first line.",
+            "{path} is there, but its interpreter {interpreter} is not. Install it, or correct its "
+            "first line.",
             path=os.fsdecode(found[0]),
             interpreter=_interpreter(os.path.join(cwd or b".", found[0])),
         )

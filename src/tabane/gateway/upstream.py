@@ -390,8 +390,8 @@ class Upstream:
                 say("{server} is not running: {why}", server=self.server.name, why=why)
             )
         return UpstreamUnavailable(say(
-            "{server} is not running: {why}. It is tried again in {seconds:.0f} s; at once with: "
-            "tabane servers restart {server}",
+            "{server} is not running: {why} (next try in {seconds:.0f} s; at once with: "
+            "tabane servers restart {server})",
             server=self.server.name, why=why, seconds=seconds))  # fmt: skip
 
     def _set(self, state: State) -> None:

@@ -124,6 +124,9 @@ def _problems(schema: dict[str, Any], faults: Iterable[ValidationError]) -> Iter
         elif fault.kind.name in ("additionalProperties", "unevaluatedProperties"):
             for name in details["unexpected"]:
                 yield _unknown(fault, place, name)
+        elif fault.kind.name == "falseSchema":
+            path = _path(fault.instance_path)
+            yield path, say("{parameter}: nothing may be given here.", parameter=path)
         else:
             path = _path(fault.instance_path)
             problem = _said(fault, details)

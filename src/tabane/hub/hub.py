@@ -48,7 +48,7 @@ class Hub:
         self.draining = False
         self.info = {"name": "tabane", "title": "Tabane", "version": __version__}
         self.configuration = self._configuration()
-        self.processes = Processes()
+        self.processes = Processes(log_fd=2)
         self.gateway = self._gateway()
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal())

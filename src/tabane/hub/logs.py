@@ -72,14 +72,15 @@ class RotatingFile(logging.Handler):
         super().close()
 
     def _rotate(self) -> None:
-        os.close(self._fd)
         names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._count))]
         for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(newer, older)
         if self._count == 1:
             os.truncate(self._path, 0)
-        self._fd = self._open()
+        # The old one is given up for a new one alone: its number may be a client's the next moment.
+        old, self._fd = self._fd, self._open()
+        os.close(old)
         self._written = 0
 
     def _open(self) -> int:

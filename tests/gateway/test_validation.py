@@ -1,0 +1,244 @@
+"""Arguments that do not fit are answered with the parameter, what is wrong, and the schema's line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabane.errors import BadArguments
+from tabane.gateway.tools import Tool
+from tabane.gateway.validation import MOST_COMPILED, Validator
+from tests.gateway.test_disclosure import JSON, SCHEMAS
+from tests.gateway.tools import tool
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "mode": {"enum": ["read", "write"]},
+        "code": {"type": "string", "pattern": "^[A-Z]{2}$"},
+        "name": {"type": "string", "minLength": 2, "maxLength": 4},
+        "when": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "edits": {"type": "array", "maxItems": 2, "items": {"$ref": "#/$defs/Edit"}},
+        "ratio": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    },
+    "required": ["path"],
+    "additionalProperties": False,
+    "$defs": {
+        "Edit": {"type": "object", "properties": {"old": {"type": "string"}}, "required": ["old"]},
+    },
+}
+
+
+def with_schema(schema: Any) -> Tool:
+    return tool("t", inputSchema=schema)
+
+
+def fault(arguments: Any, schema: Any = SCHEMA) -> BadArguments:
+    raw = arguments if isinstance(arguments, bytes) else json.dumps(arguments).encode()
+    with pytest.raises(BadArguments) as caught:
+        Validator().check(with_schema(schema), raw)
+    return caught.value
+
+
+def passes(arguments: bytes, schema: Any = SCHEMA) -> None:
+    Validator().check(with_schema(schema), arguments)
+
+
+def test_arguments_that_fit_pass() -> None:
+    passes(b'{"path": "/x", "limit": 5, "mode": "read", "when": null, "edits": [{"old": "a"}], "ratio": 0.5}')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameter", "message"),
+    [
+        (
+            {"path": "x", "limit": 5000},
+            "limit",
+            "limit: 5000 is greater than the maximum of 1000. "
+            'Schema: "limit": {"type":"integer","minimum":1,"maximum":1000}',
+        ),
+        (
+            {"path": "x", "limit": 0},
+            "limit",
+            "limit: 0 is less than the minimum of 1. "
+            'Schema: "limit": {"type":"integer","minimum":1,"maximum":1000}',
+        ),
+        ({"path": 1}, "path", 'path: 1 is not of type string. Schema: "path": {"type":"string"}'),
+        (
+            {"path": "x", "mode": "append"},
+            "mode",
+            'mode: "append" is none of "read", "write". Schema: "mode": {"enum":["read","write"]}',
+        ),
+        (
+            {"path": "x", "code": "jp"},
+            "code",
+            'code: "jp" does not match the pattern ^[A-Z]{2}$. '
+            'Schema: "code": {"type":"string","pattern":"^[A-Z]{2}$"}',
+        ),
+        (
+            {"path": "x", "when": 5},
+            "when",
+            "when: 5 fits none of the alternatives. "
+            'Schema: "when": {"anyOf":[{"type":"string"},{"type":"null"}]}',
+        ),
+        (
+            {"path": "x", "edits": [{"old": "a"}, {"old": 2}]},
+            "edits[1].old",
+            'edits[1].old: 2 is not of type string. Schema: "old": {"type":"string"}',
+        ),
+        (
+            {"path": "x", "edits": [{}]},
+            "edits[0].old",
+            'edits[0].old: required, but missing. Schema: "old": {"type":"string"}',
+        ),
+        ({}, "path", 'path: required, but missing. Schema: "path": {"type":"string"}'),
+        (
+            {"path": "x", "lmit": 5},
+            "lmit",
+            "lmit: there is no such parameter. Did you mean limit? "
+            'Schema: "limit": {"type":"integer","minimum":1,"maximum":1000}',
+        ),
+        (
+            {"path": "x", "zzz": 5},
+            "zzz",
+            "zzz: there is no such parameter. There are: path, limit, mode, code, name, when, edits, ratio.",
+        ),
+    ],
+)
+def test_a_fault_is_named_with_the_schema_line(arguments: Any, parameter: str, message: str) -> None:
+    error = fault(arguments)
+    assert (error.parameter, str(error)) == (parameter, message)
+    assert error.code == -32602
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("name", "abcde", "is longer than 4 characters"),
+        ("name", "a", "is shorter than 2 characters"),
+        ("edits", [{"old": ""}] * 3, "has more than 2 items"),
+        ("ratio", 0, "is not above 0"),
+        ("ratio", 1, "is not below 1"),
+    ],
+)
+def test_every_limit_has_its_words(name: str, value: Any, words: str) -> None:
+    assert words in str(fault({"path": "x", name: value}))
+
+
+def test_several_faults_are_named_at_once_and_what_is_missing_first() -> None:
+    lines = str(fault({"limit": 5000, "mode": "x", "name": "a"})).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["path", "limit", "mode"]
+
+
+def test_arguments_that_are_no_object_are_named_as_a_whole() -> None:
+    error = fault([])
+    assert error.parameter == "arguments"
+    assert str(error).startswith("arguments: [] is not of type object.")
+
+
+def test_a_long_value_and_a_long_schema_are_cut() -> None:
+    schema = {"properties": {"a": {"type": "integer", "description": "word " * 1000}}}
+    assert len(str(fault({"a": "x" * 100_000}, schema))) < 400
+
+
+def test_values_are_not_coerced() -> None:
+    assert fault({"path": "x", "limit": "5"}).parameter == "limit"
+
+
+def test_formats_are_left_to_the_upstream() -> None:
+    draft7 = {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"at": {"format": "date"}}}
+    passes(b'{"at": "tomorrow"}', draft7)
+
+
+def test_the_dialect_that_a_schema_names_is_honoured() -> None:
+    limit = {"properties": {"a": {"type": "integer", "maximum": 5, "exclusiveMaximum": True}}}
+    fault({"a": 5}, {"$schema": "http://json-schema.org/draft-04/schema#", **limit})
+    passes(b'{"a": 5}', limit)  # no schema of 2020-12: what does not compile is not held against anyone
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nonsense"},
+        {"properties": {"a": {"pattern": "(["}}},
+        {"properties": {"a": {"$ref": "#/$defs/nowhere"}}},
+        {"$schema": "https://example.com/dialect", "type": "string"},
+        {"$ref": "file:///etc/passwd"},
+        {"required": "path"},
+    ],
+)
+def test_a_schema_that_does_not_compile_lets_everything_pass(schema: Any) -> None:
+    passes(b'{"a": 1}', schema)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b'{"path": "\\ud800"}', b'{"path": NaN}', b'{"limit": ' + b"9" * 5000 + b"}", b"not JSON", b"[" * 5000],
+)
+def test_arguments_that_cannot_be_judged_pass(raw: bytes) -> None:
+    passes(raw)
+
+
+def test_a_regular_expression_that_runs_away_judges_nothing() -> None:
+    schema = {"properties": {"a": {"pattern": "^(?=x|a)(a|aa)+c(?!d)$"}}}
+    passes(json.dumps({"a": "a" * 5000 + "!"}).encode(), schema)
+
+
+def test_a_remote_reference_is_never_fetched() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.2)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
+        # In a thread, so that a fetch could not keep the test from noticing it.
+        check = threading.Thread(target=passes, args=(b'{"a": 1}', {"properties": {"a": {"$ref": address}}}))
+        check.start()
+        with pytest.raises(TimeoutError):
+            listener.accept()
+        check.join(5)
+        assert not check.is_alive()
+
+
+def test_a_definition_that_changed_is_compiled_anew() -> None:
+    validator = Validator()
+    validator.check(with_schema({"properties": {"a": {"type": "string"}}}), b'{"a": "x"}')
+    with pytest.raises(BadArguments):
+        validator.check(with_schema({"properties": {"a": {"type": "integer"}}}), b'{"a": "x"}')
+
+
+def test_only_so_many_compiled_schemas_are_kept() -> None:
+    validator = Validator()
+    for number in range(MOST_COMPILED + 50):
+        validator.check(tool(f"t{number}", inputSchema=SCHEMA), b'{"path": "x"}')
+    assert len(validator._compiled) == MOST_COMPILED
+
+
+@pytest.mark.parametrize(
+    ("schema", "parameter"),
+    [
+        ({"additionalProperties": False}, "arguments"),
+        ({"properties": {"a": False}}, "a"),
+    ],
+)
+def test_what_may_not_be_given_at_all_is_said_so(schema: Any, parameter: str) -> None:
+    assert str(fault({"a": 1}, schema)) == f"{parameter}: nothing may be given here."
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=10), JSON, min_size=1))
+def test_any_unknown_parameter_is_named(arguments: dict[str, Any]) -> None:
+    error = fault(arguments, {"properties": {}, "additionalProperties": False})
+    assert error.parameter
+    assert "there is no such parameter. There are: –." in str(error)
+
+
+@given(SCHEMAS, JSON)
+def test_any_schema_judges_any_value_or_lets_it_pass(schema: Any, value: Any) -> None:
+    with contextlib.suppress(BadArguments):
+        Validator().check(with_schema(schema), json.dumps(value).encode())
