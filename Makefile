@@ -60,7 +60,7 @@ $(ENV_READY): pyproject.toml uv.lock hatch_build.py $(CATALOGUES) | $(BIN)/uv
 $(BIN)/uv: | $(BIN)/python
 	@echo "env: uv $(UV_VERSION) into $(VENV)"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check "uv==$(UV_VERSION)"
 
 # Debian has python3 without ensurepip until python3-venv is installed: such a one is passed over.
 $(BIN)/python:

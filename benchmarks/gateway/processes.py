@@ -51,7 +51,7 @@ def _cpu(pid: int) -> float:
     except psutil.Error:
         return 0.0
     ended = getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
-    return _exact(pid) or times.user + times.system + ended
+    return (_exact(pid) or times.user + times.system) + ended
 
 
 def _exact(pid: int) -> float:

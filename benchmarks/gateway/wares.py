@@ -104,9 +104,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
         "in) and its operand. All must hold.",
         "additionalProperties": True,
     },
-    "order": _list(
-        "Columns to sort by; one that begins with a minus is sorted downwards.", TEXT, maxItems=8
-    ),
+    "order": _list("Columns to sort by; one that begins with a minus is sorted downwards.", TEXT, maxItems=8),
     "rows": _list("Rows, each an object of column and value.", {"type": "object"}, minItems=1, maxItems=1000),
     "name": _text("Name of the thing that is meant.", minLength=1, maxLength=63),
     "definition": _text("Its definition in SQL, without CREATE and the name."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,8 @@ def test_a_server_that_did_not_change_is_not_indexed_again(index: ToolIndex) -> 
 
 
 def test_a_changed_tag_is_a_change(index: ToolIndex) -> None:
-    assert index.replace("files", [tool("read_file", FILES[0].description, tags=("new",))])
-    assert found(index, "read", tags=("new",)) == ["files__read_file"]
+    assert index.replace("files", [replace(read, tags=("new",)) for read in FILES])
+    assert len(found(index, "file", tags=("new",))) == len(FILES)
 
 
 def test_a_removed_server_is_forgotten(index: ToolIndex) -> None:
@@ -222,17 +223,18 @@ def test_an_index_of_another_version_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_change_that_fails_halfway_leaves_what_was(index: ToolIndex) -> None:
-    broken = tool("new_tool", "New.")
-    object.__setattr__(broken, "alias", None)
-    with pytest.raises(AttributeError):
+    broken = replace(tool("new_tool", "New."), description=None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
         index.replace("files", [tool("another", "Another."), broken])
     assert found(index, "read")[0] == "files__read_file"
 
 
+ANYTHING = st.text(st.characters() | st.sampled_from("\ud83d\udc00 東京ーａ_.'\"*"), max_size=100)
+
 # -- whatever upstreams and callers send -----------------------------------------------------------
 
 
-@given(st.text(max_size=300), st.sampled_from(["relevance", "partial", "prefix", "exact", "fuzzy"]))
+@given(ANYTHING, st.sampled_from(["relevance", "partial", "prefix", "exact", "fuzzy"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_query_is_answered(index: ToolIndex, query: str, match: Match) -> None:
     hits = index.search(Query(query, 3, match=match))
@@ -240,14 +242,23 @@ def test_any_query_is_answered(index: ToolIndex, query: str, match: Match) -> No
     assert len(hits.hits) <= hits.total
 
 
-@given(st.text(max_size=200), st.text(min_size=1, max_size=50), st.text(max_size=50))
+@given(ANYTHING, ANYTHING.filter(bool), ANYTHING)
 def test_any_tool_is_indexed_and_found_by_its_name(description: str, name: str, parameter: str) -> None:
     index = ToolIndex(":memory:")
     whatever = tool("placeholder", description, {parameter: {"description": description}})
-    object.__setattr__(whatever, "name", name)
-    index.replace("files", [whatever])
+    index.replace("files", [replace(whatever, name=name)])
     assert found(index, "files__placeholder") == ["files__placeholder"]
     index.close()
+
+
+def test_lone_surrogates_are_searched_around() -> None:
+    index = ToolIndex(":memory:")
+    cut = tool("cut", "Cut an emoji \ud83d in half.", {"half\udc00": {}}, title="Cut \ud83d")
+    index.replace("files", [replace(cut, name="cut\udc00emoji")])
+    for query in ("half an emoji", "\ud83d emoji", "\ud83d"):
+        assert found(index, query, tags=()) in (["files__cut"], [])
+    assert found(index, "half an emoji") == ["files__cut"]
+    assert found(index, "x", server="\ud83d", tags=("\ud83d",), category="\ud83d") == []
 
 
 def test_a_huge_description_is_indexed_in_part() -> None:

@@ -124,6 +124,32 @@ def test_stop_ends_the_upstreams_too(user: User) -> None:
     user.gone()
 
 
+def test_a_stop_ends_although_an_assistant_goes_on_asking(user: User) -> None:
+    user.json("start")
+    client = user.assistant()
+    pid = user.holder.pid
+    stop = subprocess.Popen([sys.executable, "-m", "tabane", "stop"], env=user.variables)
+    number = 0
+    while stop.poll() is None or user.holder.pid == pid:
+        number += 1
+        assert said(echo(client, number, n=number)) == {"n": number}
+    assert stop.returncode == 0
+
+
+def test_a_start_that_failed_leaves_no_trace_of_its_flags(user: User) -> None:
+    user.json("start", "--lang=ja")
+    client = user.assistant()
+    user.kill_hub()
+    until(lambda: not user.runs, "the hub is dead")
+    good = user.servers.read_text()
+    user.servers.write_text("{")
+    assert "error" in client.call(1, "tools/list")
+    assert user.run("start", "--lang=en").returncode == 1
+    user.servers.write_text(good)
+    user.assistant()
+    assert user.holder.flags == ("--lang=ja",)
+
+
 def test_after_a_stop_the_next_request_starts_a_hub(user: User) -> None:
     client = user.assistant()
     assert said(echo(client, 1, n=1)) == {"n": 1}
@@ -401,3 +427,69 @@ def test_another_hub_is_reached_by_its_address(user: User, tmp_path: Path) -> No
         assert not stranger.home.exists()
     finally:
         stranger.close()
+
+
+NEWER = """
+import sys, tabane
+tabane.__version__ = "99.0"
+sys.argv = ["tabane", "mcp"]
+from tabane.__main__ import main
+main()
+"""
+
+
+def test_a_newer_bridge_has_the_older_hub_drained_and_replaced(user: User) -> None:
+    user.json("start", "--lang=ja")
+    old = user.holder.pid
+    witness = user.assistant()
+    witness.send(request(1, name="small__wait", arguments={"n": 1}))
+    until((user.folder / "waiting").exists, "a call is in flight")
+    process = subprocess.Popen(
+        [sys.executable, "-c", NEWER],
+        env=user.variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+    )
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(request(0, "initialize", **INITIALIZE) + b"\n")
+        until(lambda: not (user.home / "hub.sock").exists(), "the old hub drains")
+        (user.folder / "go").touch()
+        assert said(witness.answer(1)) == {"n": 1}
+        answer = json.loads(Lines(process.stdout.fileno()).next(30))
+        assert answer["result"]["serverInfo"]["name"] == "tabane"
+        assert user.holder.pid != old
+        assert user.holder.flags == ("--lang=ja",)
+        assert said(echo(witness, 2, n=2)) == {"n": 2}
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_servers_write_files_with_the_umask_of_their_user(user: User) -> None:
+    client = user.assistant()
+    client.send(request(1, name="small__wait"))
+    until((user.folder / "waiting").exists, "the server wrote a file")
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE((user.folder / "waiting").stat().st_mode) == 0o666 & ~mask
+    (user.folder / "go").touch()
+    client.answer(1)
+
+
+LIGHT = """
+import sys
+import tabane.__main__, tabane.hub.mcp
+heavy = {"asyncio", "click", "msgspec", "logging", "subprocess", "dataclasses", "pathlib", "hashlib"}
+loaded = heavy & set(sys.modules)
+rooms = ("tabane.messages", "tabane.settings", "tabane.gateway", "tabane.cli")
+loaded |= {name for name in sys.modules if name.startswith(rooms)}
+assert not loaded, loaded
+"""
+
+
+def test_a_bridge_imports_nothing_heavy() -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr

@@ -85,6 +85,8 @@ def test_a_name_gives_its_parts_and_itself(name: str, expected: list[str]) -> No
         ("１２３ ＡＢＣ", ["123", "abc"]),
         ("東", ["東"]),
         ("の", []),
+        ("한국어", ["한국", "국어"]),
+        ("cut \ud83d emoji 😀", ["cut", "emoji"]),
         ("", []),
     ],
 )

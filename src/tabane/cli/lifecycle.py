@@ -242,39 +242,46 @@ def end_hub(endpoint: Endpoint, *, restart: bool) -> bool:
 
     if not lock.held(endpoint.lock):
         return False
-    limit = _ask_to_end(endpoint, restart)
-    if limit and _gone(endpoint, limit):
+    pid, limit = _ask_to_end(endpoint, restart)
+    if limit and _gone(endpoint, pid, limit):
         return True
     for number in (signal.SIGTERM, signal.SIGKILL):
-        holder = lock.read_holder(endpoint.lock)
-        if holder is None or not lock.held(endpoint.lock):
+        if pid is None or _gone(endpoint, pid, 0):
             return True
         # The lock is held, so the process is the one that wrote its number there.
-        os.kill(holder.pid, number)
-        if _gone(endpoint, KILL_LIMIT):
+        os.kill(pid, number)
+        if _gone(endpoint, pid, KILL_LIMIT):
             return True
     raise HubError(say("The hub in {home} could not be ended.", home=endpoint.home))
 
 
-def _ask_to_end(endpoint: Endpoint, restart: bool) -> float | None:
-    """Seconds to wait for the end that was asked for; None where the hub does not answer."""
+def _ask_to_end(endpoint: Endpoint, restart: bool) -> tuple[int | None, float]:
+    """The process of the hub, and the seconds its end may take; 0 where it was not asked."""
+    from tabane.hub import lock
     from tabane.cli.way import approach
     from tabane.hub.client import CONNECT_LIMIT, connect
 
     try:
         with connect(approach(endpoint, None, anyhow=True), lang()) as client:
             client.call("stop_server", {"restart": restart}, CONNECT_LIMIT)
-            return client.welcome.grace + STOP_LIMIT
+            return client.welcome.pid, client.welcome.grace + STOP_LIMIT
     except HubError:
-        return None
+        holder = lock.read_holder(endpoint.lock)
+        return (holder.pid if holder else None), 0
 
 
-def _gone(endpoint: Endpoint, limit: float) -> bool:
+def _gone(endpoint: Endpoint, pid: int | None, limit: float) -> bool:
+    """Whether that hub goes within the limit: nobody holds the lock, or another hub, which a bridge
+    started in its place.
+    """
     from tabane.hub import lock
 
     deadline = time.monotonic() + limit
     while lock.held(endpoint.lock):
-        if time.monotonic() > deadline:
+        holder = lock.read_holder(endpoint.lock)
+        if holder is not None and holder.pid != pid:
+            return True
+        if time.monotonic() >= deadline:
             return False
         time.sleep(_LOOK)
     return True

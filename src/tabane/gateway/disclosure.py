@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tabane.gateway.likeness import nearest
+from tabane.gateway.page import page
 from tabane.gateway.schemas import BRIEF, BRIEFEST, Parameter, parameters, type_of
 from tabane.messages import say
 from tabane.search.sentences import first_sentence, one_line, shortened
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tabane.gateway.tools import Tool
     from tabane.messages import Lang, Message
 
-__all__ = ["describe", "light_definition", "marks", "nearest", "search_text", "signature"]
+__all__ = ["describe", "light_definition", "nearest", "search_text", "signature"]
 
 _MOST_REQUIRED = 8
 _MOST_OPTIONAL = 4
@@ -32,7 +33,7 @@ _QUERY = 80
 def signature(tool: Tool) -> str:
     """A tool in one line. Required arguments come first; past four optional ones stands ``…``."""
     sentence = shortened(first_sentence(tool.description) or tool.title, _SENTENCE)
-    return f"{tool.alias}({_arguments(tool)}){marks(tool)}{': ' if sentence else ''}{sentence}"
+    return f"{tool.alias}({_arguments(tool)}){_marks(tool)}{': ' if sentence else ''}{sentence}"
 
 
 def search_text(
@@ -63,8 +64,6 @@ def describe(tool: Tool, detail: Literal["compact", "full"] = "compact") -> str:
     """All that is needed to call a tool right: as a page, or as the definition that the upstream gave."""
     if detail == "full":
         return tool.definition.decode("utf-8", "replace")
-    from tabane.gateway.page import page
-
     return page(tool)
 
 
@@ -79,7 +78,7 @@ def light_definition(tool: Tool) -> bytes:
     )
 
 
-def marks(tool: Tool) -> str:
+def _marks(tool: Tool) -> str:
     """What a caller must know before calling: `` [read-only]``, `` [destructive]`` or nothing."""
     return " [read-only]" if tool.read_only else " [destructive]" if tool.destructive else ""
 

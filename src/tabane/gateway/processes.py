@@ -111,11 +111,14 @@ class Processes:
     """Starts and ends children through a keeper, which is started with the first of them.
 
     ``log_fd`` takes the keeper's stderr, which is silent unless it fails. A start that takes more
-    than ``timeout`` seconds is given up. Belongs to one event loop, in the main thread.
+    than ``timeout`` seconds is given up. ``umask`` is the children's, where it is not the hub's own:
+    what Tabane writes is private, what a server writes for its user is as that user wants it.
+    Belongs to one event loop, in the main thread.
     """
 
     def __init__(self, *, log_fd: int | None = None, timeout: float = 10.0) -> None:
         self._log_fd, self._timeout = log_fd, timeout
+        self.umask: int | None = None
         self._token = os.urandom(8).hex()
         self._keys = count(1)
         self._link: KeeperLink | None = None
@@ -203,6 +206,7 @@ class Processes:
     def _start(self) -> KeeperLink:
         if self._adoption is None:
             self._adoption = leavings.Adoption()
+        before = os.umask(self.umask) if self.umask is not None else None
         try:
             return KeeperLink(asyncio.get_running_loop(), self._report, self._lost, self._log_fd)
         except OSError as error:
@@ -212,6 +216,9 @@ class Processes:
                 detail=os.strerror(error.errno or 0),
             )
             raise UpstreamUnavailable(message) from None
+        finally:
+            if before is not None:
+                os.umask(before)
 
     def _request(
         self, link: KeeperLink, argv: list[bytes], env: dict[bytes, bytes], cwd: bytes | None

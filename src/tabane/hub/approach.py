@@ -210,13 +210,14 @@ class Approach:
             return None
         if self.hello.role != "replace":
             raise NoHub(answer.texts or {"en": answer.code}, answer.code)
-        self._old_stays = True
         return None
 
     def _replace(self, old: Connection) -> Connection | None:
         """Ask an older hub to make way. None when it has gone; the connection where it will not."""
         if self._old_stays:
             return old
+        # Asked once: where the version on disk is the older one, the next hub would be old again.
+        self._old_stays = True
         os.close(old.fd)
         mine, self.hello = self.hello, self.hello._replace(role="replace")
         try:

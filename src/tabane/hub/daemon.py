@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 MOST_PROGRAMS = 256
 """Connections of programs at the same time; assistants have a limit of their own."""
 
+MOST_LAST_WORDS = 1 << 20
+"""Bytes of what is written to standard error beside the log."""
+
 CLOSING = 20.0
 """Seconds that upstreams and keeper may take to end before the process goes without waiting."""
 
@@ -66,9 +69,14 @@ class Daemon:
 
     # -- life ------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Make the hub and listen. Raises TabaneError that says why it cannot be."""
+    def open(self, umask: int | None = None) -> None:
+        """Make the hub and listen. ``umask`` is the user's own, which upstream servers are given.
+
+        Raises TabaneError that says why it cannot be.
+        """
+        self._note(None)
         self.hub = Hub(self.settings, self._environment, self._loop)
+        self.hub.processes.umask = umask
         self._logs.hide(secret for server in self.hub.configuration.servers for secret in server.secrets)
         administration = Administration()
         administration.of(self)
@@ -76,11 +84,11 @@ class Daemon:
         self.hub.open()
         self._listener = Listener(self._loop, self._endpoint.socket, self)
         self._listener.open()
-        self._note(None)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
         self._loop.add_signal_handler(signal.SIGHUP, log.info, "SIGHUP is ignored")
         self._await_idleness()
+        self._trim_last_words()
         log.info("hub %s runs as process %d at %s", __version__, os.getpid(), self._listener.path)
 
     async def serve(self) -> str:
@@ -232,10 +240,19 @@ class Daemon:
     # -- what it leaves behind -------------------------------------------------------------------
 
     def _note(self, ended: str | None) -> None:
-        origin, socket = self._origin, self._listener.path
+        origin, socket = self._origin, self._endpoint.socket
         self._lock.write(
             Holder(os.getpid(), __version__, origin.started_by, origin.flags, self._started, socket, ended)
         )
+
+    def _trim_last_words(self) -> None:
+        """Keep the file bounded that a detached hub has for standard error: libraries may write there."""
+        with contextlib.suppress(OSError):
+            mine, words = os.fstat(2), os.stat(self._endpoint.last_words)
+            if os.path.samestat(mine, words):
+                if mine.st_size > MOST_LAST_WORDS:
+                    os.ftruncate(2, 0)
+                self._loop.call_later(60, self._trim_last_words)
 
     def _await_idleness(self) -> None:
         limit = self.settings.idle_end * 60

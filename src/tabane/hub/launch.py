@@ -84,7 +84,6 @@ def _detach(
         os.setsid()
         if os.fork():
             os._exit(0)
-        os.umask(0o077)
         null = os.open(os.devnull, os.O_RDWR)
         for source, target in ((null, 0), (words, 1), (words, 2)):
             os.dup2(source, target)

@@ -44,9 +44,9 @@ class Lock:
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
-    def write(self, holder: Holder) -> None:
-        """Leave a note for who finds the lock held."""
-        text = json.dumps(holder._asdict()).encode()
+    def write(self, holder: Holder | None) -> None:
+        """Leave a note for who finds the lock held; None for no note."""
+        text = json.dumps(holder._asdict()).encode() if holder else b""
         os.pwrite(self._fd, text, 0)
         os.ftruncate(self._fd, len(text))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import os
 import socket
 import threading
@@ -31,6 +32,7 @@ _LOOK = 0.05
 
 def run_detached(arguments: Sequence[str]) -> int:
     """The process that :func:`tabane.hub.launch.launch` started. Returns its exit status."""
+    faulthandler.enable()  # a crash of native code leaves its last words, too
     started_by, voice, flags = _internal(arguments)
     try:
         return _detached(started_by, flags, voice)
@@ -161,11 +163,17 @@ def _run(
 
     async def serve(logs: Logs) -> None:
         daemon = Daemon(settings, os.environ, lock, origin, logs)
-        daemon.open()
+        try:
+            daemon.open(umask)
+        except BaseException:
+            # It never was: whoever comes next stands in for the one before.
+            lock.write(last)
+            raise
         then(daemon)
         await daemon.serve()
 
-    os.umask(0o077)
+    last = locks.read_holder(str(settings.home / "hub.lock"))
+    umask = os.umask(0o077)
     with contextlib.closing(open_logs(settings, aloud=aloud)) as logs:
         asyncio.run(serve(logs))
 

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 _HIRAGANA = "ぁ-ゖゝゞ"
 _KATAKANA = "ァ-ヺヽヾー"
-_HAN = "㐀-䶿一-鿿豈-﫿々〆〇\U00020000-\U0003134f"
-_CJK = _HIRAGANA + _KATAKANA + _HAN + "가-힣"
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々〆〇\U00020000-\U0003134f"
+_CJK = _HIRAGANA + _KATAKANA + _HAN + "\uac00-\ud7a3"
 
 # A run of CJK, C++ and C#, or a word with the joints that names in code and hyphenated words have.
 _RUNS = re.compile(rf"[{_CJK}]+|[Cc]\+\+|\b[CcFf]#|[^\W_{_CJK}]+(?:[-_./'’][^\W_{_CJK}]+)*")

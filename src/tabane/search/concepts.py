@@ -24,6 +24,7 @@ _HEADWORD = 0.8  # a Japanese headword for an English word
 _KINDRED = 0.5  # a Japanese headword for another of the same concept
 _LOOSE = 0.5  # a bigram that belongs to no headword
 _ASKING = 0.6  # a word of asking, in a whole sentence
+_INSIDE = 0.5  # a word of a known phrase, beside the phrase
 _SENTENCE = 6  # so many words of content make a question a sentence
 
 # Words that say nothing about what is wanted.
@@ -77,13 +78,14 @@ def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> lis
     content = [word for word in dict.fromkeys(words) if word not in _EMPTY]
     if not content and not found:
         content = list(dict.fromkeys(words))
+    phrases = [phrase for phrase in _phrases(words) if phrase in glossary]
+    inside = {word for phrase in phrases for word in phrase.split("_")}
     sentence = len(content) >= _SENTENCE
     for word in content:
         weight = _ASKING if sentence and word in _SOFT else 1.0
+        weight *= _INSIDE if word in inside else 1.0
         found.append(_concept(word, glossary, weight, japanese))
-    found.extend(
-        _concept(phrase, glossary, 1.0, japanese) for phrase in _phrases(words) if phrase in glossary
-    )
+    found.extend(_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
     return found[:MOST_CONCEPTS]
 
 

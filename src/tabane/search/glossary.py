@@ -148,7 +148,7 @@ def _stands_alone(run: str, at: int, end: int, last: int) -> bool:
 
 
 def _is_kanji(character: str) -> bool:
-    return "㐀" <= character <= "鿿"
+    return "\u3400" <= character <= "\u9fff"
 
 
 def _is_katakana(character: str) -> bool:

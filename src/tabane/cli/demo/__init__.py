@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -114,7 +115,7 @@ class Demo:
         self._page.done("tabane mcp", say("first answer"), assistant.open(timeout=60))
         whole = self._assistant("--mode", "full")
         self._page.done("tabane mcp --mode full", say("the same hub, another view"), whole.open(timeout=60))
-        story = Story(self._page, assistant, servers, self._folder)
+        story = Story(self._page, assistant, servers, self._folder, self._explain)
         story.listing(whole)
         story.searches()
         story.schema()
@@ -158,6 +159,16 @@ class Demo:
                 self._page.lang
             )
         return "" if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
+
+    def _explain(self, server: str) -> str:
+        """What the hub says is wrong with a server."""
+        asked = subprocess.run(
+            [*TABANE, "rpc", "list_servers"], env=self._environ, capture_output=True, text=True, check=False
+        )
+        if asked.returncode:
+            return asked.stderr.strip()
+        rows = json.loads(asked.stdout)["results"]
+        return next((str(row["error"] or row["state"]) for row in rows if row["name"] == server), "")
 
     def _last_words(self) -> str:
         log = self._folder / "bridge.log"

@@ -13,6 +13,9 @@ import click
 from tabane.messages import Lang, Message
 
 NAME_WIDTH = 30
+LONGEST = 1000
+"""Columns of a reason, which may take several lines of a terminal."""
+
 SIGNS = {"done": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
 
 
@@ -74,8 +77,7 @@ class Page:
         sign, colour = SIGNS[outcome]
         label = name + " " * max(0, NAME_WIDTH - width(name))
         room = max(20, self._width - width(label) - 17)
-        if outcome == "done":
-            text = fitted(text, room)
+        text = fitted(text, room if outcome == "done" else LONGEST)
         took = "" if seconds is None else " " * (room - width(text) + 1) + f"{duration(seconds):>9}"
         self._print(f"   {click.style(sign, fg=colour)} {label} {text}{took}")
 

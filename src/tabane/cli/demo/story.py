@@ -33,13 +33,24 @@ SEARCHES = (
 
 
 class Story:
-    """Tells it chapter by chapter, for the servers named in ``servers``; ``folder`` has their data."""
+    """Tells it chapter by chapter, for the servers named in ``servers``; ``folder`` has their data.
 
-    def __init__(self, page: Page, assistant: Assistant, servers: list[str], folder: Path) -> None:
+    ``explain`` says why a server lists no tools, as far as that is known.
+    """
+
+    def __init__(
+        self,
+        page: Page,
+        assistant: Assistant,
+        servers: list[str],
+        folder: Path,
+        explain: Callable[[str], str] = lambda server: "",
+    ) -> None:
         self._page = page
         self._assistant = assistant
         self._servers = servers
         self._folder = folder
+        self._explain = explain
         self._times: list[float] = []
 
     def listing(self, whole: Assistant) -> None:
@@ -54,8 +65,9 @@ class Story:
                 self._page.done(name, say("{count} tools", count=counts[name]))
             else:
                 self._page.failed(name, say("listed no tools within {seconds:.0f} s", seconds=LISTING))
-        waited = say("all lists after {time}", time=duration(time.monotonic() - began))
-        self._page.aside(waited)
+                self._page.aside(self._explain(name))
+        if all(counts.values()):
+            self._page.aside(say("all lists after {time}", time=duration(time.monotonic() - began)))
         self._page.chapter(say("What the assistant's context holds (tokens are estimated as bytes/4)"))
         self._savings(len(tools), answer.size)
 
@@ -186,6 +198,8 @@ class Story:
 
         def create() -> tuple[Message, float]:
             answer = self._call("memory__create_entities", {"entities": [entity]})
+            if json.loads(answer.text) != [entity]:
+                raise NoAnswer(say("What came back differs: {text}", text=answer.text))
             return say("remembers {name}", name=entity["name"]), answer.seconds
 
         def recall() -> tuple[Message, float]:

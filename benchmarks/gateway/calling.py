@@ -1,0 +1,119 @@
+"""What a call costs by each way: milliseconds one after the other, calls a second side by side, CPU."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from statistics import mean, median, quantiles
+
+from benchmarks.gateway.client import PATIENCE, Client, Failed, Json
+from benchmarks.gateway.home import Running
+from benchmarks.gateway.processes import own_cpu
+from benchmarks.gateway.ways import BRIDGE, BY_NAME, DIRECT, EXPECTED, PLAIN, STANDALONE, THROUGH
+
+WIDTHS = (16, 64)
+"""How many calls are under way at the same time."""
+
+WARM = 50
+
+
+@dataclass
+class Calls:
+    """What one way gave, round by round: milliseconds of each call, and calls a second by width.
+
+    ``cpu`` is by width (1 is one after the other) the milliseconds of CPU that a call costs the
+    processes that are no upstream's.
+    """
+
+    way: str
+    kind: str
+    running: Running
+    params: Json
+    ms: list[list[float]] = field(default_factory=list)
+    rates: dict[int, list[float]] = field(default_factory=lambda: {width: [] for width in (1, *WIDTHS)})
+    cpu: dict[int, list[float]] = field(default_factory=lambda: {width: [] for width in (1, *WIDTHS)})
+
+    @property
+    def p50(self) -> float:
+        return median(one for calls in self.ms for one in calls)
+
+    @property
+    def p95(self) -> float:
+        return quantiles((one for calls in self.ms for one in calls), n=20)[-1]
+
+    def slower(self, other: Calls) -> float:
+        """How many times the p50 of the other this one's is: the median over the rounds."""
+        return median(median(own) / median(its) for own, its in zip(self.ms, other.ms, strict=True))
+
+    def rate(self, width: int) -> float:
+        return median(self.rates[width])
+
+    def share(self, width: int, other: Calls) -> float:
+        """What part of the other's calls a second this one does: the median over the rounds."""
+        rounds = zip(self.rates[width], other.rates[width], strict=True)
+        return median(own / its for own, its in rounds)
+
+    def cpu_ms(self, width: int) -> float:
+        return mean(self.cpu[width])
+
+
+async def calls(ways: dict[str, Running], rounds: int, count: int) -> list[Calls]:
+    """All ways in turns, round by round, so that what else the machine does falls on each alike."""
+    taken = [
+        Calls(DIRECT, "its own name", ways[DIRECT], PLAIN),
+        Calls(STANDALONE, "call_tool", ways[STANDALONE], THROUGH),
+        Calls(STANDALONE, "its own name", ways[STANDALONE], BY_NAME),
+        Calls(BRIDGE, "call_tool", ways[BRIDGE], THROUGH),
+        Calls(BRIDGE, "its own name", ways[BRIDGE], BY_NAME),
+    ]
+    for one in taken:
+        await _one_by_one(one.running.client, one.params, WARM)
+    for number in range(rounds):
+        first = number % len(taken)
+        for one in (*taken[first:], *taken[:first]):
+            async with asyncio.timeout(PATIENCE):
+                await _round(one, count)
+    return taken
+
+
+async def _round(one: Calls, count: int) -> None:
+    client, params = one.running.client, one.params
+    own = one.running.own
+    began, cpu = time.perf_counter(), own_cpu(own)
+    one.ms.append(await _one_by_one(client, params, count))
+    _note(one, 1, count, time.perf_counter() - began, own_cpu(own) - cpu)
+    for width in WIDTHS:
+        began, cpu = time.perf_counter(), own_cpu(own)
+        await side_by_side(client, params, width, count * 5)
+        _note(one, width, count * 5, time.perf_counter() - began, own_cpu(own) - cpu)
+
+
+def _note(one: Calls, width: int, count: int, seconds: float, cpu: float) -> None:
+    one.rates[width].append(count / seconds)
+    one.cpu[width].append(cpu / count * 1e3)
+
+
+async def _one_by_one(client: Client, params: Json, count: int) -> list[float]:
+    found = []
+    for _ in range(count):
+        began = time.perf_counter()
+        text = await client.call(params)
+        found.append((time.perf_counter() - began) * 1e3)
+        _check(text)
+    return found
+
+
+async def side_by_side(client: Client, params: Json, width: int, count: int) -> None:
+    left = iter(range(count))
+
+    async def worker() -> None:
+        for _ in left:
+            _check(await client.call(params))
+
+    await asyncio.gather(*(worker() for _ in range(width)))
+
+
+def _check(text: str) -> None:
+    if EXPECTED not in text:
+        raise Failed(f"not what was asked for: {text}")

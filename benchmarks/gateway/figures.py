@@ -1,0 +1,102 @@
+"""All figures of one run, and the goals that they are held against; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.gateway.calling import Calls
+from benchmarks.gateway.counting import Sizes
+from benchmarks.gateway.starting import Start
+from benchmarks.gateway.ways import BRIDGE, DIRECT, STANDALONE
+from benchmarks.gateway.weighing import Crowd, Weight
+
+BIG = 1000
+"""Tools of the long list."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run measured. ``load`` is the machine's load average before and after."""
+
+    starts: dict[str, Start]
+    calls: list[Calls]
+    standalone: Weight
+    daemon: Weight
+    crowds: list[Crowd]
+    big_list_ms: tuple[float, float]
+    sizes: Sizes
+    load: tuple[float, float]
+
+    def calls_of(self, way: str, kind: str) -> Calls:
+        return next(one for one in self.calls if (one.way, one.kind) == (way, kind))
+
+    @property
+    def direct(self) -> Calls:
+        return next(one for one in self.calls if one.way == DIRECT)
+
+    @property
+    def light_saving(self) -> float:
+        """The part of the whole list's tokens that mode light leaves out."""
+        return 1 - self.sizes.lists["light"].best / self.sizes.without.best
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure and what it should be: at most ``limit``, or at least where ``least``."""
+
+    what: str
+    value: float
+    limit: float
+    unit: str = ""
+    digits: int = 0
+    least: bool = False
+
+    @property
+    def met(self) -> bool:
+        return self.value >= self.limit if self.least else self.value <= self.limit
+
+    @property
+    def measured(self) -> str:
+        return f"{self.value:,.{self.digits}f}{self.unit}"
+
+    @property
+    def wanted(self) -> str:
+        return f"{'≥' if self.least else '≤'} {self.limit:,.{self.digits}f}{self.unit}"
+
+
+def goals(figures: Figures) -> list[Goal]:
+    """The goals in order, each with its figure."""
+    return [*_tokens(figures), *_speed(figures), *_memory(figures)]
+
+
+def _tokens(figures: Figures) -> list[Goal]:
+    sizes = figures.sizes
+    return [
+        Goal("tokens of the list, mode search", sizes.lists["search"].best, 700),
+        Goal("tokens of a task with three tools, list and instructions included", sizes.task.best, 2000),
+        Goal("tokens of describe_tools, compact, a tool on average", sizes.described.best, 200),
+        Goal("saved by mode light", 100 * figures.light_saving, 85, " %", 0, least=True),
+    ]
+
+
+def _speed(figures: Figures) -> list[Goal]:
+    alone, bridge = figures.calls_of(STANDALONE, "call_tool"), figures.calls_of(BRIDGE, "call_tool")
+    starts = figures.starts
+    return [
+        Goal("call p50, standalone, against direct", alone.slower(figures.direct), 2.2, " ×", 1),
+        Goal("call p50, bridge and daemon, against direct", bridge.slower(figures.direct), 4, " ×", 1),
+        Goal("calls a second, 16 at once, standalone", alone.rate(16), 15_000, least=True),
+        Goal("CPU to the first answer, standalone", starts[STANDALONE].answer_cpu, 0.25, " s", 2),
+        Goal("CPU to the first answer, bridge with the daemon up", starts[BRIDGE].answer_cpu, 0.05, " s", 2),
+        Goal(f"tools/list of {BIG:,} tools, mode full", figures.big_list_ms[1], 10, " ms", 1),
+    ]
+
+
+def _memory(figures: Figures) -> list[Goal]:
+    standalone, daemon = figures.standalone, figures.daemon
+    return [
+        Goal("memory of a hub alone", max(standalone.alone["hub"], daemon.alone["hub"]), 35, " MB"),
+        Goal("memory with 4 servers after 1,000 calls", max(standalone.busy["hub"], daemon.busy["hub"]), 45, " MB"),
+        Goal("memory of a bridge", daemon.busy["bridge"], 14, " MB"),
+        Goal("hub, keeper and the four servers together", daemon.with_children, 100, " MB"),
+    ]  # fmt: skip

@@ -1,0 +1,188 @@
+"""The figures as a page of Markdown, which is also what is printed; pure but for the machine's name."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from benchmarks.gateway.calling import WIDTHS, Calls
+from benchmarks.gateway.figures import BIG, Figures, goals
+from benchmarks.gateway.starting import NEW, Start
+from benchmarks.gateway.tokens import Tokens
+from benchmarks.gateway.ways import BRIDGE, DIRECT, STANDALONE
+from benchmarks.gateway.weighing import Weight
+
+PARTS = ("hub", "keeper", "bridge", "upstream")
+
+
+def page(figures: Figures, command: str) -> str:
+    """docs/performance.md: goals, tables, how it was measured."""
+    return "\n\n".join(
+        [
+            "# Performance",
+            _head(figures, command),
+            "## Against the goals",
+            table(("", "measured", "goal", ""), _goals(figures)),
+            "## Tokens",
+            table(("", *_units(figures.sizes.task)), _tokens(figures)),
+            "## Starting",
+            table(("", "first answer", "CPU", "first result of a tool", "CPU"), _starts(figures.starts)),
+            "## Calling",
+            table(
+                (
+                    *("", "p50", "p95", "× direct", "CPU a call"),
+                    *(f"calls/s, {width} at once" for width in (1, *WIDTHS)),
+                    f"CPU a call, {WIDTHS[0]} at once",
+                ),
+                (_calls(one, figures.direct) for one in figures.calls),
+            ),
+            "## Memory",
+            table(("", *PARTS, "without the servers"), _weights(figures)),
+            table(("servers configured, none used", "first answer", "CPU", "memory"), _crowds(figures)),
+            "## How it was measured",
+            _notes(figures),
+        ]
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose columns line up in a terminal too; all but the first to the right."""
+    lines = [list(head), *map(list, rows)]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines.insert(1, rule)
+    return "\n".join(f"| {' | '.join(_fitted(line, widths))} |" for line in lines)
+
+
+def _fitted(line: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        line[0].ljust(widths[0]),
+        *(text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True)),
+    ]
+
+
+def _head(figures: Figures, command: str) -> str:
+    memory = psutil.virtual_memory().total / 2**30
+    packages = ", ".join(f"{name} {version(name)}" for name in ("tabane", "msgspec", "jsonschema-rs"))
+    before, after = figures.load
+    return (
+        f"Measured on {date.today():%Y-%m-%d} with `{command}`: {processor()}, {psutil.cpu_count()} cores, "
+        f"{memory:.0f} GiB, {platform.system()} {platform.release()}; "
+        f"{platform.python_implementation()} {platform.python_version()}, {packages}. "
+        f"Load average before {before:.2f}, after {after:.2f}."
+    )
+
+
+def processor() -> str:
+    """The name of the processor, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _goals(figures: Figures) -> list[tuple[str, str, str, str]]:
+    return [
+        (goal.what, goal.measured, goal.wanted, "met" if goal.met else "missed") for goal in goals(figures)
+    ]
+
+
+def _units(example: Tokens) -> tuple[str, ...]:
+    return ("bytes/4",) if example.exact is None else ("o200k_base", "bytes/4")
+
+
+def _counted(what: str, tokens: Tokens) -> tuple[str, ...]:
+    estimate = f"{tokens.estimate:,.0f}"
+    return (what, estimate) if tokens.exact is None else (what, f"{tokens.exact:,.0f}", estimate)
+
+
+def _tokens(figures: Figures) -> list[tuple[str, ...]]:
+    sizes = figures.sizes
+    return [
+        _counted(f"the {sizes.tools} tools as their servers list them", sizes.without),
+        *(_counted(f"list, mode {mode}", tokens) for mode, tokens in sizes.lists.items()),
+        *(_counted(f"instructions, mode {mode}", tokens) for mode, tokens in sizes.instructions.items()),
+        _counted("a search, question and answer", sizes.search),
+        _counted("describe_tools, compact, one tool", sizes.described),
+        _counted("the whole task: list, instructions, and for 3 tools search, describe, call", sizes.task),
+    ]
+
+
+def _starts(starts: dict[str, Start]) -> list[tuple[str, ...]]:
+    return [
+        (way, *(text for ms, cpu in pairs for text in (f"{ms:.0f} ms", f"{cpu:.3f} s")))
+        for way, start in ((way, starts[way]) for way in (DIRECT, STANDALONE, NEW, BRIDGE))
+        for pairs in [((start.answer_ms, start.answer_cpu), (start.result_ms, start.result_cpu))]
+    ]
+
+
+def _calls(one: Calls, direct: Calls) -> tuple[str, ...]:
+    return (
+        one.way if one is direct else f"{one.way}, {one.kind}",
+        f"{one.p50 * 1e3:.0f} µs",
+        f"{one.p95 * 1e3:.0f} µs",
+        f"{one.slower(direct):.2f}",
+        _cpu(one, 1, direct),
+        *(f"{one.rate(width):,.0f}" for width in (1, *WIDTHS)),
+        _cpu(one, WIDTHS[0], direct),
+    )
+
+
+def _cpu(one: Calls, width: int, direct: Calls) -> str:
+    return "–" if one is direct else f"{one.cpu_ms(width) * 1e3:.0f} µs"
+
+
+def _weights(figures: Figures) -> list[tuple[str, ...]]:
+    return [
+        _weight(f"{name}, {when}", parts)
+        for name, weight in ((STANDALONE, figures.standalone), (BRIDGE, figures.daemon))
+        for when, parts in (("alone", weight.alone), ("4 servers, 1,000 calls", weight.busy))
+    ]
+
+
+def _weight(what: str, parts: dict[str, float]) -> tuple[str, ...]:
+    own = sum(value for part, value in parts.items() if part != "upstream")
+    return (what, *(f"{parts[part]:.1f} MB" if part in parts else "–" for part in PARTS), f"{own:.1f} MB")
+
+
+def _crowds(figures: Figures) -> list[tuple[str, ...]]:
+    return [
+        (str(one.servers), f"{one.answer_ms:.0f} ms", f"{one.answer_cpu:.3f} s", f"{one.mb:.1f} MB")
+        for one in figures.crowds
+    ]
+
+
+def _notes(figures: Figures) -> str:
+    rounds, count = len(figures.direct.ms), len(figures.direct.ms[0])
+    of_server, of_hub = figures.big_list_ms
+    counted = (
+        "Tokens were counted with o200k_base."
+        if figures.sizes.task.exact is not None
+        else "Tokens are bytes/4: the tokenizer was not at hand."
+    )
+    return "\n".join(
+        [
+            "- Before the hub are four servers written for this (`benchmarks/gateway/upstream.py`): "
+            f"{figures.sizes.tools} tools with whole schemas, which echo every call at next to no cost. A real "
+            "server takes longer, so the part of the hub in a real call is smaller than these ratios say.",
+            "- The client is a small asyncio client, the same for every way; its time is in every figure, in the "
+            "direct ones too, and it shares the machine's cores with what it measures.",
+            f"- Calls: {rounds} rounds of {count} calls one after the other and {count * 5} side by side at each "
+            "width, by every way in turns. p50 and p95 are over all rounds; × direct is the median over the rounds "
+            "of that round's ratio of medians; calls a second are medians over the rounds.",
+            "- “First answer” is that to initialize, timed from before the process is started. CPU is that of the "
+            "processes that are no server's: the client's own, its keeper, and what the daemon spent meanwhile.",
+            "- Memory is resident size (RSS) in 10⁶ bytes, pages shared with other processes counted in each.",
+            f"- tools/list of {BIG:,} tools, {of_hub:.1f} ms, is until the client has parsed it; the server itself "
+            f"takes {of_server:.1f} ms for it.",
+            f"- {counted} The task's tokens are those of the list and the instructions, and of all that the model "
+            "writes and reads in nine calls.",
+        ]
+    )

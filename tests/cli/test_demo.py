@@ -1,0 +1,117 @@
+"""The demo prints as done only what was done, and finds every process that it started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tabane.cli.demo.assistant import Assistant, NoAnswer
+from tabane.cli.demo.page import Page, fitted, width
+from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
+from tabane.cli.demo.story import Story
+
+SERVERS = ["filesystem", "time", "git", "memory", "everything"]
+
+LIAR = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        result = {"content": [{"type": "text", "text": "Done, all of it."}], "tools": []}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+QUESTIONER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "method" in message:
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message"}))
+        print(json.dumps({"jsonrpc": "2.0", "id": "q", "method": "roots/list"}), flush=True)
+        asked = message["id"]
+    else:
+        result = {"content": [{"type": "text", "text": str(message["error"]["code"])}]}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked, "result": result}), flush=True)
+"""
+
+
+@pytest.fixture
+def assistant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Assistant]:
+    """An assistant in front of the child program that the test names."""
+    child = Assistant([sys.executable, "-c", request.param], os.environ, str(tmp_path / "log"))
+    yield child
+    child.close()
+
+
+@pytest.mark.parametrize("assistant", [LIAR], indirect=True, ids=["liar"])
+def test_where_a_hub_says_yes_and_does_nothing_no_step_is_printed_as_done(
+    assistant: Assistant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = Page("en")
+    story = Story(page, assistant, SERVERS, tmp_path)
+    story.searches()
+    story.schema()
+    story.calls()
+    assert {step["outcome"] for step in page.steps} == {"failed"}
+    assert len(page.steps) >= 16
+    assert "✓" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("assistant", ["raise SystemExit(3)"], indirect=True, ids=["gone"])
+def test_a_hub_that_ends_at_once_is_said_to_have_ended(assistant: Assistant) -> None:
+    with pytest.raises(NoAnswer, match="ended"):
+        assistant.open(timeout=20)
+
+
+@pytest.mark.parametrize("assistant", ["import sys; sys.stdin.read()"], indirect=True, ids=["silent"])
+def test_a_hub_that_keeps_silent_is_given_up(assistant: Assistant) -> None:
+    with pytest.raises(NoAnswer, match="no answer in time"):
+        assistant.open(timeout=0.2)
+
+
+@pytest.mark.parametrize("assistant", [QUESTIONER], indirect=True, ids=["questioner"])
+def test_a_question_of_the_hub_is_refused_and_the_answer_still_awaited(assistant: Assistant) -> None:
+    assert assistant.call("anything", {}).text == "-32601"
+
+
+def test_a_marked_process_is_found_until_it_is_gone_whatever_its_session(tmp_path: Path) -> None:
+    mark = f"test-{tmp_path.name}-{os.getpid()}"
+    child = subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        env={**os.environ, MARK: mark},
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    found = wait_for(mark, child.pid)
+    assert wait_until_gone(mark, 0.1) == found
+    kill(found)
+    child.communicate()
+    assert wait_until_gone(mark, 10) == {}
+
+
+def wait_for(mark: str, pid: int) -> dict[int, str]:
+    """The marked processes, once the child has become one of them by its exec."""
+    for _ in range(10_000):
+        if pid in (found := marked(mark)):
+            return found
+    raise AssertionError("the child was never found")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        ("short", 5, "short"),
+        ("longer", 5, "long…"),
+        ("束ねる", 6, "束ねる"),
+        ("束ねる", 5, "束ね…"),
+        ("a\nb", 9, "a b"),
+    ],
+)
+def test_a_line_is_cut_to_the_columns_that_it_takes(text: str, columns: int, shown: str) -> None:
+    assert fitted(text, columns) == shown
+    assert width(shown) <= columns
