@@ -44,11 +44,12 @@ format: env
 	@$(BIN)/ruff format
 
 bench: env
-	@$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m benchmarks.gateway --write $(ARGS)
 
 lock: $(BIN)/uv $(NODE_RUNTIME)
 	@$(UV) lock
-	@cd tests/real && PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm install --package-lock-only --ignore-scripts --loglevel=error
+	@cd tests/real && PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm install --package-lock-only --ignore-scripts \
+	  --omit-lockfile-registry-resolved --loglevel=error
 
 env: $(ENV_READY)
 

@@ -61,7 +61,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--calls", type=int, default=200, help="calls one after the other in a round (200)")
     parser.add_argument(
         "--o200k", type=Path, metavar="FILE",
-        help="count tokens exactly: dist/ranks/o200k_base.js of npm's js-tiktoken; needs the package tiktoken",
+        help="count tokens exactly: dist/ranks/o200k_base.js of js-tiktoken (npm); needs tiktoken (PyPI)",
     )  # fmt: skip
     return parser.parse_args(arguments)
 

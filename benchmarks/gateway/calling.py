@@ -79,7 +79,7 @@ async def calls(ways: dict[str, Running], rounds: int, count: int) -> list[Calls
 
 async def _round(one: Calls, count: int) -> None:
     client, params = one.running.client, one.params
-    own = one.running.own
+    own = one.running.processes
     began, cpu = time.perf_counter(), own_cpu(own)
     one.ms.append(await _one_by_one(client, params, count))
     _note(one, 1, count, time.perf_counter() - began, own_cpu(own) - cpu)

@@ -9,7 +9,7 @@ from statistics import median
 
 from benchmarks.gateway.client import Client, Json
 from benchmarks.gateway.tokens import NOTHING, Counter, Tokens
-from benchmarks.gateway.wares import TOOLS, definitions
+from benchmarks.gateway.wares import KINDS, definitions
 from benchmarks.gateway.ways import ARGUMENTS, daemon
 
 MODES = ("search", "light", "full")
@@ -58,14 +58,14 @@ class Sizes:
 
 async def sizes(folder: Path, count: Counter) -> Sizes:
     """Everything counted through a daemon, with a bridge for each mode."""
-    tools = [tool for kind in TOOLS for tool in definitions(kind)]
+    tools = [tool for kind in KINDS for tool in definitions(kind)]
     lists, instructions, list_ms = {}, {}, {}
     async with daemon(folder / "home") as (home, _):
         for mode in MODES:
             client = await home.client("--mode", mode)
             try:
                 told = (await client.initialize()).get("instructions") or ""
-                instructions[mode] = count(told) if told else NOTHING
+                instructions[mode] = count(told)
                 lists[mode], list_ms[mode] = await _list(client, count)
             finally:
                 await client.close()
@@ -73,7 +73,7 @@ async def sizes(folder: Path, count: Counter) -> Sizes:
         try:
             await client.initialize()
             search = [await _step(client, "search_tools", {"query": query}, count) for query in QUERIES]
-            names = [f"{kind}__{tool['name']}" for kind in TOOLS for tool in definitions(kind)]
+            names = [f"{kind}__{tool['name']}" for kind in KINDS for tool in definitions(kind)]
             described = [await _answer(client, "describe_tools", {"names": [name]}, count) for name in names]
             task = await _task(client, count)
         finally:

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.gateway.client import Client, Failed
 from benchmarks.gateway.processes import UPSTREAM, family
-from benchmarks.gateway.wares import TOOLS
+from benchmarks.gateway.wares import KINDS
 
 
 def upstream(*arguments: str) -> list[str]:
@@ -22,7 +22,7 @@ def upstream(*arguments: str) -> list[str]:
 
 def all_kinds() -> dict[str, list[str]]:
     """The four servers of most measurements, by name."""
-    return {kind: upstream(kind) for kind in TOOLS}
+    return {kind: upstream(kind) for kind in KINDS}
 
 
 class Home:
@@ -78,11 +78,6 @@ class Running:
         """All processes by the part they play."""
         found = family(self.client.pid, self._part)
         return found | family(self._hub, "hub") if self._hub else found
-
-    @property
-    def own(self) -> list[int]:
-        """The processes that are no upstream's."""
-        return [pid for pid, part in self.processes.items() if part != "upstream"]
 
 
 def _tabane() -> list[str]:

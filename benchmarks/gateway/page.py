@@ -9,13 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import psutil
-
 from benchmarks.gateway.calling import WIDTHS, Calls
 from benchmarks.gateway.figures import BIG, Figures, goals
 from benchmarks.gateway.starting import NEW, Start
 from benchmarks.gateway.tokens import Tokens
 from benchmarks.gateway.ways import BRIDGE, DIRECT, STANDALONE
-from benchmarks.gateway.weighing import Weight
 
 PARTS = ("hub", "keeper", "bridge", "upstream")
 
@@ -169,20 +167,21 @@ def _notes(figures: Figures) -> str:
     )
     return "\n".join(
         [
-            "- Before the hub are four servers written for this (`benchmarks/gateway/upstream.py`): "
-            f"{figures.sizes.tools} tools with whole schemas, which echo every call at next to no cost. A real "
-            "server takes longer, so the part of the hub in a real call is smaller than these ratios say.",
-            "- The client is a small asyncio client, the same for every way; its time is in every figure, in the "
-            "direct ones too, and it shares the machine's cores with what it measures.",
-            f"- Calls: {rounds} rounds of {count} calls one after the other and {count * 5} side by side at each "
-            "width, by every way in turns. p50 and p95 are over all rounds; × direct is the median over the rounds "
-            "of that round's ratio of medians; calls a second are medians over the rounds.",
-            "- “First answer” is that to initialize, timed from before the process is started. CPU is that of the "
-            "processes that are no server's: the client's own, its keeper, and what the daemon spent meanwhile.",
-            "- Memory is resident size (RSS) in 10⁶ bytes, pages shared with other processes counted in each.",
-            f"- tools/list of {BIG:,} tools, {of_hub:.1f} ms, is until the client has parsed it; the server itself "
-            f"takes {of_server:.1f} ms for it.",
-            f"- {counted} The task's tokens are those of the list and the instructions, and of all that the model "
-            "writes and reads in nine calls.",
+            "- Behind the hub are four servers written for this (`benchmarks/gateway/upstream.py`): "
+            f"{figures.sizes.tools} tools with whole schemas, which echo every call at next to no cost. "
+            "A real server takes longer, so that the hub's part in a real call is smaller.",
+            "- The client is a small asyncio client, the same for every way. Its time is in every figure, "
+            "in the direct ones too, and it shares the machine's cores with what it measures.",
+            f"- Calls: {rounds} rounds of {count} calls one after the other and {count * 5} side by side at "
+            "each width, by every way in turns. p50 and p95 are over all rounds; × direct is the median "
+            "over the rounds of that round's ratio of medians; calls a second are medians over the rounds.",
+            "- “First answer” is that to initialize, timed from before the process is started. CPU is that "
+            "of the processes that are no server's: the client's own, its keeper, and what the daemon spent "
+            "meanwhile.",
+            "- Memory is resident size (RSS) in 10⁶ bytes; pages shared between processes count in each.",
+            f"- tools/list of {BIG:,} tools takes {of_hub:.1f} ms until the client has parsed it; asked of "
+            f"the server itself it takes {of_server:.1f} ms.",
+            f"- {counted} Those of the task are the list, the instructions, and all that the model writes "
+            "and reads in nine calls: for each of three tools a search, a description and the call.",
         ]
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -21,9 +20,9 @@ def family(root: int, part: str) -> dict[int, str]:
     return found
 
 
-def own_cpu(processes: Iterable[int]) -> float:
-    """Seconds of CPU that processes have used, those of their ended children with them."""
-    return sum(_cpu(pid) for pid in processes)
+def own_cpu(processes: dict[int, str]) -> float:
+    """Seconds of CPU of those that are no upstream; what their ended children used is theirs."""
+    return sum(_cpu(pid) for pid, part in processes.items() if part != "upstream")
 
 
 def memory(processes: dict[int, str]) -> dict[str, float]:

@@ -69,9 +69,9 @@ async def _start(open_one: Open, params: Json, hub: int | None) -> Start:
     began = running.client.began
     try:
         await running.client.initialize()
-        answer_ms, answer_cpu = (time.perf_counter() - began) * 1e3, own_cpu(running.own)
+        answer_ms, answer_cpu = (time.perf_counter() - began) * 1e3, own_cpu(running.processes)
         await running.client.call(params)
-        result_ms, result_cpu = (time.perf_counter() - began) * 1e3, own_cpu(running.own)
+        result_ms, result_cpu = (time.perf_counter() - began) * 1e3, own_cpu(running.processes)
     finally:
         await running.client.close()
     return Start(answer_ms, answer_cpu - before, result_ms, result_cpu - before)

@@ -1,10 +1,12 @@
-"""Four kinds of tools as real servers have them, 115 in all: names, descriptions and schemas; pure data.
+"""Four kinds of tools as real servers have them, 115 in all: names, descriptions and schemas.
 
-A line reads ``name | what it does | required parameters | optional ones | r, w or d`` (read-only,
-writing, destructive). Imports nothing, so that the servers of the benchmark stay small.
+A line of tools/KIND.txt reads ``name|what it does|required parameters|optional ones|effect``, the effect
+r, w or d (read-only, writing, destructive). Imports next to nothing, so that the servers stay small.
 """
 
 from __future__ import annotations
+
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,137 +150,21 @@ NOTES = {
     },
 }
 
-TOOLS = {
-    "files": """
-read_text|Read a text file, or some of its lines|path|encoding from_line line_count|r
-read_bytes|Read a file as base64, such as an image or a recording|path|skip limit|r
-read_several|Read several text files at once; one that fails does not stop the others|paths|encoding|r
-first_lines|Read the beginning of a text file|path line_count|encoding|r
-last_lines|Read the end of a text file, such as a log|path line_count|encoding|r
-write_text|Write a text file whole, making it where there is none|path content|encoding make_parents replace|d
-append_text|Add text at the end of a file|path content|encoding make_parents|w
-insert_text|Put lines of text into a file before the line of that number|path content from_line|encoding rehearse|w
-edit_text|Replace pieces of text in a file and show the difference|path edits|encoding rehearse|d
-apply_patch|Apply a unified diff to one or more files|patch|path rehearse|d
-make_folder|Make a folder|path|make_parents|w
-list_folder|List what is in a folder, each with its kind, size and time|path|glob leave_out sort limit skip|r
-folder_tree|Show a folder and all below it as a tree|path|leave_out limit shape|r
-move|Move or rename a file or a folder|path target|replace make_parents rehearse|d
-copy_file|Copy a file with its permissions and times|path target|replace make_parents|w
-copy_folder|Copy a folder with everything in it|path target|leave_out replace rehearse|w
-remove_file|Delete one file|path|rehearse|d
-remove_folder|Delete a folder, and with deep all that is in it|path|deep rehearse confirm|d
-put_in_trash|Move a file or a folder to the trash, where it can be got back from|path|rehearse|d
-take_from_trash|Put something from the trash back where it was|path|target replace|w
-find_by_name|Find files and folders whose names match a pattern|path glob|leave_out deep limit skip|r
-find_in_files|Find the lines of text files that contain some words or match an expression|path words|glob leave_out regex around limit|r
-find_equal_files|Find files that have the same content|path|glob leave_out hash limit|r
-find_largest|List the largest files below a folder, to make room on a disk|path|leave_out limit|r
-find_newest|List the files below a folder that changed last|path|glob leave_out after limit|r
-about_file|Tell size, times, owner, permissions and kind of a file|path||r
-about_disk|Tell how full the disk is on which a folder lies|path||r
-sizes_of_folders|Add up the sizes of the folders below a folder|path|leave_out sort limit|r
-guess_kind|Guess from its first bytes what kind of file it is, and its encoding|path||r
-set_permissions|Set the permission bits of a file or a folder|path mode|deep rehearse|w
-set_owner|Give a file or a folder to another user or group|path owner|deep rehearse|w
-set_time|Set the time of the last change to now, making the file where there is none|path|make_parents|w
-take_hash|Compute the hash of a file|path|hash|r
-check_hash|Compare a file with the hash it should have|path digest|hash|r
-compare_files|Show the difference of two text files as a unified diff|path target|encoding around|r
-compare_folders|Tell which files two folders do not have in common, and which differ|path target|leave_out hash|r
-make_link|Make a symbolic link|path target|replace|w
-read_link|Tell where a symbolic link leads|path||r
-pack|Put files and folders into a zip or tar archive|paths target|leave_out replace|w
-unpack|Take files out of a zip or tar archive|path target|glob replace rehearse|d
-list_archive|List what is in an archive without unpacking it|path|glob limit skip|r
-compress|Compress one file with gzip, xz or zstd|path|target replace|w
-decompress|Decompress one file|path|target replace|w
-watch_folder|Tell of changes in a folder from now on, as notifications|path|glob leave_out deep|r
-end_watch|Tell no more of changes in a folder|path||w
-change_encoding|Write a text file anew in another encoding|path encoding|target replace|d
-count_words|Count lines, words, characters and bytes of text files|paths|encoding|r
-make_scratch_file|Make a file that is deleted when the session ends|content|encoding|w
-shared_folders|List the folders that the user shared with this server|||r
-used_encodings|Count which encodings the text files below a folder have|path|glob limit|r""",
-    "web": """
-search_web|Search the web, and give titles, addresses and a passage of each page|words|count page country language since safe|r
-search_news|Search what newspapers wrote lately, with the time of each article|words|count page country language since|r
-search_images|Search pictures, each with the page it stands on and its size|words|count country safe|r
-search_videos|Search videos, with their length and who made them|words|count page language since safe|r
-search_places|Search shops, restaurants and other places around a point|words|latitude longitude radius count|r
-search_papers|Search scientific papers, with authors, year and abstract|words|count page since|r
-search_code|Search public source code for a name or an expression|words|regex language count|r
-search_forums|Search what people told of their own experience in forums|words|count page since|r
-search_site|Search the pages of one web site alone|words site|count page since|r
-answer|Answer a question in a few sentences, each with the pages it is drawn from|words|language country|r
-complete|Suggest how a search that was begun may go on|words|count country language|r
-correct|Correct the spelling of a search|words|language|r
-read_page|Fetch a page and give its main text as Markdown, without menus and advertisements|url|limit patience|r
-page_links|List the links of a page, each with its text|url|glob limit|r
-page_facts|Tell title, author, language, time and description of a page|url|patience|r
-page_picture|Show a page as it looks in a browser, as a picture|url|patience|r
-older_pages|List the versions of a page that an archive kept|url|after before limit|r
-about_place|Tell the opening hours, the address, the phone and the rating of a place|name|country language|r
-address_of|Tell the address at a point on the map|latitude longitude|language|r
-allowance|Tell how many requests are left of the plan this month|||r""",
-    "sql": """
-run_query|Run a query and give back its rows|statement|values database limit shape|r
-run_statement|Run a statement that changes data and tell how many rows it changed|statement|values database transaction confirm|d
-explain_query|Show how the database would run a query, and what it expects it to cost|statement|values database shape|r
-list_databases|List the connections that are configured, and whether each can be reached|||r
-try_database|Open a connection and tell the version of the server|database|patience|r
-list_schemas|List the schemas of a database|database|limit|r
-list_tables|List the tables of a schema, with the number of rows and the size of each|schema|database glob limit skip|r
-about_table|Tell the columns, types, defaults, keys and comments of a table|table|schema database|r
-list_views|List the views of a schema with what they are made of|schema|database limit|r
-list_indexes|List the indexes of a table, with their size and how often they were used|table|schema database|r
-list_relations|List the foreign keys that lead from a table and to it|table|schema database|r
-list_functions|List the functions and procedures of a schema with their parameters|schema|database glob|r
-some_rows|Give back some rows of a table, taken at random|table|schema columns limit database|r
-count_rows|Count the rows of a table that meet conditions|table|schema where database|r
-select_rows|Give back rows of a table that meet conditions, without writing SQL|table|schema columns where order limit skip database|r
-values_of_column|List the values that occur in a column, with how often each does|table name|schema where limit database|r
-insert_rows|Add rows to a table|table rows|schema database transaction rehearse|w
-put_rows|Add rows, or change those whose key is there already|table rows|columns schema database transaction|d
-change_rows|Set columns of the rows that meet conditions|table values where|schema database transaction rehearse confirm|d
-delete_rows|Delete the rows that meet conditions|table where|schema database transaction rehearse confirm|d
-empty_table|Delete all rows of a table at once|table confirm|schema database|d
-make_table|Make a table|name definition|schema database rehearse|w
-change_table|Add, rename or remove columns of a table|table definition|schema database rehearse confirm|d
-drop_table|Remove a table with all that is in it|table confirm|schema database|d
-make_index|Make an index on some columns, while others go on writing|table columns|name schema database|w
-drop_index|Remove an index|name confirm|schema database|d
-begin_transaction|Begin a transaction, which waits for its end for ten minutes||database patience|w
-commit_transaction|Make everything final that was done in a transaction|transaction|database|w
-undo_transaction|Undo everything that was done in a transaction|transaction|database|w
-export_rows|Write the rows of a table that meet conditions to a file|table target|columns where order shape schema database|w""",
-    "chat": """
-list_channels|List the channels of the workspace, with their topics||limit cursor glob|r
-read_channel|Read the last messages of a channel|channel|limit after before cursor|r
-read_thread|Read a message and the answers to it|channel thread|limit cursor|r
-search_messages|Search all messages; from:, in: and before: narrow it|words|count page sort|r
-post_message|Say something in a channel, or to one person|channel message|attachments|w
-answer_in_thread|Answer a message in its thread|channel thread message|attachments|w
-schedule_message|Say something in a channel at a later time|channel message after|attachments thread|w
-change_message|Change the text of a message that the app sent|channel stamp message||d
-delete_message|Delete a message that the app sent|channel stamp||d
-add_reaction|Add an emoji to a message|channel stamp emoji||w
-remove_reaction|Take an emoji that the app added away again|channel stamp emoji||w
-list_people|List the people of the workspace||limit cursor|r
-about_person|Tell the name, the title, the time zone and the status of a person|person||r
-send_file|Send a file to a channel with a word about it|channel path|message thread|w
-set_topic|Change the topic of a channel|channel message||d""",
-}
+KINDS = ("files", "web", "sql", "chat")
+"""50, 20, 30 and 15 tools, a line each in tools/KIND.txt."""
+
+_TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
 
 
 def definitions(kind: str) -> list[dict[str, Any]]:
     """The tools of a kind, as tools/list gives them."""
-    return [_definition(kind, line) for line in TOOLS[kind].strip().splitlines()]
+    with open(os.path.join(_TOOLS, f"{kind}.txt"), encoding="utf-8") as lines:
+        return [_definition(kind, line.rstrip("\n")) for line in lines]
 
 
 def many(count: int) -> list[dict[str, Any]]:
     """So many tools: those of all kinds, numbered where they come again."""
-    whole = [tool for kind in TOOLS for tool in definitions(kind)]
+    whole = [tool for kind in KINDS for tool in definitions(kind)]
     return [
         {**whole[n % len(whole)], "name": f"{whole[n % len(whole)]['name']}_{n // len(whole)}"}
         for n in range(count)

@@ -87,7 +87,7 @@ async def crowd(folder: Path, servers: int, rounds: int = 3) -> Crowd:
 
 
 async def big_list(folder: Path, tools: int, times: int = 20) -> tuple[float, float]:
-    """Milliseconds of tools/list with so many tools: asked of the server itself, and of a hub in mode full."""
+    """Milliseconds of tools/list with so many tools: of the server itself, and of a hub in mode full."""
     command = upstream("many", str(tools))
     direct = Running(await Client.start(command, {}), "upstream")
     hub = await standalone(Home(folder / "big", {"many": command}), "--mode", "full")
@@ -115,7 +115,7 @@ async def _crowded(home: Home) -> tuple[float, float, float]:
     try:
         await running.client.initialize()
         ms = (time.perf_counter() - running.client.began) * 1e3
-        cpu = own_cpu(running.own)
+        cpu = own_cpu(running.processes)
         await asyncio.sleep(_SETTLED)
         return ms, cpu, memory(running.processes)["hub"]
     finally:

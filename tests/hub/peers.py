@@ -155,11 +155,8 @@ class Client:
 class Line:
     """A bridge's connection as a hub that the test plays has it."""
 
-    def __init__(self, peer: socket.socket, answer: hellos.Welcome | hellos.Refused) -> None:
-        self.peer = peer
-        self.lines = Lines(peer.fileno())
-        self.hello = hellos.read_hello(self.lines.next())
-        peer.sendall(hellos.encode(answer))
+    def __init__(self, peer: socket.socket, lines: Lines, hello: hellos.Hello) -> None:
+        self.peer, self.lines, self.hello = peer, lines, hello
 
     def next(self, limit: float = PATIENCE) -> Any:
         return json.loads(self.lines.next(limit))
@@ -174,12 +171,14 @@ class Line:
 class PlayedHub:
     """A hub whose every word is the test's: the lock is held and the socket listened at."""
 
-    def __init__(self, home: Path, version: str = __version__, grace: float = 10.0) -> None:
+    def __init__(self, home: Path, version: str = __version__, held: lock.Lock | None = None) -> None:
+        self._home = home
         self._endpoint = Endpoint(str(home), os.environ)
         self._endpoint.prepare()
-        self.welcome = hellos.Welcome(version, os.getpid(), None, grace=grace)
-        self._lock = until(lambda: lock.acquire(self._endpoint.lock), "the lock of the home")
-        self._lock.write(lock.Holder(os.getpid(), version, lock.HAND))
+        self.welcome = hellos.Welcome(version, os.getpid(), None)
+        mine: lock.Lock = held or until(lambda: lock.acquire(self._endpoint.lock), "the lock of the home")
+        self._lock: lock.Lock | None = mine
+        mine.write(lock.Holder(os.getpid(), version, lock.HAND))
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(PATIENCE)
         with contextlib.suppress(FileNotFoundError):
@@ -189,23 +188,47 @@ class PlayedHub:
         self.connections: list[Line] = []
 
     def accept(self, answer: hellos.Welcome | hellos.Refused | None = None) -> Line:
-        peer, _ = self._socket.accept()
-        peer.settimeout(PATIENCE)
-        line = Line(peer, answer or self.welcome)
-        self.connections.append(line)
-        return line
+        """The next connection, welcomed or answered otherwise. Those that say nothing are passed over."""
+        while True:
+            peer, _ = self._socket.accept()
+            peer.settimeout(PATIENCE)
+            lines = Lines(peer.fileno())
+            try:
+                line = Line(peer, lines, hellos.read_hello(lines.next()))
+            except EOFError:
+                peer.close()
+                continue
+            peer.sendall(hellos.encode(answer or self.welcome))
+            self.connections.append(line)
+            return line
 
     def die(self) -> None:
         """Gone at once, as by kill -9."""
+        self._hang_up()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def succeeded(self) -> PlayedHub:
+        """Gone, and another in its place before anybody else could start one."""
+        self._hang_up()
+        mine, self._lock = self._lock, None
+        return PlayedHub(self._home, held=mine)
+
+    def _hang_up(self) -> None:
         self._socket.close()
         for line in self.connections:
             line.close()
-        self._lock.release()
 
 
 @contextlib.contextmanager
 def played_hub(home: Path, version: str = __version__) -> Iterator[PlayedHub]:
-    hub = PlayedHub(home, version)
+    with playing(PlayedHub(home, version)) as hub:
+        yield hub
+
+
+@contextlib.contextmanager
+def playing(hub: PlayedHub) -> Iterator[PlayedHub]:
     try:
         yield hub
     finally:

@@ -23,6 +23,7 @@ from tests.hub.peers import (
     answer,
     environment,
     played_hub,
+    playing,
     request,
     resident,
     until,
@@ -146,8 +147,7 @@ def test_a_handshake_cut_off_by_the_end_of_the_hub_is_begun_again(
     line = hub.accept()
     client.send(request(0, "initialize", **INITIALIZE))
     line.next()
-    hub.die()
-    with played_hub(home) as second:
+    with playing(hub.succeeded()) as second:
         line = second.accept()
         assert line.next()["id"] == 0
         line.send(answer(0, {"protocolVersion": "2025-06-18"}))
@@ -193,8 +193,7 @@ def test_a_draining_hub_is_sent_no_more_requests_and_its_last_answers_come(
     assert "result" in client.answer(1)
     with pytest.raises(EOFError):
         line.lines.next()
-    hub.die()
-    with played_hub(home) as second:
+    with playing(hub.succeeded()) as second:
         line = second.accept()
         assert [line.next().get("method") for _ in range(2)] == ["initialize", "notifications/initialized"]
         assert line.next()["id"] == 2
@@ -213,18 +212,13 @@ def test_a_request_that_a_draining_hub_did_not_begin_goes_to_the_next_one(
         DRAIN.rstrip(),
         b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"ends","data":{"reason":"draining"}}}',
     )
-    hub_gone(line, hub)
-    with played_hub(home) as second:
+    with pytest.raises(EOFError):
+        line.lines.next()
+    with playing(hub.succeeded()) as second:
         line = second.accept()
         assert line.next()["id"] == 1
         line.send(answer(1))
         assert client.next() == {"jsonrpc": "2.0", "id": 1, "result": {}}
-
-
-def hub_gone(line: Line, hub: PlayedHub) -> None:
-    with pytest.raises(EOFError):
-        line.lines.next()
-    hub.die()
 
 
 def test_a_question_of_a_hub_that_died_is_withdrawn_and_its_answer_kept_from_the_next(
@@ -398,8 +392,7 @@ def test_an_older_hub_is_asked_to_make_way(home: Path, connect: Connect) -> None
         assert first.hello.role == "mcp"
         second = old.accept()
         assert (second.hello.role, second.hello.version) == ("replace", __version__)
-        old.die()
-        with played_hub(home) as new:
+        with playing(old.succeeded()) as new:
             client.send(request(1))
             line = new.accept()
             assert line.next()["id"] == 1
@@ -455,30 +448,27 @@ def test_requests_over_many_deaths_of_the_hub_are_each_answered_once(home: Path,
     client = connect()
     line = hub.accept()
     initialized(client, line)
-    answers: dict[int, int] = {}
-    number = 0
+    answers: dict[object, int] = {}
     for round_ in range(10):
-        sent = [request(number + n) for n in range(1, 41)]
-        client.send(*sent)
+        last = f"after {round_}"
+        client.send(*(request(40 * round_ + n) for n in range(40)))
         for _ in range(5 + 3 * round_):
             line.send(answer(line.next()["id"]))
-        hub.die()
-        for _ in sent:
-            found = client.next()["id"]
-            answers[found] = answers.get(found, 0) + 1
-        number += len(sent)
-        hub = PlayedHub(home)
-        client.send(request(f"after {round_}"))
+        hub = hub.succeeded()
         line = hub.accept()
-        seen = line.next()
-        while seen.get("id") != f"after {round_}":
-            if "id" in seen:
-                line.send(answer(seen["id"]))
-            seen = line.next()
-        line.send(answer(seen["id"]))
-        assert "result" in client.answer(f"after {round_}")
+        client.send(request(last))
+        asked: object = None
+        while asked != last:
+            asked = line.next().get("id")
+            if asked is not None:
+                line.send(answer(asked))
+        while last not in answers:
+            found = client.next()
+            assert found["id"] != last or "result" in found
+            answers[found["id"]] = answers.get(found["id"], 0) + 1
     hub.die()
-    assert answers == dict.fromkeys(range(1, number + 1), 1)
+    lasts = [f"after {round_}" for round_ in range(10)]
+    assert answers == dict.fromkeys([*range(400), *lasts], 1)
 
 
 def test_no_time_is_spent_while_nobody_asks(hub: PlayedHub, connect: Connect) -> None:

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tabane.cli.output import Command, Terminal, examples, hub_options, json_option, lang, text
+from tabane.cli.process import end_hub, reach_hub
 from tabane.errors import HubError
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
     from tabane.hub.client import HubClient
-    from tabane.hub.endpoint import Endpoint
 
-STOP_LIMIT = 60.0
-"""Seconds that a hub may take to end, beyond the grace it gives to calls in flight."""
-
-KILL_LIMIT = 10.0
-"""Seconds that a hub may take to end after a signal."""
-
-_LOOK = 0.05
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -60,6 +51,7 @@ def settings_options(function: _Function) -> _Function:
 @settings_options
 @click.pass_obj
 def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
+    from tabane.hub.endpoint import Endpoint
     from tabane.settings import load_settings
 
     # Read here too, so that a mistake is told at once and by this process.
@@ -68,11 +60,10 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         from tabane.hub.serve import run_foreground
 
         raise click.exceptions.Exit(run_foreground(flags))
-    from tabane.hub.endpoint import Endpoint
 
     endpoint = Endpoint(str(settings.home), os.environ)
     wanted = settings.as_flags()
-    running, client = _reach(
+    running, client = reach_hub(
         endpoint, wanted, servers=str(settings.servers) if "servers" in settings.sources else None
     )
     with client:
@@ -126,7 +117,7 @@ def restart(terminal: Terminal) -> None:
     last = lock.read_holder(endpoint.lock)
     by_hand = last is None or last.started_by != lock.BRIDGE
     flags = last.flags if last else ()
-    _, client = _reach(endpoint, flags, started_by=lock.HAND if by_hand else lock.BRIDGE)
+    _, client = reach_hub(endpoint, flags, started_by=lock.HAND if by_hand else lock.BRIDGE)
     with client:
         report = client.call("hub_status")
     _tell(terminal, {"status": "running", "pid": report["pid"]}, _started(False, report))
@@ -231,76 +222,6 @@ def mcp(**_: Any) -> None:
     if request is None:
         raise click.UsageError(text(say("Give the options of tabane mcp after it, each in full.")))
     raise click.exceptions.Exit(bridge.run(request, os.environ))
-
-
-def end_hub(endpoint: Endpoint, *, restart: bool) -> bool:
-    """End the hub of that home and wait until it is gone. Returns whether one ran. Raises HubError.
-
-    It is asked first; one that does not answer is sent SIGTERM, then SIGKILL: its keeper ends its servers.
-    """
-    from tabane.hub import lock
-
-    if not lock.held(endpoint.lock):
-        return False
-    pid, limit = _ask_to_end(endpoint, restart)
-    if limit and _gone(endpoint, pid, limit):
-        return True
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if pid is None or _gone(endpoint, pid, 0):
-            return True
-        # The lock is held, so the process is the one that wrote its number there.
-        os.kill(pid, number)
-        if _gone(endpoint, pid, KILL_LIMIT):
-            return True
-    raise HubError(say("The hub in {home} could not be ended.", home=endpoint.home))
-
-
-def _ask_to_end(endpoint: Endpoint, restart: bool) -> tuple[int | None, float]:
-    """The process of the hub, and the seconds its end may take; 0 where it was not asked."""
-    from tabane.hub import lock
-    from tabane.cli.way import approach
-    from tabane.hub.client import CONNECT_LIMIT, connect
-
-    try:
-        with connect(approach(endpoint, None, anyhow=True), lang()) as client:
-            client.call("stop_server", {"restart": restart}, CONNECT_LIMIT)
-            return client.welcome.pid, client.welcome.grace + STOP_LIMIT
-    except HubError:
-        holder = lock.read_holder(endpoint.lock)
-        return (holder.pid if holder else None), 0
-
-
-def _gone(endpoint: Endpoint, pid: int | None, limit: float) -> bool:
-    """Whether that hub goes within the limit: nobody holds the lock, or another hub, which a bridge
-    started in its place.
-    """
-    from tabane.hub import lock
-
-    deadline = time.monotonic() + limit
-    while lock.held(endpoint.lock):
-        holder = lock.read_holder(endpoint.lock)
-        if holder is not None and holder.pid != pid:
-            return True
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_LOOK)
-    return True
-
-
-def _reach(
-    endpoint: Endpoint, flags: Iterable[str], *, started_by: str = "hand", servers: str | None = None
-) -> tuple[bool, HubClient]:
-    """Whether a hub ran already, and a connection to the one that does now."""
-    from tabane.cli.way import approach
-    from tabane.hub.approach import NoHub
-    from tabane.hub.client import HubClient, connect, unreachable
-
-    way = approach(endpoint, tuple(flags), started_by, servers=servers)
-    try:
-        found = way.connect()
-    except NoHub as none:
-        raise unreachable(none, lang()) from None
-    return (True, HubClient(found)) if found else (False, connect(way, lang()))
 
 
 def _running(terminal: Terminal) -> HubClient | None:

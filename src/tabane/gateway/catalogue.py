@@ -92,6 +92,10 @@ class Catalogue:
             self._lists["pinned"] = b",".join(tool.definition for tool in tools)
         return self._lists["pinned"]
 
+    def forget_lists(self) -> None:
+        """Put the lists together anew at the next question: what is pinned may have changed."""
+        self._lists.clear()
+
     def _read(self, server: Server, named: Mapping[str, Raw]) -> Iterator[Tool]:
         for name, definition in named.items():
             alias = self.aliases.alias_of(server.name, server.namespace, name)

@@ -58,9 +58,9 @@ class Gateway:
     ) -> None:
         self.servers = {server.name: server for server in servers}
         self.validator = Validator()
-        self._loop, self._connect, self._limits = loop, connect, limits
+        self._loop, self._connect, self.limits = loop, connect, limits
         self._folder, self._logs = folder, logs
-        self._list_wait, self._health_interval = list_wait, health_interval
+        self.list_wait, self.health_interval = list_wait, health_interval
         self.health_timeout = 10.0
         self._on_changed = on_changed
         self._starts = asyncio.Semaphore(STARTS)
@@ -86,7 +86,31 @@ class Gateway:
                 self._listed[name] = listing
                 self.catalogue.put(server, listing.tools)
         self._keep_aliases()
-        self._health = self._loop.call_later(self._health_interval, self._check_health)
+        self._health = self._loop.call_later(self.health_interval, self._check_health)
+
+    def apply(self, servers: Sequence[Server]) -> None:
+        """Take another configuration. What did not change is not touched; calls in flight finish.
+
+        Where only policy changed (tags, allow, timeout …) the process goes on. One that has to be
+        another is started anew at once where the old one ran, and its old tools stay until it listed.
+        """
+        old, self.servers = self.servers, {server.name: server for server in servers}
+        version = self.catalogue.version
+        for name in old.keys() - self.servers.keys():
+            self._withdraw(name)
+        for name, server in self.servers.items():
+            if server != old.get(name):
+                self._change(server, old.get(name))
+        self._keep_aliases()
+        self.catalogue.forget_lists()
+        if self.catalogue.version != version:
+            self._on_changed()
+
+    def use_limits(self, limits: Limits) -> None:
+        """Be that patient from now on, with running instances too."""
+        self.limits = limits
+        for instance in self._instances:
+            instance.limits = limits
 
     def start_all(self) -> None:
         """Begin to start every enabled server, together; failures show in their state."""
@@ -118,7 +142,7 @@ class Gateway:
         if tool is None:
             owners = [s for s in self._unlisted() if not s.namespace or _may_own(s, name)]
             if owners:
-                await self._wait_listed(owners, caller, self._limits.start_timeout)
+                await self._wait_listed(owners, caller, self.limits.start_timeout)
                 tool = self.catalogue.find(name)
         if tool is None:
             for server in self.servers.values():
@@ -153,7 +177,7 @@ class Gateway:
         """Wait, at most two seconds, for servers that never listed; the names of those still missing."""
         unlisted = self._unlisted()
         if unlisted:
-            await self._wait_listed(unlisted, caller, self._list_wait)
+            await self._wait_listed(unlisted, caller, self.list_wait)
         return tuple(server.name for server in self._unlisted())
 
     def pinned(self) -> bytes:
@@ -214,6 +238,32 @@ class Gateway:
         names = [server.name for server in self._enabled()]
         return {name: healthy for name in names if (healthy := await self._healthy(name)) is not None}
 
+    def _withdraw(self, name: str) -> None:
+        self._instances.retire(name)
+        if self.catalogue.remove(name):
+            self._index_later(name)
+
+    def _change(self, server: Server, before: Server | None) -> None:
+        if server.disabled:
+            self._withdraw(server.name)
+            return
+        ran = any(instance.connection for instance in self.instances(server.name))
+        same = before is not None and not before.disabled and server.runs_like(before)
+        if same:
+            for instance in self.instances(server.name):
+                instance.server = instance.server.with_policy_of(server)
+        else:
+            self._instances.retire(server.name)
+        listing = self._listed.get(server.name)
+        if listing is not None and listing.fingerprint == server.fingerprint:
+            if self.catalogue.put(server, listing.tools):
+                self._index_later(server.name)
+        elif not ran:
+            self.catalogue.remove(server.name)
+        # One that ran goes on running, and one whose tools are not known is asked for them.
+        if not server.needs_folder and not same and (ran or not self.catalogue.has(server.name)):
+            self._spawn(self._started(server))
+
     # -- inside ----------------------------------------------------------------------------------
 
     def _enabled(self) -> list[Server]:
@@ -228,7 +278,7 @@ class Gateway:
             server,
             self._loop,
             self._connect,
-            self._limits,
+            self.limits,
             lambda peer, tools: self._take(server, peer, tools),
             self._starts,
             listing.era if listing else None,
@@ -267,7 +317,10 @@ class Gateway:
         # Before the first search there is no index to keep in step: it is made from the catalogue.
         if self._index is not None:
             tools = self.catalogue.of_server(name)
-            self._later(lambda: self._ready_index().replace(name, tools))
+            if self.catalogue.has(name):
+                self._later(lambda: self._ready_index().replace(name, tools))
+            else:
+                self._later(lambda: self._ready_index().remove(name))
 
     async def _wait_listed(self, servers: Sequence[Server], caller: Caller, seconds: float) -> None:
         waits = [self._loop.create_task(self._listed_by(server, caller)) for server in servers]
@@ -293,7 +346,7 @@ class Gateway:
         return all(results)
 
     def _check_health(self) -> None:
-        self._health = self._loop.call_later(self._health_interval, self._check_health)
+        self._health = self._loop.call_later(self.health_interval, self._check_health)
         self._instances.expire()
         self._spawn(self._look_after())
 

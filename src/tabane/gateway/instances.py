@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.gateway.servers import Server
@@ -71,9 +71,10 @@ class Instances:
                 log.info("%s: an instance has been idle for %d minutes; it is ended", key[0], IDLE // 60)
                 self._close(key)
 
-    async def drop(self, server: str) -> None:
-        """End all instances of one server: it was removed, or its configuration changed."""
-        await self._gather([self._by_key.pop(key) for key in list(self._by_key) if key[0] == server])
+    def retire(self, server: str) -> None:
+        """Let go of the instances of one server: each is ended when its calls in flight are answered."""
+        for key in [key for key in self._by_key if key[0] == server]:
+            self._begin(self._by_key.pop(key).retire())
 
     async def close(self) -> None:
         """End all of them, together."""
@@ -89,7 +90,10 @@ class Instances:
                 log.error("ending an upstream failed: %s", result)
 
     def _close(self, key: Key) -> None:
-        task = self._loop.create_task(self._gather([self._by_key.pop(key)]))
+        self._begin(self._gather([self._by_key.pop(key)]))
+
+    def _begin(self, ending: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(ending)
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 

@@ -68,3 +68,14 @@ class Server:
             headers={name: with_folder(text, folder) for name, text in self.headers.items()},
             needs_folder=False,
         )
+
+    def runs_like(self, other: Server) -> bool:
+        """Whether a process started for the one serves the other: they differ in policy at most."""
+        return all(getattr(self, name) == getattr(other, name) for name in _PROCESS)
+
+    def with_policy_of(self, other: Server) -> Server:
+        """This server, its process as it is, under what another configuration of it says of its tools."""
+        return replace(other, **{name: getattr(self, name) for name in _PROCESS})
+
+
+_PROCESS = ("transport", "command", "args", "env", "cwd", "url", "headers", "share", "needs_folder")

@@ -7,6 +7,7 @@ circuit is open, and the next call after a while is the trial that closes it; st
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections import deque
@@ -114,7 +115,7 @@ class Upstream:
         self.server = server
         self.state = State.IDLE
         self.vitals = Vitals()
-        self._loop, self._connect, self._limits = loop, connect, limits
+        self._loop, self._connect, self.limits = loop, connect, limits
         self._on_listed, self._starts = on_listed, starts
         self._era = era
         self._connection: Connection | None = None
@@ -126,6 +127,7 @@ class Upstream:
         self._resume_at = 0.0
         self._closed = False
         self._missed = 0
+        self._emptied = asyncio.Event()
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -137,7 +139,7 @@ class Upstream:
         if self.state is State.READY and connection and not self._queue and self._has_room(connection):
             connection.conversation.send(call)
         elif not self._refuse(call, now):
-            call.deadline = now + call.timeout + (0 if connection else self._limits.start_timeout)
+            call.deadline = now + call.timeout + (0 if connection else self.limits.start_timeout)
             self._queue.append(call)
             self._start()
         self._tick()
@@ -157,6 +159,8 @@ class Upstream:
             self.vitals.failures = 0
         if self._queue:
             self._advance()
+        elif not self.in_flight:
+            self._emptied.set()
 
     def _has_room(self, connection: Connection) -> bool:
         return connection.conversation.in_flight < self.server.max_concurrency
@@ -171,7 +175,7 @@ class Upstream:
             )
         elif self.state in (State.OPEN, State.WAITING) and self._resume_at - now > 5:
             failure = self._unavailable(self._resume_at - now)
-        elif len(self._queue) >= self._limits.queue_length:
+        elif len(self._queue) >= self.limits.queue_length:
             failure = UpstreamOverloaded(say(
                 "{server} is overloaded: {count} calls wait for it. Try again later.",
                 server=self.server.name, count=len(self._queue)))  # fmt: skip
@@ -251,6 +255,16 @@ class Upstream:
         self._closed = True
         await self.stop()
 
+    async def retire(self) -> None:
+        """Finish the calls in flight, take no new ones, and end: another instance takes its place."""
+        self._closed = True
+        deadline = self._loop.time() + self.server.timeout
+        while self.in_flight and self._loop.time() < deadline:
+            self._emptied.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied.wait(), TICK)
+        await self.stop()
+
     @property
     def in_flight(self) -> int:
         """Calls sent and not answered yet, and calls that wait."""
@@ -285,7 +299,7 @@ class Upstream:
         except TabaneError as error:
             self._failed(error.message)
         except TimeoutError:
-            self._failed(say("it did not answer within {seconds:g} s", seconds=self._limits.start_timeout))
+            self._failed(say("it did not answer within {seconds:g} s", seconds=self.limits.start_timeout))
         except OSError as error:
             self._failed(say("{error}", error=error.strerror or error))
         finally:
@@ -296,8 +310,8 @@ class Upstream:
         self.vitals.listed.clear()
         connection = await self._connect(self.server, self._noticed, self._over)
         try:
-            async with asyncio.timeout(self._limits.start_timeout):
-                peer = await connection.conversation.open(self._era, self._limits.probe_timeout)
+            async with asyncio.timeout(self.limits.start_timeout):
+                peer = await connection.conversation.open(self._era, self.limits.probe_timeout)
         except BaseException as error:
             if isinstance(error, UpstreamError) and self._era is None:
                 # A legacy server may have ended at a question it did not know.
@@ -332,7 +346,7 @@ class Upstream:
             self._start_later(self._resume_at - self._loop.time())
 
     def _back_off(self) -> None:
-        limits, failures = self._limits, self.vitals.failures
+        limits, failures = self.limits, self.vitals.failures
         if failures >= limits.circuit_failures:
             self._resume_at = self._loop.time() + limits.circuit_wait
             self._set(State.OPEN)
@@ -363,7 +377,7 @@ class Upstream:
         if self.state is State.WAITING:
             self._start_later(self._resume_at - self._loop.time())
         else:
-            self._refuse_waiting(self._unavailable(self._limits.circuit_wait))
+            self._refuse_waiting(self._unavailable(self.limits.circuit_wait))
 
     async def _end(self, refusal: TabaneError) -> None:
         self._refuse_waiting(refusal)

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -20,6 +19,7 @@ from tabane.hub import heads
 from tabane.hub.approach import Approach, Connection, NoHub
 from tabane.hub.ledger import Ledger
 from tabane.hub.side import Side
+from tabane.hub.signals import Signals, Stopped
 from tabane.hub.stdio import waits
 from tabane.hub.texts import lang_of, say
 
@@ -38,30 +38,6 @@ FIRST_RETRY, LONGEST_RETRY = 0.1, 30.0
 _FLUSH = 2.0
 _IN, _OUT = select.POLLIN, select.POLLOUT
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
-
-
-class Stopped(Exception):
-    """Nothing more is to be done: the client is gone, or a signal came a second time."""
-
-
-class Signals:
-    """SIGTERM, SIGINT and SIGHUP as something to poll for: ``fd`` can be read once one has come."""
-
-    def __init__(self) -> None:
-        self.fd, self._waker = os.pipe()
-        os.set_blocking(self._waker, False)
-        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: None)
-
-    def pause(self, seconds: float, fd: int = -1) -> None:
-        """Wait for so long, or until ``fd`` can be read. Raises :class:`Stopped` at a signal."""
-        poll = select.poll()
-        poll.register(self.fd, _IN)
-        if fd >= 0:
-            poll.register(fd, _IN)
-        if any(found == self.fd for found, _ in poll.poll(seconds * 1000)):
-            raise Stopped
 
 
 class Bridge:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tabane import __version__
-from tabane.errors import ConfigurationError
+from tabane.errors import ConfigurationError, HubError
 from tabane.hub import lock as locks
 from tabane.hub.administration import Administration
 from tabane.hub.admission import House
@@ -82,8 +82,7 @@ class Daemon:
         administration.of(self)
         self._door = Door(Table([*self.hub.table, *administration.table()]), AllowLocal())
         self.hub.open()
-        self._listener = Listener(self._loop, self._endpoint.socket, self)
-        self._listener.open()
+        self._listener = self._listening()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
         self._loop.add_signal_handler(signal.SIGHUP, log.info, "SIGHUP is ignored")
@@ -236,6 +235,15 @@ class Daemon:
         if isinstance(failed, Exception):
             log.error("the end of the hub failed", exc_info=failed)
         return done
+
+    def _listening(self) -> Listener:
+        listener = Listener(self._loop, self._endpoint.socket, self)
+        try:
+            listener.open()
+        except OSError as error:
+            text = say("The hub cannot listen at {path}: {why}.", path=listener.path, why=error.strerror)
+            raise HubError(text) from None
+        return listener
 
     # -- what it leaves behind -------------------------------------------------------------------
 

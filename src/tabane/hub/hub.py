@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tabane import __version__
@@ -17,15 +19,19 @@ from tabane.gateway.stdio import StdioConnector
 from tabane.gateway.upstream import Limits
 from tabane.hub.disclosure import Disclosure
 from tabane.hub.hello import Hello
+from tabane.hub.reload import Follower
 from tabane.hub.session import Session
 from tabane.messages import language
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Table
-from tabane.settings import Mode, Settings
+from tabane.settings import Mode, Settings, load_settings
 from tabane.wire.channel import Batch
 from tabane.wire.era import Era
 
 log = logging.getLogger(__name__)
 
+
+FIXED = ("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files")
+"""Settings that a running hub keeps: a change of them waits for the next start."""
 
 MODES: tuple[Mode, ...] = ("search", "light", "full")
 
@@ -46,12 +52,14 @@ class Hub:
         self.settings, self.environment, self.loop = settings, environment, loop
         self.batch = Batch()
         self.draining = False
+        self.on_reload: Callable[[], None] = lambda: None
         self.info = {"name": "tabane", "title": "Tabane", "version": __version__}
-        self.configuration = self._configuration()
+        self.configuration = self._configuration(settings)
         self.processes = Processes(log_fd=2)
         self.gateway = self._gateway()
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal())
+        self.follower = Follower(loop, self._files, self._reload)
         self._disclosure = Disclosure(self.table, self.gateway)
         self._sessions: dict[str, Session] = {}
         self._count = 0
@@ -68,6 +76,7 @@ class Hub:
         for warning in (*self.settings.warnings, *self.configuration.warnings):
             log.warning("%s", warning)
         self.gateway.open()
+        self.follower.start()
         if self.settings.start_servers == "at_start":
             self.gateway.start_all()
 
@@ -117,7 +126,11 @@ class Hub:
     def status(self) -> dict[str, Any]:
         """The counts that ``tabane status`` shows beside its own."""
         servers = self.configuration.servers
+        problem = self.follower.problem
         return {
+            "problem": problem.render(language(self.settings.lang, self.environment.get("LANG")))
+            if problem
+            else None,
             "servers": len(servers),
             "servers_disabled": sum(1 for server in servers if server.disabled),
             "servers_running": sum(
@@ -129,7 +142,7 @@ class Hub:
         }
 
     async def drain(self, grace: float) -> None:
-        """Take no new request; wait, at most ``grace`` seconds, for those in flight and for clients to read."""
+        """Take no new request; wait, at most ``grace`` seconds, for answers to be given and read."""
         self.draining = True
         self._check_idle()
         await asyncio.wait([self._idle], timeout=grace)
@@ -137,6 +150,7 @@ class Hub:
     async def close(self) -> None:
         """Close sessions, then upstreams, then the keeper. Bounded by the upstreams' stop times."""
         self.draining = True
+        self.follower.close()
         for session in list(self._sessions.values()):
             session.close("the hub ended")
         await self.gateway.close()
@@ -152,8 +166,33 @@ class Hub:
         elif not self._idle.done():
             self.loop.call_later(0.02, self._check_idle)
 
-    def _configuration(self) -> Configuration:
+    def _files(self) -> list[Path]:
         settings = self.settings
+        return [settings.servers, settings.config, settings.home / "secrets.env"]
+
+    def _reload(self) -> None:
+        """Put settings and servers file in force as they are now. Raises TabaneError, changing nothing."""
+        flags = {
+            name: getattr(self.settings, name)
+            for name, source in self.settings.sources.items()
+            if source.kind == "flag"
+        }
+        settings = load_settings(flags, self.environment)
+        for name in FIXED:
+            if getattr(settings, name) != getattr(self.settings, name):
+                log.warning("%s takes effect with the next start: tabane restart", name)
+        settings = replace(settings, **{name: getattr(self.settings, name) for name in FIXED})
+        configuration = self._configuration(settings)
+        for warning in (*settings.warnings, *configuration.warnings):
+            log.warning("%s", warning)
+        self.settings, self.configuration = settings, configuration
+        self.gateway.list_wait, self.gateway.health_interval = settings.list_wait, settings.health_interval
+        self.gateway.use_limits(_limits(settings))
+        self.gateway.apply(configuration.servers)
+        self.on_reload()
+        log.info("settings and servers were read again")
+
+    def _configuration(self, settings: Settings) -> Configuration:
         lookup = keyring_lookup() if settings.keyring else None
         variables = load_variables(settings.home, self.environment, lookup)
         # A file that was named has to be there; the default one may not be, yet.
@@ -173,22 +212,13 @@ class Hub:
             self.environment,
             settings.max_line,
         )
-        limits = Limits(
-            start_timeout=settings.start_timeout,
-            probe_timeout=settings.probe_timeout,
-            restart_first=settings.restart_first,
-            restart_max=settings.restart_max,
-            circuit_failures=settings.circuit_failures,
-            circuit_wait=settings.circuit_wait,
-            queue_length=settings.queue_length,
-        )
         return Gateway(
             self.configuration.servers,
             settings.home,
             logs,
             self.loop,
             connector,
-            limits,
+            _limits(settings),
             reserved=RESERVED,
             list_wait=settings.list_wait,
             health_interval=settings.health_interval,
@@ -210,3 +240,15 @@ class Hub:
         self._telling = None
         for session in list(self._sessions.values()):
             session.tools_changed()
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        start_timeout=settings.start_timeout,
+        probe_timeout=settings.probe_timeout,
+        restart_first=settings.restart_first,
+        restart_max=settings.restart_max,
+        circuit_failures=settings.circuit_failures,
+        circuit_wait=settings.circuit_wait,
+        queue_length=settings.queue_length,
+    )

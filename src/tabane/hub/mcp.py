@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from tabane import __version__
 from tabane.hub.approach import Approach, NoHub
-from tabane.hub.bridge import Bridge, Signals
+from tabane.hub.bridge import Bridge
 from tabane.hub.endpoint import Endpoint, absolute, at_url, home_of
 from tabane.hub.hello import Hello
+from tabane.hub.signals import Signals
 from tabane.hub.stdio import steal
 from tabane.hub.texts import say, spoken
 

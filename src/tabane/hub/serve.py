@@ -115,7 +115,8 @@ def inherited(origin: Origin, last: Holder | None) -> Origin:
         return origin
     if last.started_by == locks.STANDALONE:
         return origin
-    return Origin(last.started_by, (*last.flags, *origin.flags))
+    flags = {flag.partition("=")[0]: flag for flag in (*last.flags, *origin.flags)}
+    return Origin(last.started_by, tuple(flags.values()))
 
 
 class _Voice:

@@ -1,0 +1,74 @@
+"""The files that a running hub follows: a change takes effect within two seconds, a fault never does.
+
+Looked at each second by their place, size and time of change: three calls of stat, on every platform,
+and editors that replace a file are no special case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tabane.errors import TabaneError
+from tabane.messages import Message
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""Seconds between two looks at the files."""
+
+State = tuple[tuple[int, int, int] | None, ...]
+
+
+class Follower:
+    """Calls ``reload`` when one of ``files`` has changed; ``problem`` is why the last change is not in force.
+
+    ``reload`` raises TabaneError where the files are wrong; what was in force before then stays so.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, files: Callable[[], Iterable[Path]], reload: Callable[[], None]
+    ) -> None:
+        self._loop, self._files, self._reload = loop, files, reload
+        self._state = self._seen()
+        self._timer: asyncio.TimerHandle | None = None
+        self.problem: Message | None = None
+
+    def start(self) -> None:
+        self._timer = self._loop.call_later(LOOK, self._look)
+
+    def close(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+
+    def now(self) -> None:
+        """Read the files now, changed or not."""
+        self._state = self._seen()
+        try:
+            self._reload()
+        except TabaneError as error:
+            self.problem = error.message
+            log.error("the change is not in force; what was before it stays: %s", error)
+        else:
+            if self.problem:
+                log.info("the files are in order again")
+            self.problem = None
+
+    def _look(self) -> None:
+        if self._seen() != self._state:
+            self.now()
+        self.start()
+
+    def _seen(self) -> State:
+        return tuple(_stamp(file) for file in self._files())
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = os.stat(file)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -1,0 +1,31 @@
+"""Signals as something to wait for, beside descriptors."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+
+class Stopped(Exception):
+    """Nothing more is to be done: the client is gone, or a signal came a second time."""
+
+
+class Signals:
+    """SIGTERM, SIGINT and SIGHUP as something to poll for: ``fd`` can be read once one has come."""
+
+    def __init__(self) -> None:
+        self.fd, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+
+    def pause(self, seconds: float, fd: int = -1) -> None:
+        """Wait for so long, or until ``fd`` can be read. Raises :class:`Stopped` at a signal."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+        if any(found == self.fd for found, _ in poll.poll(seconds * 1000)):
+            raise Stopped

@@ -1,0 +1,116 @@
+"""The command line as a whole: help, usage, exit status, language, and how fast it is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tabane.cli.main import COMMANDS, main
+from tabane.cli.output import Command, Terminal, json_option, lang, text
+from tabane.errors import BadArguments, HubError, TabaneError, UnknownName
+from tabane.messages import say
+
+
+def run(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "TABANE_HOME": str(home), "TABANE_LANG": "en", **variables}
+    command = [sys.executable, "-m", "tabane", *arguments]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """Every command that does something, as what is typed for it."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name)
+
+
+def test_every_command_is_listed() -> None:
+    listing = CliRunner().invoke(main, ["--help"]).output
+    for name in COMMANDS:
+        assert f"\n  {name} " in listing
+
+
+@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
+def test_every_command_has_help_with_examples(path: tuple[str, ...]) -> None:
+    found = CliRunner().invoke(main, [*path, "--help"], prog_name="tabane")
+    assert found.exit_code == 0, found.output
+    assert f"\n    tabane {' '.join(path)}" in found.output.partition(text(say("Examples:")))[2]
+
+
+def test_help_imports_no_command_and_nothing_heavy() -> None:
+    script = (
+        "import sys\nsys.argv = ['tabane', '--help']\nfrom tabane.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'asyncio', 'msgspec', 'rich', 'logging', 'tabane.hub.hub', 'tabane.cli.lifecycle'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+
+
+def test_wrong_usage_ends_with_two_and_names_the_mistake(tmp_path: Path) -> None:
+    for arguments in (["nope"], ["status", "--nope"], ["mcp", "--mode", "loud"], ["logs", "-n", "0"]):
+        done = run(tmp_path, *arguments)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert "Error" in done.stderr
+
+
+def test_a_machine_gets_json_and_a_person_words(tmp_path: Path) -> None:
+    assert json.loads(run(tmp_path, "status", "--json").stdout)["status"] == "stopped"
+    assert run(tmp_path, "status").stdout.startswith("status\tstopped\n")
+    assert run(tmp_path, "stop").stdout == "No hub is running.\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "shown"),
+    [
+        (HubError(say("gone")), 1, {"code": -32603, "message": "gone", "data": {"reason": "hub"}}),
+        (BadArguments(say("wrong"), "x"), 2, {"code": -32602, "message": "wrong"}),
+        (
+            UnknownName(say("no tool x"), ("y",)),
+            2,
+            {"code": -32602, "message": "no tool x", "data": {"near": ["y"]}},
+        ),
+    ],
+)
+def test_an_error_ends_a_command_by_whose_fault_it_is(error: TabaneError, status: int, shown: object) -> None:
+    @click.command(cls=Command)
+    @json_option
+    @click.pass_obj
+    def fail(terminal: Terminal) -> None:
+        raise error
+
+    plain = CliRunner().invoke(fail, [], obj=Terminal())
+    assert (plain.exit_code, plain.stdout) == (status, "")
+    assert plain.stderr.endswith(f": {error.text(lang())}\n")
+    machine = CliRunner().invoke(fail, ["--json"], obj=Terminal())
+    assert json.loads(machine.stdout) == {"error": shown}
+
+
+def test_rows_are_lines_of_tabs_where_nobody_watches() -> None:
+    @click.command(cls=Command)
+    @click.pass_obj
+    def rows(terminal: Terminal) -> None:
+        terminal.table(["a", "b"], [("x\ty\nz", None), (True, ["p", "q"])])
+
+    lines = CliRunner().invoke(rows, [], obj=Terminal()).stdout.splitlines()
+    assert lines[0].split("\t") == ["x y z", ""]
+    assert lines[1].endswith("\tp, q")
+
+
+def test_an_address_that_cannot_be_reached_says_what_can(tmp_path: Path) -> None:
+    done = run(tmp_path, "health", TABANE_URL="http://127.0.0.1:1/rpc")
+    assert done.returncode == 2
+    assert "unix:" in done.stderr
