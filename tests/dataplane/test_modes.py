@@ -258,3 +258,20 @@ def test_structured_extras_of_a_request_reach_the_upstream_through_call_tool(tmp
             assert "accept" in json.dumps(done)
 
     run(scenario)
+
+
+def test_what_the_user_says_of_a_server_finds_its_tools(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        words = {"description": "覚え書きの帳面", "tags": ["盆栽"], "category": "庭"}
+        async with place(tmp_path, {"up": child(**words), "other": child()}) as here:
+            line = await here.connect()
+            for query in ("帳面", "盆栽"):
+                found = text(await line.call("search_tools", query=query, limit=50))
+                assert "up__echo" in found
+                assert "other__echo" not in found
+            for filters in ({"tags": ["盆栽"]}, {"category": "庭"}, {"server": "up"}):
+                found = text(await line.call("search_tools", query="arguments", limit=50, **filters))
+                assert "up__echo" in found
+                assert "other__echo" not in found
+
+    run(scenario)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Match = Literal["relevance", "partial", "prefix", "exact", "fuzzy"]
 
 # Raised whenever tokens or tables change: an index of another version is made anew.
-_VERSION = 1
+_VERSION = 2
 _MOST_TEXT = 4000
 _MOST_HINT = 400
 _MOST_NAME = 128
@@ -251,7 +251,10 @@ def _words(tool: Tool, memo: dict[str, list[str]]) -> dict[str, list[str]]:
         "rest": tokens(tool.description[len(lead) : _MOST_TEXT]),
         "params": [token for name, _ in named for token in identifier_tokens(name[:_MOST_NAME])],
         "hints": [token for _, text in named for token in _remembered(text[:_MOST_HINT], memo)],
-        "place": identifier_tokens(" ".join((tool.server, *tool.tags, tool.category))),
+        "place": [
+            *identifier_tokens(" ".join((tool.server, *tool.tags, tool.category))),
+            *_remembered(tool.about[:_MOST_HINT], memo),
+        ],
     }
     return {field: _fit(found) for field, found in words.items()}
 
@@ -275,7 +278,11 @@ def _storable(text: str) -> str:
 def _digest(tools: Sequence[Tool]) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     for tool in tools:
-        for part in (tool.alias.encode(), tool.definition, repr((tool.tags, tool.category)).encode()):
+        for part in (
+            tool.alias.encode(),
+            tool.definition,
+            repr((tool.tags, tool.category, tool.about)).encode(),
+        ):
             digest.update(len(part).to_bytes(8, "big") + part)
     return digest.digest()
 

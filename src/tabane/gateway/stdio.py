@@ -11,6 +11,7 @@ from tabane.gateway.processes import Child, Processes, child_environment
 from tabane.gateway.redaction import Redactor
 from tabane.gateway.servers import Server
 from tabane.gateway.stderr import StderrLog
+from tabane.messages import Message
 from tabane.wire.channel import Batch
 
 GRACE = 2.0
@@ -28,12 +29,13 @@ class StdioConnection:
     def pid(self) -> int:
         return self._child.pid
 
-    async def stop(self) -> None:
-        """End of file; after two seconds SIGTERM to its group, after two more SIGKILL."""
+    async def stop(self) -> Message:
+        """End of file; after two seconds SIGTERM to its group, after two more SIGKILL. How it ended."""
         self.conversation.end_input()
-        await self._child.stop(GRACE)
+        exit = await self._child.stop(GRACE)
         self.conversation.close("it was stopped")
         self._stderr.close()
+        return exit.describe()
 
     def last_words(self) -> str:
         return self._stderr.last_words()

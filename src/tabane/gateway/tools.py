@@ -24,7 +24,8 @@ class Tool:
 
     ``alias`` is the public name (``server__tool``, unique, at most 48 characters), ``name`` the
     upstream's own. The remaining fields are read off the definition for searching and listing;
-    ``schema`` is the decoded inputSchema ({} where it is not an object).
+    ``schema`` is the decoded inputSchema ({} where it is not an object). ``tags``,
+    ``category`` and ``about`` are the user's words about its server.
     """
 
     alias: str
@@ -38,6 +39,7 @@ class Tool:
     destructive: bool = False
     tags: tuple[str, ...] = ()
     category: str = ""
+    about: str = ""
 
 
 def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
@@ -84,6 +86,7 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         destructive=hints.get("destructiveHint") is True and not read_only,
         tags=server.tags,
         category=server.category,
+        about=server.description,
     )
 
 

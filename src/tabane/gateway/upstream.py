@@ -18,7 +18,14 @@ from typing import Protocol
 
 from msgspec import Raw
 
-from tabane.errors import TabaneError, UpstreamError, UpstreamOverloaded, UpstreamTimeout, UpstreamUnavailable
+from tabane.errors import (
+    TabaneError,
+    UpstreamDied,
+    UpstreamError,
+    UpstreamOverloaded,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+)
 from tabane.gateway.call import Call, Reply
 from tabane.gateway.conversation import Conversation, Peer
 from tabane.gateway.servers import Server
@@ -54,8 +61,8 @@ class Connection(Protocol):
     @property
     def pid(self) -> int: ...
 
-    async def stop(self) -> None:
-        """End of file, then signals, until nothing is left of it."""
+    async def stop(self) -> Message:
+        """End of file, then signals, until nothing is left of it; how it ended."""
         ...
 
     def last_words(self) -> str:
@@ -316,12 +323,11 @@ class Upstream:
             if isinstance(error, UpstreamError) and self._era is None:
                 # A legacy server may have ended at a question it did not know.
                 self._era = Era.LEGACY
-            words = connection.last_words()
-            await asyncio.shield(connection.stop())
-            if words and isinstance(error, TabaneError):
-                raise UpstreamError(
-                    say("{error}; it said: {words}", error=error.message, words=words)
-                ) from error
+            ended = await asyncio.shield(connection.stop())
+            if isinstance(error, UpstreamDied):
+                raise UpstreamError(_last_words(ended, connection)) from None
+            if isinstance(error, TabaneError):
+                raise UpstreamError(_last_words(error.message, connection)) from None
             raise
         self._era = peer.era
         self._connection = connection
@@ -361,15 +367,13 @@ class Upstream:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        words = connection.last_words()
-        reaping = self._loop.create_task(connection.stop())
+        reaping = self._loop.create_task(self._reap(connection))
         reaping.add_done_callback(_log_failure)
         if self.state is State.STOPPED or self._closed:
             return
         self.vitals.deaths += 1
         self.vitals.healthy = False
-        self.vitals.error = say("it ended: {why}{words}", why=why, words=f"; {words}" if words else "")
-        log.warning("%s ended (%s); it will be started again", self.server.name, why)
+        self.vitals.error = say("it ended ({why})", why=why)
         if self._loop.time() - self.vitals.since > STABLE:
             self.vitals.failures = 0
         self.vitals.failures += 1
@@ -378,6 +382,13 @@ class Upstream:
             self._start_later(self._resume_at - self._loop.time())
         else:
             self._refuse_waiting(self._unavailable(self.limits.circuit_wait))
+
+    async def _reap(self, connection: Connection) -> None:
+        """Clear away what is left of a process that ended, and note how it did."""
+        said = _last_words(await connection.stop(), connection)
+        log.warning("%s: %s; it will be started again", self.server.name, said)
+        if self._connection is None and self.state in (State.WAITING, State.OPEN):
+            self.vitals.error = said
 
     async def _end(self, refusal: TabaneError) -> None:
         self._refuse_waiting(refusal)
@@ -467,6 +478,11 @@ class Upstream:
             # It answered, if only to say that it does not know the question.
             self.vitals.healthy = self._connection is connection
         return self.vitals.healthy
+
+
+def _last_words(what: Message, connection: Connection) -> Message:
+    words = connection.last_words()
+    return say("{what}; it said: {words}", what=what, words=words) if words else what
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:
