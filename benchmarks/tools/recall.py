@@ -16,8 +16,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.index import Query, ToolIndex
-from tabane.gateway.tools import Tool
+from tabane.gateway.tools.index import Query, ToolIndex
+from tabane.gateway.tools.tool import Tool
 
 CUTS = (1, 5, 10)
 

@@ -15,8 +15,8 @@ import click
 import pytest
 
 from tabane.cli.main import main
-from tabane.gateway.configuration import read_configuration
-from tabane.gateway.variables import Variables
+from tabane.gateway.servers.configuration import read_configuration
+from tabane.gateway.servers.variables import Variables
 from tests.docs.pages import PAGES, ROOT, Block, blocks, commands, links
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.gateway import lineage
-from tabane.gateway.processes import Child, Processes
+from tabane.gateway.processes import lineage
+from tabane.gateway.processes.processes import Child, Processes
 
 CHILD = str(Path(__file__).parent / "children" / "child.py")
 HUB = str(Path(__file__).parent / "children" / "hub.py")

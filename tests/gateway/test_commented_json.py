@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.commented_json import Broken, blank_comments, blank_trailing_commas, read_document
+from tabane.gateway.servers.commented_json import Broken, blank_comments, blank_trailing_commas, read_document
 
 TEXTS = st.text(st.sampled_from('ab"\\/*,}]{[: \t日本'), max_size=12)
 VALUES = st.recursive(

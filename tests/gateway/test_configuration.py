@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.configuration import Configuration, read_configuration
-from tabane.gateway.keys import KEYS
-from tabane.gateway.redaction import Redactor
-from tabane.gateway.secrets import parse_secrets
-from tabane.gateway.servers import Server
-from tabane.gateway.variables import Variables
+from tabane.gateway.servers.configuration import Configuration, read_configuration
+from tabane.gateway.servers.keys import KEYS
+from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.secrets import parse_secrets
+from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.variables import Variables
 
 PAGE = Path(__file__).parents[2] / "docs" / "servers.md"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.disclosure import describe, light_definition, search_text, signature
-from tabane.gateway.tools import Tool
+from tabane.gateway.tools.disclosure import describe, light_definition, search_text, signature
+from tabane.gateway.tools.tool import Tool
 from tests.gateway.tools import corpus, tool
 
 STRING = {"type": "string"}

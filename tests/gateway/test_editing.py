@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
-from tabane.gateway.configuration import read_configuration
-from tabane.gateway.editing import add_server, enable_server, remove_server
-from tabane.gateway.variables import Variables
+from tabane.gateway.servers.configuration import read_configuration
+from tabane.gateway.servers.editing import add_server, enable_server, remove_server
+from tabane.gateway.servers.variables import Variables
 
 TEXT = """{
   "note": [1, 2.5, null],

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabane.gateway.index import Match, Query, ToolIndex
-from tabane.gateway.tools import Tool
+from tabane.gateway.tools.index import Match, Query, ToolIndex
+from tabane.gateway.tools.tool import Tool
 from tests.gateway.tools import corpus, tool
 
 FILES = [

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway import lineage
-from tabane.gateway.frames import Frames, pack
-from tabane.gateway.keeper_link import KeeperLink
+from tabane.gateway.processes import lineage
+from tabane.gateway.processes.frames import Frames, pack
+from tabane.gateway.processes.keeper_link import KeeperLink
 from tests.gateway.lives import CHILD, HUB, SOON, ended, heard, keeping, linux, mischievous, noted, running
 
 # When the hub is gone, or does not make sense
@@ -108,17 +108,25 @@ def test_a_keeper_that_fails_takes_everything_with_it(tmp_path: Path) -> None:
 @linux
 def test_the_keeper_imports_next_to_nothing() -> None:
     code = (
-        "import sys; sys.path.append(sys.argv[1]); from tabane.gateway import keeper, launch;"
+        "import sys; sys.path.append(sys.argv[1]); from tabane.gateway.processes import keeper, launch;"
         "launch.prctl(); print(*sys.modules)"
     )
-    sources = str(Path(lineage.__file__).parents[2])
+    sources = str(Path(lineage.__file__).parents[3])
     command = [sys.executable, "-I", "-S", "-c", code, sources]
     modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in modules if name.startswith("tabane")}
     assert ours == {
         "tabane",
-        *(f"tabane.{name}" for name in ("gateway", "gateway.keeper", "gateway.launch")),
-        *(f"tabane.{name}" for name in ("gateway.frames", "gateway.lineage")),
+        *(
+            f"tabane.{name}"
+            for name in (
+                "gateway",
+                "gateway.processes",
+                "gateway.processes.keeper",
+                "gateway.processes.launch",
+            )
+        ),
+        *(f"tabane.{name}" for name in ("gateway.processes.frames", "gateway.processes.lineage")),
     }
     heavy = {"json", "re", "enum", "socket", "signal", "selectors", "subprocess", "typing", "collections"}
     assert not heavy & set(modules)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway import names
-from tabane.gateway.names import AliasMap, alias, is_alias
+from tabane.gateway.tools import names
+from tabane.gateway.tools.names import AliasMap, alias, is_alias
 
 PARTS = st.text(st.sampled_from("ab_-.1Z 日本") | st.characters(), max_size=70)
 TOOLS = st.lists(st.tuples(PARTS, PARTS), unique=True, max_size=12)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway import launch
-from tabane.gateway.processes import Child, Exit, Processes, child_environment
+from tabane.gateway.processes import launch
+from tabane.gateway.processes.processes import Child, Exit, Processes, child_environment
 from tests.gateway.lives import (
     PATH,
     SOON,

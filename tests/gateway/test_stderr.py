@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.gateway import stderr
-from tabane.gateway.stderr import Allowance, Lines, LogFile, StderrLog, file_name, plain, readable
+from tabane.gateway.processes import stderr
+from tabane.gateway.processes.stderr import Allowance, Lines, LogFile, StderrLog, file_name, plain, readable
 from tests.gateway.lives import CHILD, PATH, SOON, eventually, keeping, linux
 
 

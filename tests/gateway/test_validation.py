@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.gateway.tools import Tool
-from tabane.gateway.validation import MOST_COMPILED, Validator
+from tabane.gateway.tools.tool import Tool
+from tabane.gateway.tools.validation import MOST_COMPILED, Validator
 from tests.gateway.test_disclosure import JSON, SCHEMAS
 from tests.gateway.tools import tool
 

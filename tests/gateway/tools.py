@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.servers import Server
-from tabane.gateway.tools import Tool, read_tool
+from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.tool import Tool, read_tool
 
 CORPUS = Path(__file__).parent.parent / "data" / "tools.json"
 

@@ -13,10 +13,15 @@ import click
 from tabane.cli.masking import masked, masked_text
 from tabane.cli.output import Terminal, lang, text
 from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
-from tabane.gateway.configuration import Configuration, open_document, read_configuration, server_tables
-from tabane.gateway.redaction import Redactor
-from tabane.gateway.secrets import keyring_lookup, load_variables
-from tabane.gateway.servers import Server
+from tabane.gateway.servers.configuration import (
+    Configuration,
+    open_document,
+    read_configuration,
+    server_tables,
+)
+from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.secrets import keyring_lookup, load_variables
+from tabane.gateway.servers.server import Server
 from tabane.hub import lock
 from tabane.messages import say
 from tabane.settings import Settings, load_settings

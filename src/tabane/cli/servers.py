@@ -11,7 +11,7 @@ import click
 from tabane.cli.configured import Place, file_option, server_names
 from tabane.cli.definition import definition
 from tabane.cli.output import Command, Group, Terminal, examples, hub_options, json_option, text
-from tabane.gateway.editing import add_server, enable_server, remove_server
+from tabane.gateway.servers.editing import add_server, enable_server, remove_server
 from tabane.messages import Message, say
 
 

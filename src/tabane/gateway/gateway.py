@@ -12,18 +12,18 @@ from typing import TypeVar
 from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamError, UpstreamUnavailable
-from tabane.gateway.catalogue import Catalogue
-from tabane.gateway.conversation import Peer
-from tabane.gateway.disclosure import nearest
-from tabane.gateway.index import Hits, Query, ToolIndex
-from tabane.gateway.instances import Instances
-from tabane.gateway.listings import Listing, Listings, listing_of
-from tabane.gateway.names import AliasMap
-from tabane.gateway.servers import Server
-from tabane.gateway.stderr import LogFile
-from tabane.gateway.tools import Tool
-from tabane.gateway.upstream import Connect, Limits, State, Upstream
-from tabane.gateway.validation import Validator
+from tabane.gateway.processes.stderr import LogFile
+from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.catalogue import Catalogue
+from tabane.gateway.tools.disclosure import nearest
+from tabane.gateway.tools.index import Hits, Query, ToolIndex
+from tabane.gateway.tools.listings import Listing, Listings, listing_of
+from tabane.gateway.tools.names import AliasMap
+from tabane.gateway.tools.tool import Tool
+from tabane.gateway.tools.validation import Validator
+from tabane.gateway.upstreams.conversation import Peer
+from tabane.gateway.upstreams.instances import Instances
+from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire.era import Era

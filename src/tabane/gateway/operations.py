@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from tabane.errors import CallerError, UpstreamError
-from tabane.gateway.call import Call, Reply
-from tabane.gateway.disclosure import describe, search_text, signature
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.index import Query
 from tabane.gateway.requests import Inner
 from tabane.gateway.status import server_detail, server_row
-from tabane.gateway.tools import Tool
+from tabane.gateway.tools.disclosure import describe, search_text, signature
+from tabane.gateway.tools.index import Query
+from tabane.gateway.tools.tool import Tool
+from tabane.gateway.upstreams.call import Call, Reply
 from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.wire import json

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Raw
 
 from tabane.errors import BadArguments, CallerError, TabaneError
-from tabane.gateway.tools import Tool
+from tabane.gateway.tools.tool import Tool
 from tabane.messages import Lang, say
 from tabane.wire import json
 from tabane.wire.json import Garbage, Members

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.servers import Server
-from tabane.gateway.upstream import State, Upstream
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.upstream import State, Upstream
 from tabane.messages import Lang, Message
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from tabane import __version__
-from tabane.gateway.configuration import Configuration, read_configuration
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.operations import ServerOperations, ToolOperations
-from tabane.gateway.processes import Processes
-from tabane.gateway.secrets import keyring_lookup, load_variables
-from tabane.gateway.stdio import StdioConnector
-from tabane.gateway.upstream import Limits
+from tabane.gateway.processes.processes import Processes
+from tabane.gateway.servers.configuration import Configuration, read_configuration
+from tabane.gateway.servers.secrets import keyring_lookup, load_variables
+from tabane.gateway.upstreams.stdio import StdioConnector
+from tabane.gateway.upstreams.upstream import Limits
 from tabane.hub.disclosure import Disclosure
 from tabane.hub.hello import Hello
 from tabane.hub.reload import Follower

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable
 
-from tabane.gateway.redaction import Redactor
+from tabane.gateway.servers.redaction import Redactor
 
 TRACE = 5
 _SILENT = logging.CRITICAL + 10

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Raw
 
 from tabane.errors import CallerError, HubDraining, HubError, TabaneError, UnknownName
-from tabane.gateway.call import Call, Reply
 from tabane.gateway.requests import Inner, inner_call, tool_failure, upstream_failure
+from tabane.gateway.upstreams.call import Call, Reply
 from tabane.hub.hello import DRAIN
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Privilege
@@ -26,8 +26,8 @@ from tabane.wire.era import Era, Refusal
 from tabane.wire.json import Frame, Garbage, Members
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools import Tool
-    from tabane.gateway.upstream import Upstream
+    from tabane.gateway.tools.tool import Tool
+    from tabane.gateway.upstreams.upstream import Upstream
     from tabane.hub.hub import Hub
     from tabane.settings import Mode
 

@@ -15,7 +15,7 @@ import sys
 
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from tabane.gateway.processes import Processes  # noqa: E402
+from tabane.gateway.processes.processes import Processes  # noqa: E402
 from tests.gateway.lives import CHILD, answering  # noqa: E402
 
 

@@ -3,7 +3,7 @@
 Clients take different names, so only what all of them take is given out: a letter, then at most 47
 letters, digits, ``_`` or ``-``. A name that fits is used as it is; one that does not is made safe and
 gets a short hash of what it was. Names that were given are kept, so that they never change between
-starts, and are looked up, never split. (How alike two names are is :mod:`tabane.gateway.likeness`.)
+starts, and are looked up, never split. (How alike two names are is :mod:`tabane.gateway.tools.likeness`.)
 """
 
 from __future__ import annotations

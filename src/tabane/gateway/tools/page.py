@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tabane.gateway.schemas import (
+from tabane.gateway.tools.schemas import (
     FLAT,
     WHOLE,
     Detail,
@@ -26,7 +26,7 @@ from tabane.search.sentences import one_line, shortened
 from tabane.wire.json import Garbage, decode, fields
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools import Tool
+    from tabane.gateway.tools.tool import Tool
 
 _DESCRIPTION = 1500
 _HINT = 180

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tabane.gateway.variables import with_folder
+from tabane.gateway.servers.variables import with_folder
 from tabane.messages import Message
 
 Transport = Literal["stdio", "http", "sse"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.variables import Variables
+from tabane.gateway.servers.variables import Variables
 from tabane.messages import say
 from tabane.settings.files import read_private
 

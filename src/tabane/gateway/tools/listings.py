@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from tabane.gateway.names import Entry
+from tabane.gateway.tools.names import Entry
 from tabane.wire import json
 from tabane.wire.era import Era
 

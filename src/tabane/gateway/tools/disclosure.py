@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from tabane.gateway.likeness import nearest
-from tabane.gateway.page import page
-from tabane.gateway.schemas import BRIEF, BRIEFEST, Parameter, parameters, type_of
+from tabane.gateway.tools.likeness import nearest
+from tabane.gateway.tools.page import page
+from tabane.gateway.tools.schemas import BRIEF, BRIEFEST, Parameter, parameters, type_of
 from tabane.messages import say
 from tabane.search.sentences import first_sentence, one_line, shortened
 from tabane.wire.json import encode
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools import Tool
+    from tabane.gateway.tools.tool import Tool
     from tabane.messages import Lang, Message
 
 __all__ = ["describe", "light_definition", "nearest", "search_text", "signature"]

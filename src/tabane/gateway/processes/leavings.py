@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Callable, Collection
 
-from tabane.gateway import launch, lineage
+from tabane.gateway.processes import launch, lineage
 
 log = logging.getLogger(__name__)
 

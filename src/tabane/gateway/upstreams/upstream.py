@@ -26,9 +26,9 @@ from tabane.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from tabane.gateway.call import Call, Reply
-from tabane.gateway.conversation import Conversation, Peer
-from tabane.gateway.servers import Server
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.call import Call, Reply
+from tabane.gateway.upstreams.conversation import Conversation, Peer
 from tabane.messages import Message, say
 from tabane.wire.era import Era
 

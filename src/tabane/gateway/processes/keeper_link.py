@@ -10,14 +10,15 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from tabane.gateway.frames import Frames, pack
+from tabane.gateway.processes.frames import Frames, pack
 
 _CHUNK = 1 << 16
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_PACKAGE = str(Path(__file__).resolve().parents[3])
 # As a module, not as a script: a script would be compiled anew at each start.
-_RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.gateway.keeper import main; main()"
+_RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.gateway.processes.keeper import main; main()"
 _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # where an interpreter may need to find its library
 
 

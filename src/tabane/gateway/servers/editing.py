@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
-from tabane.gateway.commented_json import Document, read_document
-from tabane.gateway.configuration import TABLES, open_document, server_tables
-from tabane.gateway.keys import is_plain
+from tabane.gateway.servers.commented_json import Document, read_document
+from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
+from tabane.gateway.servers.keys import is_plain
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
 from tabane.settings.spelling import nearest

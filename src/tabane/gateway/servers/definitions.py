@@ -6,11 +6,11 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from tabane.gateway.commented_json import Document, Member
-from tabane.gateway.identity import fingerprint, written_secrets
-from tabane.gateway.keys import KEYS, SYNONYMS, TRANSPORTS, Wrong, unknown_key
-from tabane.gateway.servers import Server, Share, Transport
-from tabane.gateway.variables import Expansion, Variables, escaped, expand
+from tabane.gateway.servers.commented_json import Document, Member
+from tabane.gateway.servers.identity import fingerprint, written_secrets
+from tabane.gateway.servers.keys import KEYS, SYNONYMS, TRANSPORTS, Wrong, unknown_key
+from tabane.gateway.servers.server import Server, Share, Transport
+from tabane.gateway.servers.variables import Expansion, Variables, escaped, expand
 from tabane.messages import Message, say
 
 _MILLISECONDS = 1_000

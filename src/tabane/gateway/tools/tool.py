@@ -10,7 +10,7 @@ from msgspec import Raw
 from tabane.wire.json import Garbage, Members, decode, fields, join, quote
 
 if TYPE_CHECKING:
-    from tabane.gateway.servers import Server
+    from tabane.gateway.servers.server import Server
 
 # What is read off a definition is bounded; the definition itself passes whole.
 _MOST_DESCRIPTION = 16_384

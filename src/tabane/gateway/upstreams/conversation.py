@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw
 
 from tabane import __version__
 from tabane.errors import UpstreamDied, UpstreamError, UpstreamTimeout
-from tabane.gateway.call import Call, Reply
+from tabane.gateway.upstreams.call import Call, Reply
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json

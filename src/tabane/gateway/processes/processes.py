@@ -18,9 +18,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway import leavings, lineage
-from tabane.gateway.keeper_link import KeeperLink
-from tabane.gateway.refusals import refusal
+from tabane.gateway.processes import leavings, lineage
+from tabane.gateway.processes.keeper_link import KeeperLink
+from tabane.gateway.processes.refusals import refusal
 from tabane.messages import Message, say
 
 _T = TypeVar("_T")

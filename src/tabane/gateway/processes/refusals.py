@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from tabane.gateway.launch import candidates
+from tabane.gateway.processes.launch import candidates
 from tabane.messages import Message, say
 
 

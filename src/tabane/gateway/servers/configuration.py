@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.commented_json import Broken, Document, Member, read_document
-from tabane.gateway.definitions import Place, read_server
-from tabane.gateway.keys import is_plain
-from tabane.gateway.servers import Server
-from tabane.gateway.variables import Variables
+from tabane.gateway.servers.commented_json import Broken, Document, Member, read_document
+from tabane.gateway.servers.definitions import Place, read_server
+from tabane.gateway.servers.keys import is_plain
+from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.variables import Variables
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted
 from tabane.settings.spelling import nearest

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
-from tabane.gateway.servers import Server
-from tabane.gateway.upstream import Upstream
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.upstream import Upstream
 from tabane.messages import say
 from tabane.operations import Caller
 

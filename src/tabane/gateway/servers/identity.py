@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tabane.gateway.redaction import SHORTEST
+from tabane.gateway.servers.redaction import SHORTEST
 
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|[-_.])(?:keys?|tokens?|pass|pat|auth|authorization|cookies?|credentials?)$"

@@ -26,8 +26,8 @@ import select
 import sys
 import time
 
-from tabane.gateway import launch, lineage
-from tabane.gateway.frames import Frames, pack
+from tabane.gateway.processes import launch, lineage
+from tabane.gateway.processes.frames import Frames, pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

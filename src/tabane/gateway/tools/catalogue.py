@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 
 from msgspec import Raw
 
-from tabane.gateway.disclosure import light_definition
-from tabane.gateway.names import AliasMap
-from tabane.gateway.servers import Server
-from tabane.gateway.tools import Tool, original_name, read_tool
+from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.disclosure import light_definition
+from tabane.gateway.tools.names import AliasMap
+from tabane.gateway.tools.tool import Tool, original_name, read_tool
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from tabane.errors import BadArguments
-from tabane.gateway.likeness import nearest
-from tabane.gateway.schemas import literal
+from tabane.gateway.tools.likeness import nearest
+from tabane.gateway.tools.schemas import literal
 from tabane.messages import Message, say
 from tabane.search.sentences import shortened
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
     from jsonschema_rs import Validator as Compiled
 
-    from tabane.gateway.tools import Tool
+    from tabane.gateway.tools.tool import Tool
 
 MOST_COMPILED = 256
 _MOST_ERRORS = 3

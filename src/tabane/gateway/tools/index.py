@@ -1,7 +1,7 @@
 """The searchable index of all tools: FTS5 over our own tokens, in a small file that may be deleted.
 
 FTS5 keeps the postings; they are read through its vocabulary table and scored in
-:mod:`tabane.gateway.ranking`, because bm25() has no weight per term, counts a word that half of a
+:mod:`tabane.gateway.tools.ranking`, because bm25() has no weight per term, counts a word that half of a
 small catalogue has as worthless, and took two to four times as long.
 """
 
@@ -16,17 +16,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tabane.gateway.likeness import measure
-from tabane.gateway.ranking import FIELDS, Ranking, field_weights
-from tabane.gateway.schemas import texts
+from tabane.gateway.tools.likeness import measure
+from tabane.gateway.tools.ranking import FIELDS, Ranking, field_weights
+from tabane.gateway.tools.schemas import texts
 from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
 from tabane.search.concepts import concepts
 from tabane.search.glossary import glossary
 from tabane.search.sentences import first_sentence
 
 if TYPE_CHECKING:
-    from tabane.gateway.likeness import Measure
-    from tabane.gateway.tools import Tool
+    from tabane.gateway.tools.likeness import Measure
+    from tabane.gateway.tools.tool import Tool
 
 Match = Literal["relevance", "partial", "prefix", "exact", "fuzzy"]
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tabane.gateway.conversation import Conversation
-from tabane.gateway.processes import Child, Processes, child_environment
-from tabane.gateway.redaction import Redactor
-from tabane.gateway.servers import Server
-from tabane.gateway.stderr import StderrLog
+from tabane.gateway.processes.processes import Child, Processes, child_environment
+from tabane.gateway.processes.stderr import StderrLog
+from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.conversation import Conversation
 from tabane.messages import Message
 from tabane.wire.channel import Batch
 

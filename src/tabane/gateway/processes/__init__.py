@@ -1,0 +1,1 @@
+"""Child processes of upstream servers: started, watched and ended by a keeper."""

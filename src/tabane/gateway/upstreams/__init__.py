@@ -1,0 +1,1 @@
+"""Running upstream servers: their connections, calls, deaths and instances."""
