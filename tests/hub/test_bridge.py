@@ -360,14 +360,22 @@ def test_a_client_that_reads_slowly_costs_no_memory_and_loses_nothing(
     before = resident(client.pid)
     note = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"%s"}}' % (b"x" * 10_000)
     writer = _in_thread(lambda: line.send(*[note] * 4000, answer(1)))
-    # The bridge has read what it holds and waits for the client.
-    until(lambda: psutil.Process(client.pid).status() == psutil.STATUS_SLEEPING, "the bridge waits")
+    until(lambda: _still(client), "the bridge waits for the client")
     assert resident(client.pid) - before < 8
     for _ in range(4000):
         assert client.out.next() == note
     assert "result" in client.next()
     writer()
     assert resident(client.pid) - before < 8
+
+
+def _still(client: Client) -> bool:
+    """Whether a process does nothing for a while."""
+    process = psutil.Process(client.pid)
+    before = process.num_ctx_switches()
+    with pytest.raises(psutil.TimeoutExpired):
+        process.wait(0.2)
+    return process.num_ctx_switches() == before
 
 
 def test_a_refusal_names_the_reason_to_every_request_and_ends_the_bridge(

@@ -254,6 +254,8 @@ def test_a_second_signal_ends_the_hub_at_once(user: User) -> None:
 def test_a_hub_that_nobody_uses_ends_if_a_bridge_started_it(user: User) -> None:
     client = user.assistant(TABANE_IDLE_END="0.005")
     pid = user.holder.pid
+    with pytest.raises(psutil.TimeoutExpired):
+        psutil.Process(pid).wait(0.8)
     assert "result" in client.call(1, "tools/list")
     client.close()
     until(lambda: not user.runs, "the hub ends")
@@ -427,6 +429,35 @@ def test_another_hub_is_reached_by_its_address(user: User, tmp_path: Path) -> No
         assert not stranger.home.exists()
     finally:
         stranger.close()
+
+
+def test_a_hub_that_a_bridge_started_shares_nothing_with_it(user: User) -> None:
+    """Neither family nor session, nor descriptors that the client left open, nor a folder to import from."""
+    user.home.mkdir(mode=0o700)
+    (user.home / "asyncio.py").write_text("raise SystemExit('imported from the home')")
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-m", "tabane", "mcp"]
+    bridge = subprocess.Popen(
+        command, env=user.variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[write_end]
+    )
+    os.close(write_end)
+    try:
+        assert bridge.stdout is not None
+        assert bridge.stdin is not None
+        bridge.stdin.write(request(0, "initialize", **INITIALIZE) + b"\n")
+        bridge.stdin.flush()
+        assert b'"result"' in Lines(bridge.stdout.fileno()).next()
+        hub = user.holder.pid
+        assert psutil.Process(hub).ppid() != bridge.pid
+        assert os.getpgid(hub) != os.getpgid(bridge.pid)
+        assert os.getsid(hub) != os.getsid(bridge.pid)
+    finally:
+        bridge.kill()
+        bridge.communicate()
+    with pytest.raises(EOFError):
+        Lines(read_end).next()
+    os.close(read_end)
+    assert user.runs
 
 
 NEWER = """

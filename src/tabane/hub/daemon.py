@@ -38,6 +38,9 @@ MOST_PROGRAMS = 256
 MOST_LAST_WORDS = 1 << 20
 """Bytes of what is written to standard error beside the log."""
 
+HOME_LOOK = 5.0
+"""Seconds between two looks whether the home is still there."""
+
 CLOSING = 20.0
 """Seconds that upstreams and keeper may take to end before the process goes without waiting."""
 
@@ -55,7 +58,7 @@ class Daemon:
     def __init__(
         self, settings: Settings, environment: Mapping[str, str], lock: Lock, origin: Origin, logs: Logs
     ) -> None:
-        self.settings, self._environment, self._lock, self._origin = settings, environment, lock, origin
+        self._settings, self._environment, self._lock, self._origin = settings, environment, lock, origin
         self._endpoint = Endpoint(str(settings.home), environment)
         self._logs = logs
         self._loop = asyncio.get_running_loop()
@@ -75,9 +78,10 @@ class Daemon:
         Raises TabaneError that says why it cannot be.
         """
         self._note(None)
-        self.hub = Hub(self.settings, self._environment, self._loop)
+        self.hub = Hub(self._settings, self._environment, self._loop)
         self.hub.processes.umask = umask
-        self._logs.hide(secret for server in self.hub.configuration.servers for secret in server.secrets)
+        self.hub.on_reload = self._reloaded
+        self._reloaded()
         administration = Administration()
         administration.of(self)
         self._door = Door(Table([*self.hub.table, *administration.table()]), AllowLocal())
@@ -85,8 +89,9 @@ class Daemon:
         self._listener = self._listening()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
-        self._loop.add_signal_handler(signal.SIGHUP, log.info, "SIGHUP is ignored")
+        self._loop.add_signal_handler(signal.SIGHUP, self.hub.follower.now)
         self._await_idleness()
+        self._look_for_home()
         self._trim_last_words()
         log.info("hub %s runs as process %d at %s", __version__, os.getpid(), self._listener.path)
 
@@ -106,6 +111,15 @@ class Daemon:
         self._sessions[session] = hello
         session.closed.add_done_callback(lambda _: self._left(session))
         return session
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force: they follow the file while the hub runs."""
+        return self.hub.settings
+
+    def _reloaded(self) -> None:
+        self._logs.hide(secret for server in self.hub.configuration.servers for secret in server.secrets)
+        self._logs.set_level(self.settings.log_level)
 
     # -- reception -------------------------------------------------------------------------------
 
@@ -272,6 +286,14 @@ class Daemon:
             self.end("idle")
         else:
             self._loop.call_later(left, self._await_idleness)
+
+    def _look_for_home(self) -> None:
+        if self._ending.done():
+            return
+        if self._lock.vanished:
+            self.end("its home is gone")
+        else:
+            self._loop.call_later(HOME_LOOK, self._look_for_home)
 
 
 def prepare_home(settings: Settings) -> None:

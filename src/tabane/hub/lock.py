@@ -53,6 +53,11 @@ class Lock:
     def release(self) -> None:
         os.close(self._fd)
 
+    @property
+    def vanished(self) -> bool:
+        """Whether the file was deleted, with its home as a rule: nobody can find this hub any more."""
+        return os.fstat(self._fd).st_nlink == 0
+
 
 def acquire(path: str) -> Lock | None:
     """The lock, or None where another process holds it. Raises OSError, as where the folder is missing."""

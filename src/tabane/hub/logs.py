@@ -102,10 +102,14 @@ class Logs:
         for handler in self._handlers:
             handler.setFormatter(self._formatter)
             self._root.addHandler(handler)
+        self.set_level(level)
+        logging.raiseExceptions = False
+
+    def set_level(self, level: str) -> None:
+        """Write entries of that severity and above from now on."""
         self._root.setLevel(_LEVELS[level])
         # asyncio's own debug lines are about asyncio.
         logging.getLogger("asyncio").setLevel(max(logging.INFO, _LEVELS[level]))
-        logging.raiseExceptions = False
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Secrets that must not stand in the log, in whatever spelling."""
