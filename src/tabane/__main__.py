@@ -20,7 +20,16 @@ def main() -> None:
         sys.exit(run_detached(arguments))
     from tabane.cli.main import main as command_line
 
+    _print_anything()
     command_line(prog_name="tabane")
+
+
+def _print_anything() -> None:
+    """What servers send holds halves of surrogate pairs, which no terminal takes: they are escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
 
 
 def _environment() -> dict[str, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -106,6 +109,29 @@ class Home:
             process.kill()
             process.wait()
         return Outcome(process.returncode, out.decode().replace("\r\n", "\n"), err.decode())
+
+    def converse(self, *arguments: str, typed: str = "", columns: int = 100, **variables: str) -> Outcome:
+        """The same with all three standard streams on the terminal, and ``typed`` waiting to be read."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        os.write(ours, typed.encode())
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tabane", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**self.environment, "TERM": "xterm", **variables},
+            cwd=self.folder,
+        )
+        os.close(theirs)
+        try:
+            out = _read_to_end(ours)
+            process.wait(timeout=LIMIT)
+        finally:
+            os.close(ours)
+            process.kill()
+            process.wait()
+        return Outcome(process.returncode, out.decode().replace("\r\n", "\n"), "")
 
     def child(self, *arguments: str) -> dict[str, Any]:
         """The definition of a server of the tests' own."""

@@ -161,7 +161,9 @@ def test_a_variable_is_looked_up_in_the_secrets_file(home: Home) -> None:
 
 
 def test_a_command_is_added_and_the_file_made_private(home: Home) -> None:
-    added = home.run("servers", "add", "time", "--", "uvx", "mcp-server-time", "--local-timezone=UTC")
+    added = home.run(
+        "servers", "add", "--no-try", "time", "--", "uvx", "mcp-server-time", "--local-timezone=UTC"
+    )
     assert added.status == 0
     assert "tabane servers test time" in added.out
     assert home.read_servers() == {
@@ -172,7 +174,8 @@ def test_a_command_is_added_and_the_file_made_private(home: Home) -> None:
 
 def test_options_behind_the_command_belong_to_the_command(home: Home) -> None:
     home.run(
-        "servers", "add", "--tag", "t", "a", "--env", "K=v", "npx", "-y", "pkg", "--env", "X=y", "--json"
+        *("servers", "add", "--no-try", "--tag", "t", "a", "--env", "K=v"),
+        *("npx", "-y", "pkg", "--env", "X=y", "--json"),
     )
     assert home.read_servers()["a"] == {
         "command": "npx",
@@ -251,7 +254,7 @@ def test_wrong_usage_says_what_is_right_and_changes_nothing(
 
 
 def test_a_server_that_is_added_with_something_missing_says_so(home: Home) -> None:
-    added = home.run("servers", "add", "a", "--env", "NOWHERE", "--", "run")
+    added = home.run("servers", "add", "--no-try", "a", "--env", "NOWHERE", "--", "run")
     assert added.status == 0
     assert "not set: NOWHERE" in added.err
 
@@ -271,19 +274,30 @@ def test_a_server_is_switched_off_and_on_again(home: Home) -> None:
     assert home.read_servers() == {"a": {"command": "x"}}
 
 
-def test_a_file_with_comments_is_left_alone_and_the_change_shown(home: Home) -> None:
-    text = '{"mcpServers": {\n  // mine\n  "a": {"command": "x"}\n}}'
+def test_a_file_with_comments_keeps_them(home: Home) -> None:
+    home.write_servers('{"mcpServers": {\n  // mine\n  "a": {"command": "x"}\n}}')
+    done = home.run("servers", "disable", "a")
+    assert done.status == 0, done.err
+    assert home.servers.read_text() == (
+        '{"mcpServers": {\n  // mine\n  "a": {"command": "x", "enabled": false}\n}}'
+    )
+
+
+def test_a_file_that_would_lose_something_is_left_alone_and_the_change_shown(home: Home) -> None:
+    text = '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}'
     home.write_servers(text)
     failed = home.run("servers", "disable", "a")
     assert failed.status == 1
-    assert "comments" in failed.err
     assert '"enabled": false' in failed.err
     assert home.servers.read_text() == text
 
 
 @pytest.mark.parametrize(
     "command",
-    ["list", "show", "add", "remove", "enable", "disable", "start", "stop", "restart", "test", "logs"],
+    [
+        *("list", "show", "add", "import", "remove", "enable", "disable"),
+        *("start", "stop", "restart", "test", "logs"),
+    ],
 )
 def test_each_command_helps_with_examples(home: Home, command: str) -> None:
     helped = home.run("servers", command, "--help")
@@ -422,7 +436,7 @@ def test_the_file_of_the_running_hub_is_the_one_that_is_changed(home: Home, tmp_
     other.write_text('{"mcpServers": {"elsewhere": {"command": "x"}}}')
     other.chmod(0o600)
     with hub(home, f"--servers={other}"):
-        assert home.run("servers", "add", "new", "--", "y").status == 0
+        assert home.run("servers", "add", "--no-try", "new", "--", "y").status == 0
         assert home.run("servers", "list", "--json").json["path"] == str(other)
     assert '"new"' in other.read_text()
     assert list(home.read_servers()) == ["default"]

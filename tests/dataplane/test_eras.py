@@ -182,7 +182,7 @@ def test_a_modern_connection_discovers_and_wants_the_envelope_in_each_request(tm
 
 def test_a_question_of_an_upstream_that_nobody_can_be_asked_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--era", "legacy")}) as here:
+        async with place(tmp_path, {"up": child("--era", "legacy", share="hub")}) as here:
             line = await here.connect()
             for method in ("sampling/createMessage", "elicitation/create", "roots/list"):
                 answer = json.loads(text(await line.call("up__ask", method=method, params={})))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.dataplane.place import Client, child, place, run, text
 
-SEARCH = ["search_tools", "describe_tools", "call_tool", "call_readonly_tool"]
+SEARCH = ["search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more"]
 
 
 def test_the_list_of_search_mode_is_the_same_bytes_whatever_runs(tmp_path: Path) -> None:

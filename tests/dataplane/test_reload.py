@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tabane.errors import UpstreamError
 from tests.dataplane.place import child, configured, place, run, text, until
 
 
@@ -115,5 +116,21 @@ def test_settings_that_change_are_in_force_for_running_servers(tmp_path: Path) -
             assert "overloaded" in text(await line.through("up__echo"))
             names = {tool["name"] for tool in (await (await here.connect()).result("tools/list"))["tools"]}
             assert "up__echo" in names
+
+    run(scenario)
+
+
+def test_who_waits_for_a_start_that_a_change_cuts_off_is_answered(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with place(tmp_path, {"up": child("--slow-start", "30")}, probe_timeout=0.2) as here:
+            start = asyncio.ensure_future(here.hub.gateway.start("up"))
+            listed = asyncio.ensure_future(here.hub.gateway.instance("up").listed())
+            await until(lambda: here.hub.gateway.instance("up").vitals.starts == 1, "it is starting")
+            configured(tmp_path, {"up": child()})
+            done, _ = await asyncio.wait([start, listed], timeout=15)
+            assert done == {start, listed}
+            assert isinstance(start.exception(), UpstreamError)
+            line = await here.connect()
+            assert (await line.call("up__echo", n=1))["structuredContent"] == {"n": 1}
 
     run(scenario)

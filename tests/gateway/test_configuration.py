@@ -54,7 +54,8 @@ def test_a_server_is_read_with_all_its_keys(tmp_path: Path) -> None:
         """{"type": "stdio", "command": "npx", "args": ["-y", "${PACKAGE}"], "env": {"KEY": "${KEY}"},
             "cwd": "sub", "enabled": true, "disabled": false, "description": "説明", "tags": ["x"],
             "category": "c", "pin": ["p"], "allow": ["a*"], "deny": ["b*"], "prefix": "", "share": "client",
-            "timeout": 5.5, "maxConcurrency": 3, "sandbox": false, "cache": null, "oauth": {}}""",
+            "timeout": 5.5, "maxConcurrency": 3, "maxResultTokens": 5000,
+            "sandbox": false, "cache": null, "oauth": {}}""",
         PACKAGE="server",
         KEY="sk-12345",
     )
@@ -72,8 +73,10 @@ def test_a_server_is_read_with_all_its_keys(tmp_path: Path) -> None:
         deny=("b*",),
         prefix="",
         share="client",
+        share_given=True,
         timeout=5.5,
         max_concurrency=3,
+        max_result_tokens=5_000,
         secrets=("server", "sk-12345"),
         fingerprint=server.fingerprint,
     )

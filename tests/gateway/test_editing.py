@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import stat
 from pathlib import Path
 
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.servers.configuration import read_configuration
-from tabane.gateway.servers.editing import add_server, enable_server, remove_server
+from tabane.gateway.servers.editing import (
+    add_server,
+    add_servers,
+    alone,
+    check_addable,
+    enable_server,
+    remove_server,
+)
 from tabane.gateway.servers.variables import Variables
 
 TEXT = """{
@@ -92,13 +100,42 @@ def test_the_servers_of_a_vs_code_file_stay_under_its_key(path: Path) -> None:
     assert json.loads(path.read_text()) == {"inputs": [], "servers": {"a": {"command": "x"}}}
 
 
-def test_a_file_with_comments_is_left_alone_and_the_lines_to_write_are_shown(path: Path) -> None:
-    text = '{"mcpServers": {} } // mine'
+COMMENTED = """\
+// mine
+{
+  "mcpServers": {
+    // the clock
+    "time": {
+      "command": "uvx", // run
+      "args": ["mcp-server-time"],
+    },
+    "b": {"command": "y"}, /* b */
+  },
+}
+"""
+
+
+def test_comments_stay_where_they_are(path: Path) -> None:
+    path.write_text(COMMENTED)
+    add_server(path, "new", {"command": "x"})
+    added = COMMENTED.replace("/* b */\n", '/* b */\n    "new": {\n      "command": "x"\n    },\n')
+    assert path.read_text() == added
+    assert path.with_name("mcp-servers.json.bak").read_text() == COMMENTED
+    enable_server(path, "time", False)
+    assert path.read_text() == added.replace(
+        '["mcp-server-time"],\n', '["mcp-server-time"],\n      "enabled": false,\n'
+    )
+    enable_server(path, "time", True)
+    remove_server(path, "new")
+    assert path.read_text() == COMMENTED
+
+
+def test_what_cannot_be_changed_without_a_loss_is_left_alone_and_the_lines_shown(path: Path) -> None:
+    text = '{"mcpServers": {"a": 1, "a": {"command": "x"}}} // mine'
     path.write_text(text)
     with pytest.raises(ConfigurationError) as raised:
-        add_server(path, "a", {"command": "x"})
-    assert "has comments" in str(raised.value)
-    assert '"a": {\n  "command": "x"\n}' in str(raised.value)
+        add_server(path, "b", {"command": "x"})
+    assert '"b": {\n  "command": "x"\n}' in str(raised.value)
     assert path.read_text() == text
     assert not path.with_name("mcp-servers.json.bak").exists()
 
@@ -179,3 +216,38 @@ def test_whatever_is_added_is_read_back(
     written = json.loads(path.read_text())["mcpServers"] if servers else {}
     assert written == servers
     assert list(written) == list(servers)
+
+
+def test_a_change_waits_for_another_and_loses_nothing_of_it(path: Path) -> None:
+    names = [f"s{number}" for number in range(20)]
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        pool.starmap(add_server, [(path, name, {"command": name}) for name in names])
+    table = json.loads(path.read_text())["mcpServers"]
+    assert set(table) == {"日本", "b", *names}
+
+
+def test_a_change_gives_up_where_another_does_not_end(path: Path) -> None:
+    with alone(path), pytest.raises(ConfigurationError, match="Another program"), alone(path, limit=0.05):
+        pass
+    with alone(path, limit=0):
+        pass
+
+
+def test_several_servers_are_added_at_once_or_not_at_all(path: Path) -> None:
+    with pytest.raises(BadArguments):
+        add_servers(path, {"new": {"command": "x"}, "b": {"command": "y"}})
+    assert path.read_text() == TEXT
+    add_servers(path, {"new": {"command": "x"}, "c": {"command": "y"}})
+    assert list(json.loads(path.read_text())["mcpServers"]) == ["日本", "b", "new", "c"]
+
+
+def test_whether_servers_can_be_added_is_told_without_adding_them(path: Path, tmp_path: Path) -> None:
+    check_addable(path, {"c": {"command": "x"}})
+    check_addable(tmp_path / "none" / "mcp-servers.json", {"c": {"command": "x"}})
+    assert path.read_text() == TEXT
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(BadArguments):
+        check_addable(path, {"b": {"command": "x"}})
+    path.write_text('{"mcpServers": {"a": 1, "a": 2}}')
+    with pytest.raises(ConfigurationError, match="twice"):
+        check_addable(path, {"c": {"command": "x"}})

@@ -460,6 +460,21 @@ def test_a_hub_that_a_bridge_started_shares_nothing_with_it(user: User) -> None:
     assert user.runs
 
 
+def test_a_bridge_whose_folder_was_deleted_works(user: User) -> None:
+    folder = user.folder / "deleted"
+    folder.mkdir()
+    script = f'cd "{folder}" && rmdir "{folder}" && exec "{sys.executable}" -P -m tabane mcp'
+    process = subprocess.run(
+        ["sh", "-c", script],
+        env=user.variables,
+        input=request(0, "initialize", **INITIALIZE),
+        capture_output=True,
+        timeout=60,
+    )
+    assert json.loads(process.stdout)["id"] == 0
+    assert "result" in json.loads(process.stdout)
+
+
 NEWER = """
 import sys, tabane
 tabane.__version__ = "99.0"

@@ -111,10 +111,12 @@ def test_what_cannot_be_written_is_lost_and_nothing_else_happens(path: str) -> N
 def test_the_last_lines_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("".join(f"line {number} {'x' * 500}\n" for number in range(1000)))
-    assert [line.split()[1] for line in last_lines(str(path), 3)] == ["997", "998", "999"]
-    assert len(last_lines(str(path), 5000)) == 1000
+    lines, end = last_lines(str(path), 3)
+    assert [line.split()[1] for line in lines] == ["997", "998", "999"]
+    assert end == path.stat().st_size
+    assert len(last_lines(str(path), 5000)[0]) == 1000
     path.write_text("")
-    assert last_lines(str(path), 3) == []
+    assert last_lines(str(path), 3) == ([], 0)
 
 
 def test_a_file_is_followed_over_its_rotation(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_a_file_is_followed_over_its_rotation(tmp_path: Path) -> None:
     seen: list[str] = []
 
     def follow() -> None:
-        for line in follow_file(str(path)):
+        for line in follow_file(str(path), len("old\n")):
             seen.append(line)
             if line == "end":
                 return

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tabane.cli.masking import masked, masked_text
-from tabane.cli.output import Terminal, lang, text
+from tabane.cli.output import Terminal, keep, lang, text
 from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.configuration import (
     Configuration,
+    configuration_of,
     open_document,
     read_configuration,
     server_tables,
+    why_disabled,
 )
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.variables import Variables
 from tabane.hub import lock
 from tabane.messages import say
 from tabane.settings import Settings, load_settings
@@ -34,14 +37,23 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def file_option(function: _Function) -> _Function:
-    """``--servers FILE``, as the parameter ``file``."""
-    return click.option(
+    """``--servers FILE``, as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
+    config = click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(),
+        expose_value=False,
+        callback=keep("config"),
+        help=text(say("The settings file.")),
+    )
+    servers = click.option(
         "--servers",
         "file",
         metavar="FILE",
         type=click.Path(),
         help=text(say("The servers file, where it is not the running hub's or your own.")),
-    )(function)
+    )
+    return servers(config(function))
 
 
 def running_hub(terminal: Terminal) -> HubClient | None:
@@ -63,7 +75,7 @@ class Place:
 
         Raises HubError where a hub runs that serves another file than the one named.
         """
-        settings = load_settings({"servers": file}, os.environ)
+        settings = load_settings({"servers": file, "config": terminal.config}, os.environ)
         hub = running_hub(terminal)
         if hub is None or not hub.welcome.servers:
             return cls(settings.servers, settings, hub)
@@ -84,6 +96,11 @@ class Place:
         live = {row["name"]: row for row in self.hub.call("list_servers")["results"]} if self.hub else None
         return Book(self._configuration(), definitions(self.path), live)
 
+    def runs_here(self, name: str, definition: Mapping[str, Any]) -> bool:
+        """Whether a server of that definition is of a kind that this version starts."""
+        found = configuration_of(self.path, {name: definition}, Variables({})).get(name)
+        return found is None or found.transport == "stdio"
+
     def problems(self, name: str) -> list[str]:
         """What is wrong with one server as it stands in the file now: warnings, and why it is disabled."""
         book = Book(self._configuration(), {}, None)
@@ -91,9 +108,12 @@ class Place:
         return [*book.warnings(name), *([why] if why else [])]
 
     def _configuration(self) -> Configuration:
+        return read_configuration(self.path, self.variables())
+
+    def variables(self) -> Variables:
+        """What variables stand for, as far as this process can say. Raises ConfigurationError."""
         keyring = keyring_lookup() if self.settings.keyring else None
-        variables = load_variables(self.settings.home, os.environ, keyring)
-        return read_configuration(self.path, variables)
+        return load_variables(self.settings.home, os.environ, keyring)
 
 
 def definitions(path: Path) -> dict[str, Any]:
@@ -142,6 +162,12 @@ class Book:
         if not isinstance(written, dict):
             return {}
         return dict(written) if reveal else masked(written, server.secrets)
+
+    def remark(self, row: Mapping[str, Any]) -> str | None:
+        """What is wrong with the server of a row, in the words that a table has room for."""
+        server = self.configuration.get(row["name"])
+        why = why_disabled(server) if server and row["state"] == "disabled" else None
+        return why.render(lang()) if why else row["error"]
 
     def warnings(self, name: str) -> list[str]:
         """The warnings about one server."""

@@ -26,6 +26,25 @@ def of_url(url: str, headers: Sequence[str], *, sse: bool) -> dict[str, Any]:
     return {"type": "sse" if sse else "http", "url": url, "headers": dict(_pairs("--header", headers))}
 
 
+def is_url(word: str) -> bool:
+    """Whether a word of the command line is where a server is, and not how it is started."""
+    return word.lower().startswith(("http://", "https://"))
+
+
+def words_of(command: Sequence[str]) -> Sequence[str]:
+    """The words of a command, which may have been given in one piece, in quotes, as it was copied."""
+    if len(command) != 1 or " " not in command[0].strip() or os.path.exists(command[0]):
+        return command
+    import shlex
+
+    try:
+        return shlex.split(command[0])
+    except ValueError:
+        raise BadArguments(
+            say("A quote in the command does not end: {command}", command=command[0])
+        ) from None
+
+
 def definition(
     command: Sequence[str],
     at: str | None,
@@ -39,8 +58,12 @@ def definition(
     disabled: bool,
 ) -> dict[str, Any]:
     """The whole definition, without what was not given. Raises BadArguments where options clash."""
+    if len(command) == 1 and not at and is_url(command[0]):
+        at = command[0]
+        command = ()
     if bool(command) == bool(at):
         raise BadArguments(say("Say how to reach the server: either -- COMMAND ARGS… or --url URL."))
+    command = words_of(command)
     if at and (env or cwd):
         raise BadArguments(say("--env and --cwd go with a command, not with --url."))
     if command and (header or sse):

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.output import FAILED, Command, Terminal, examples, hub_options, text
+from tabane.cli.output import FAILED, Command, State, Terminal, examples, hub_options, text
 from tabane.messages import say
 
 
@@ -25,7 +25,9 @@ from tabane.messages import say
 @hub_options
 @click.pass_obj
 def health(terminal: Terminal) -> None:
-    found = terminal.hub().call("health_check")
+    hub = terminal.hub()
+    with terminal.working(say("Asking the servers")):
+        found = hub.call("health_check")
     details: Mapping[str, Any] = found.get("details", {})
     healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}
     terminal.show(found, lambda: _print(terminal, details, healthy))
@@ -36,6 +38,7 @@ def health(terminal: Terminal) -> None:
 def _print(terminal: Terminal, details: Mapping[str, Any], healthy: Mapping[str, bool]) -> None:
     headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
     rows = (
-        (name, healthy.get(name), row["state"], row["tools"], row["error"]) for name, row in details.items()
+        (name, healthy.get(name), State(row["state"]), row["tools"], row["error"])
+        for name, row in details.items()
     )
     terminal.table(headers, rows)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tabane.cli.output import Command, Terminal, examples, hub_options, json_option, lang, text
+from tabane.cli.configured import server_names
+from tabane.cli.output import Command, State, Terminal, examples, hub_options, json_option, lang, text
 from tabane.cli.process import end_hub, reach_hub
 from tabane.errors import HubError
 from tabane.messages import Message, say
@@ -63,9 +64,10 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
 
     endpoint = Endpoint(str(settings.home), os.environ)
     wanted = settings.as_flags()
-    running, client = reach_hub(
-        endpoint, wanted, servers=str(settings.servers) if "servers" in settings.sources else None
-    )
+    with terminal.working(say("Starting the hub")):
+        running, client = reach_hub(
+            endpoint, wanted, servers=str(settings.servers) if "servers" in settings.sources else None
+        )
     with client:
         report = client.call("hub_status")
         if running and wanted and sorted(wanted) != sorted(report["flags"]):
@@ -94,7 +96,8 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
 @json_option
 @click.pass_obj
 def stop(terminal: Terminal) -> None:
-    stopped = end_hub(terminal.endpoint(), restart=False)
+    with terminal.working(say("Ending the hub and its servers")):
+        stopped = end_hub(terminal.endpoint(), restart=False)
     message = say("The hub has stopped.") if stopped else say("No hub is running.")
     _tell(terminal, {"status": "stopped", "was_running": stopped}, message)
 
@@ -113,11 +116,13 @@ def restart(terminal: Terminal) -> None:
     from tabane.hub import lock
 
     endpoint = terminal.endpoint()
-    end_hub(endpoint, restart=True)
+    with terminal.working(say("Ending the hub and its servers")):
+        end_hub(endpoint, restart=True)
     last = lock.read_holder(endpoint.lock)
     by_hand = last is None or last.started_by != lock.BRIDGE
     flags = last.flags if last else ()
-    _, client = reach_hub(endpoint, flags, started_by=lock.HAND if by_hand else lock.BRIDGE)
+    with terminal.working(say("Starting the hub")):
+        _, client = reach_hub(endpoint, flags, started_by=lock.HAND if by_hand else lock.BRIDGE)
     with client:
         report = client.call("hub_status")
     _tell(terminal, {"status": "running", "pid": report["pid"]}, _started(False, report))
@@ -162,24 +167,25 @@ def status(terminal: Terminal, with_settings: bool) -> None:
     type=click.IntRange(1, 10_000),
     help=text(say("How many lines.")),
 )
-@click.option("--server", metavar="NAME", help=text(say("The log of this server.")))
+@click.option(
+    "--server", metavar="NAME", shell_complete=server_names, help=text(say("The log of this server."))
+)
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
+    from tabane.cli.tail import follow_lines, last_lines, show_server_log
+
     if server:
-        found = terminal.hub().call("server_logs", {"name": server, "lines": lines})
-        terminal.show(found, lambda: _print_lines(found["lines"]))
+        show_server_log(terminal, server, lines, follow=follow)
         return
-    from tabane.cli.tail import follow_file, last_lines
 
     path = terminal.endpoint().log
     if not os.path.exists(path):
         raise HubError(say("There is no log yet at {path}. Start the hub with: tabane start", path=path))
-    shown = last_lines(path, lines)
+    shown, end = last_lines(path, lines)
     terminal.show({"log": path, "lines": shown}, lambda: _print_lines(shown))
     if follow:
-        for line in follow_file(path):
-            click.echo(line)
+        follow_lines(terminal, path, end)
 
 
 @click.command(
@@ -252,10 +258,37 @@ def _settings_here() -> list[dict[str, Any]]:
     return settings_report(load_settings({}, os.environ), lang())
 
 
+_LABELS = {
+    "status": say("status"),
+    "version": say("version"),
+    "pid": say("process"),
+    "home": say("home"),
+    "servers_file": say("servers file"),
+    "socket": say("socket"),
+    "log": say("log"),
+    "started_by": say("started by"),
+    "flags": say("flags"),
+    "uptime": say("uptime, s"),
+    "memory_mb": say("memory, MB"),
+    "problem": say("problem"),
+    "servers": say("servers"),
+    "servers_disabled": say("servers switched off or faulty"),
+    "servers_running": say("servers running"),
+    "tools": say("tools"),
+    "sessions": say("assistants connected"),
+    "in_flight": say("calls in flight"),
+}
+
+
 def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     report = dict(report)
     settings = report.pop("settings", None)
-    terminal.pairs((name.replace("_", " "), value) for name, value in report.items())
+    report["status"] = State(report["status"])
+    terminal.pairs(
+        (_LABELS.get(name, name.replace("_", " ")), value)
+        for name, value in report.items()
+        if value not in (None, "", [])
+    )
     if settings:
         terminal.say("")
         terminal.table(

@@ -7,13 +7,16 @@ what it does in a few words, which is all that ``tabane --help`` needs.
 from __future__ import annotations
 
 import importlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tabane import __version__
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.messages import Message, say
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Entry(NamedTuple):
@@ -36,8 +39,12 @@ COMMANDS = {
     "mcp": Entry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
     "servers": Entry("servers", "servers", say("List, add, change and look after MCP servers.")),
     "tools": Entry("tools", "tools", say("Find, read and call the tools of all servers.")),
+    "install": Entry("install", "install", say("Put Tabane into an assistant's own file.")),
+    "uninstall": Entry("install", "uninstall", say("Take Tabane out of an assistant's own file.")),
+    "doctor": Entry("doctor", "doctor", say("Look whether everything is in order, and say how to mend it.")),
     "health": Entry("health", "health", say("Ask each server whether it answers.")),
     "rpc": Entry("rpc", "call", say("Call a method of the hub.")),
+    "completion": Entry("completion", "completion", say("Print the script for a shell's completion.")),
 }
 """Every command in the order of the help."""
 
@@ -55,6 +62,15 @@ class Main(Group):
         found = getattr(importlib.import_module(f"tabane.cli.{entry.module}"), entry.attribute)
         assert isinstance(found, click.Command)
         return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of the commands, without importing any of them."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        found = ((name, entry) for name, entry in COMMANDS.items() if name.startswith(incomplete))
+        return [CompletionItem(name, help=text(entry.about)) for name, entry in found]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section(text(say("Commands"))):

@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,6 +67,7 @@ class Terminal:
     def __init__(self) -> None:
         self.json = False
         self.url: str | None = None
+        self.config: str | None = None
         self._client: HubClient | None = None
 
     # -- printing --------------------------------------------------------------------------------
@@ -78,10 +80,11 @@ class Terminal:
             render()
 
     def print_json(self, value: object) -> None:
-        """A JSON document for a machine: two spaces deep, non-ASCII as it is."""
+        """A JSON document for a machine: two spaces deep, non-ASCII as it is where it can be written so."""
         import json
 
-        click.echo(json.dumps(value, indent=2, ensure_ascii=not _speaks_unicode()))
+        written = json.dumps(value, indent=2, ensure_ascii=False)
+        click.echo(written if _can_be_said(written) else json.dumps(value, indent=2))
 
     def say(self, message: Shown) -> None:
         """A line on stdout."""
@@ -105,16 +108,31 @@ class Terminal:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, header_style="bold")
+        table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
         for header in headers:
             table.add_column(text(header), overflow="fold")
         for row in rows:
-            table.add_row(*(Text(_plain(cell)) for cell in row))
+            table.add_row(*(Text(_on_terminal(cell), _style(cell)) for cell in row))
         Console().print(table)
 
     def pairs(self, rows: Iterable[tuple[Shown, object]]) -> None:
         """Names and values, one a line."""
         self.table(["", ""], [(text(name), value) for name, value in rows])
+
+    def working(self, what: Shown) -> AbstractContextManager[None]:
+        """For what may take more than a moment: a line on a terminal that says so while the block runs."""
+        from tabane.cli.progress import progress
+
+        return progress(text(what))
+
+    def agreed(self, question: Shown) -> bool:
+        """Whether the user says yes. Only for where :attr:`asks` is true."""
+        return click.confirm(text(question), default=True, err=True)
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody sits there who can be asked."""
+        return not self.json and sys.stdin.isatty() and sys.stderr.isatty()
 
     # -- the hub ---------------------------------------------------------------------------------
 
@@ -148,7 +166,8 @@ class Terminal:
             way = approach(
                 self.endpoint(), flags=() if start and not self.url else None, named=bool(self.url)
             )
-            self._client = connect(way, lang())
+            with self.working(say("Reaching the hub")):
+                self._client = connect(way, lang())
         return self._client
 
     def close(self) -> None:
@@ -200,7 +219,7 @@ def json_option(function: _Function) -> _Function:
         "as_json",
         is_flag=True,
         expose_value=False,
-        callback=_set("json"),
+        callback=keep("json"),
         help=text(say("Print the result as JSON.")),
     )(function)
 
@@ -213,19 +232,55 @@ def hub_options(function: _Function) -> _Function:
         envvar="TABANE_URL",
         metavar="URL",
         expose_value=False,
-        callback=_set("url"),
+        callback=keep("url"),
         help=text(say("Another hub: unix:/path/to/its/TABANE_HOME.")),
     )
     return json_option(url(function))
 
 
-def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+def keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """The callback of an option that the Terminal remembers under that name."""
+
+    def kept(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
         if value:
             setattr(ctx.ensure_object(Terminal), name, value)
         return value
 
-    return keep
+    return kept
+
+
+class State(str):
+    """The state of a server as a cell of a table: on a terminal in the user's language, and in colour."""
+
+    __slots__ = ()
+
+
+_STATES: dict[str, tuple[Message, str]] = {
+    "ready": (say("ready"), "green"),
+    "running": (say("running"), "green"),
+    "enabled": (say("enabled"), "green"),
+    "starting": (say("starting"), "cyan"),
+    "idle": (say("idle"), "cyan"),
+    "not loaded": (say("not loaded"), "yellow"),
+    "waiting": (say("waiting"), "yellow"),
+    "stopped": (say("stopped"), "yellow"),
+    "disabled": (say("disabled"), "dim"),
+    "failed": (say("failed"), "red"),
+    "circuit open": (say("circuit open"), "red"),
+}
+
+
+def state_word(state: str) -> Message | str:
+    """The state of a server in words for a person."""
+    return _STATES[state][0] if state in _STATES else state
+
+
+def _on_terminal(cell: object) -> str:
+    return text(state_word(cell)) if isinstance(cell, State) else _plain(cell)
+
+
+def _style(cell: object) -> str:
+    return _STATES[cell][1] if isinstance(cell, State) and cell in _STATES else ""
 
 
 def _plain(cell: object) -> str:
@@ -241,5 +296,10 @@ def _plain(cell: object) -> str:
     return " ".join(str(cell).split("\n")).replace("\t", " ")
 
 
-def _speaks_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
+def _can_be_said(written: str) -> bool:
+    """Whether standard output takes the text: no encoding has half surrogates, and small ones lack much."""
+    try:
+        written.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

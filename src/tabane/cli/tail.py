@@ -2,31 +2,72 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import click
+
+from tabane.cli.output import Terminal
+from tabane.gateway.processes.stderr import file_name
+from tabane.messages import say
 
 _CHUNK = 1 << 16
 _LOOK = 0.2
 
 
-def last_lines(path: str, count: int) -> list[str]:
-    """The last ``count`` lines of a file, read from its end. Raises OSError."""
+def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) -> None:
+    """The last lines that a server wrote to stderr; with ``follow`` also those it writes from now on.
+
+    With ``--json`` the latter are an object a line. Raises HubError, and UnknownName.
+    """
+    path = os.path.join(terminal.endpoint().logs, "servers", file_name(name))
+    found = terminal.hub().call("server_logs", {"name": name, "lines": lines})
+    if follow:
+        # Read here as well, so that no line is lost between what was there and what is added.
+        found["lines"], end = _end_of(path, lines)
+    terminal.show(found, lambda: _print(found["lines"]))
+    if not found["lines"]:
+        terminal.note(say("{name} has written nothing.", name=name))
+    if follow:
+        terminal.close()
+        follow_lines(terminal, path, end)
+
+
+def follow_lines(terminal: Terminal, path: str, end: int) -> None:
+    """Print what is added to a log after the first ``end`` bytes, until Ctrl+C, which is a good end."""
+    with contextlib.suppress(KeyboardInterrupt):
+        for line in follow_file(path, end):
+            click.echo(json.dumps({"line": line}) if terminal.json else line)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def last_lines(path: str, count: int) -> tuple[list[str], int]:
+    """The last ``count`` lines of a file, read from its end, and where that end was. Raises OSError."""
     with open(path, "rb") as file:
-        at = file.seek(0, os.SEEK_END)
+        at = end = file.seek(0, os.SEEK_END)
         data = b""
         while at > 0 and data.count(b"\n") <= count:
             step = min(_CHUNK, at)
             at -= step
             file.seek(at)
             data = file.read(step) + data
-    return data.decode(errors="replace").splitlines()[-count:]
+    return data.decode(errors="replace").splitlines()[-count:], end
 
 
-def follow_file(path: str) -> Iterator[str]:
-    """Lines that are added from now on, for ever; goes on with the new file when the log is rotated."""
-    file = open(path, "rb")  # noqa: SIM115  (it is another file after each rotation)
-    file.seek(0, os.SEEK_END)
+def follow_file(path: str, end: int) -> Iterator[str]:
+    """Lines that are added after the first ``end`` bytes, for ever; goes on with the new file when the log
+    is rotated.
+    """
+    file = _opened(path)
+    file.seek(end)
     rest = b""
     try:
         while True:
@@ -35,12 +76,28 @@ def follow_file(path: str) -> Iterator[str]:
                 time.sleep(_LOOK)
                 if _replaced(path, file.fileno()):
                     file.close()
-                    file = open(path, "rb")  # noqa: SIM115
+                    file = _opened(path)
                 continue
             *lines, rest = (rest + chunk).split(b"\n")
             yield from (line.decode(errors="replace") for line in lines)
     finally:
         file.close()
+
+
+def _end_of(path: str, lines: int) -> tuple[list[str], int]:
+    try:
+        return last_lines(path, lines)
+    except FileNotFoundError:
+        return [], 0
+
+
+def _opened(path: str) -> BinaryIO:
+    """The log, which is not there before the first line of it is."""
+    while True:
+        try:
+            return open(path, "rb")
+        except FileNotFoundError:
+            time.sleep(_LOOK)
 
 
 def _replaced(path: str, fd: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,49 @@ import click
 
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.blocks import indented, readable, shown
+from tabane.cli.configured import definitions, running_hub, server_names
 from tabane.cli.output import FAILED, Group, Terminal, examples, hub_options, text
+from tabane.errors import TabaneError
 from tabane.messages import say
+from tabane.settings import load_settings
 from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.hub.client import HubClient
 
+COMPLETION_LIMIT = 3.0
+"""Seconds that somebody who pressed the tabulator waits for the hub."""
+
 MATCHES = ("relevance", "partial", "prefix", "exact", "fuzzy")
+
+
+def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Completes the name of a tool for the shell: what the hub lists, or where none runs, what one did."""
+    terminal = ctx.ensure_object(Terminal)
+    try:
+        hub = running_hub(terminal)
+        names = _listed(hub) if hub else _remembered(terminal)
+    except TabaneError:
+        return []
+    finally:
+        terminal.close()
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _listed(hub: HubClient) -> list[str]:
+    return [row["name"] for row in hub.call("list_tools", limit=COMPLETION_LIMIT)["results"]]
+
+
+def _remembered(terminal: Terminal) -> list[str]:
+    from tabane.gateway.tools.listings import remembered_names
+
+    settings = load_settings({}, os.environ)
+    return remembered_names(settings.home / "catalogue.db", definitions(settings.servers))
+
+
+_of_server = click.option(
+    "--server", metavar="NAME", shell_complete=server_names, help=text(say("Only tools of this server."))
+)
 
 
 @click.group("tools", cls=Group, help=text(say("Find, read and call the tools of all servers.")))
@@ -36,7 +72,9 @@ def tools() -> None: ...
 @click.option(
     "--limit", type=click.IntRange(1, 50), default=5, show_default=True, help=text(say("How many."))
 )
-@click.option("--server", metavar="NAME", help=text(say("Only tools of this server.")))
+@click.option(
+    "--server", metavar="NAME", shell_complete=server_names, help=text(say("Only tools of this server."))
+)
 @click.option("--match", type=click.Choice(MATCHES), default=MATCHES[0], show_default=True,
               help=text(say("How the query is compared; all but the first compare names.")))  # fmt: skip
 @click.option(
@@ -56,7 +94,9 @@ def search(terminal: Terminal, /, query: Sequence[str], tags: Sequence[str], **g
     help=text(say("List all tools, or those of one server.")),
     epilog=examples("tabane tools list", "tabane tools list --server git"),
 )
-@click.option("--server", metavar="NAME", help=text(say("Only tools of this server.")))
+@click.option(
+    "--server", metavar="NAME", shell_complete=server_names, help=text(say("Only tools of this server."))
+)
 @hub_options
 @click.pass_obj
 def list_(terminal: Terminal, server: str | None) -> None:
@@ -72,7 +112,7 @@ def list_(terminal: Terminal, server: str | None) -> None:
     help=text(say("Show the parameters of tools.")),
     epilog=examples("tabane tools show time__get_current_time", "tabane tools show git__git_log --full"),
 )
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=tool_names)
 @click.option("--full", is_flag=True, help=text(say("The whole definition, as the server gives it.")))
 @hub_options
 @click.pass_obj
@@ -98,7 +138,7 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
         'echo \'{"timezone": "UTC"}\' | tabane tools call time__get_current_time -',
     ),
 )
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=tool_names)
 @click.argument("pairs", metavar="[key=value…]", nargs=-1)
 @click.option(
     "--args", "whole", metavar="JSON", help=text(say("The arguments as a JSON object; - for standard input."))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tabane import __version__
 from tabane.hub import lock
 from tabane.hub.approach import Approach
-from tabane.hub.endpoint import Endpoint, absolute
+from tabane.hub.endpoint import Endpoint, absolute, here
 from tabane.hub.hello import Hello
 from tabane.hub.texts import spoken
 
@@ -33,7 +33,7 @@ def approach(
         role="rpc",
         home="" if named else endpoint.home,
         pid=os.getpid(),
-        cwd=os.getcwd(),
+        cwd=here(),
         lang=spoken(os.environ),
         client="tabane",
         servers=absolute(wanted, os.environ) if wanted and not named else None,

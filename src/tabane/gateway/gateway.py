@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamError, UpstreamUnavailable
 from tabane.gateway.processes.stderr import LogFile
-from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.server import Server, Share
 from tabane.gateway.tools.catalogue import Catalogue
 from tabane.gateway.tools.disclosure import nearest
 from tabane.gateway.tools.index import Hits, Query, ToolIndex
@@ -29,6 +31,11 @@ from tabane.operations import Caller
 from tabane.wire.era import Era
 
 log = logging.getLogger(__name__)
+
+QUESTIONS = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
+"""What a server asks its client, and nobody can answer for all clients together."""
+
+_EACH = {"roots": "set of folders", "client": "client"}
 
 STARTS = 16
 """Servers that are being started at the same time."""
@@ -69,7 +76,8 @@ class Gateway:
         aliases = self._listings.aliases()
         self.catalogue = Catalogue(AliasMap(aliases, reserved))
         self._kept = len(aliases)
-        self._instances = Instances(loop, self._make)
+        self._instances = Instances(loop, self._make, limits)
+        self._learned: dict[tuple[str, str], str] = {}
         # One thread owns the index and the listings' file; the loop never waits for either.
         self._worker = ThreadPoolExecutor(1, "catalogue")
         self._index: ToolIndex | None = None
@@ -80,6 +88,7 @@ class Gateway:
 
     def open(self) -> None:
         """Take what was listed before from disk: from here on the catalogue answers."""
+        self._learned = self._listings.learned()
         for name, listing in self._listings.load().items():
             server = self.servers.get(name)
             if server and not server.disabled and listing.fingerprint == server.fingerprint:
@@ -108,7 +117,7 @@ class Gateway:
 
     def use_limits(self, limits: Limits) -> None:
         """Be that patient from now on, with running instances too."""
-        self.limits = limits
+        self.limits = self._instances.limits = limits
         for instance in self._instances:
             instance.limits = limits
 
@@ -167,7 +176,7 @@ class Gateway:
             raise self.unknown(tool.alias)
         if server.disabled:
             raise UpstreamUnavailable(server.disabled)
-        return self._instances.get(server, caller)
+        return self._instances.get(self.shared(server), caller)
 
     async def search(self, query: Query) -> Hits:
         """Ranked tools for a query. CPU work is done in the catalogue's thread."""
@@ -199,6 +208,13 @@ class Gateway:
                 near,
             )
         return server
+
+    def shared(self, server: Server) -> Server:
+        """The server, shared as it has to be: as the file says, else as its questions have shown."""
+        learned = self._learned.get((server.name, server.fingerprint))
+        if learned is None or server.share_given or server.share != "hub":
+            return server
+        return replace(server, share=cast("Share", learned))
 
     def instance(self, name: str) -> Upstream:
         """The instance that is shared by all, made where there is none yet."""
@@ -282,6 +298,7 @@ class Gateway:
             lambda peer, tools: self._take(server, peer, tools),
             self._starts,
             listing.era if listing else None,
+            lambda method: self._asked(server, method),
         )
 
     def _take(self, server: Server, peer: Peer, tools: list[Raw]) -> None:
@@ -295,6 +312,28 @@ class Gateway:
         if changed:
             self._index_later(server.name)
             self._on_changed()
+
+    def _asked(self, server: Server, method: str) -> None:
+        """A server put a question to its client: from now on it runs for those who can be meant by it."""
+        share = "roots" if method == "roots/list" else "client"
+        configured = self.servers.get(server.name)
+        if configured is None or configured.share_given or method not in QUESTIONS:
+            return
+        if server.share == "client" or self.shared(configured).share in (share, "client"):
+            return
+        self._learned[server.name, server.fingerprint] = share
+        log.warning(
+            '%s asked its client for %s, so it runs once for each %s from now on. "share" in the servers '
+            "file decides otherwise.", server.name, method, _EACH[share],
+        )  # fmt: skip
+        self._later(lambda: self._listings.learn(server.name, server.fingerprint, share))
+        self._spawn(self._let_go_of_shared(server.name))
+
+    async def _let_go_of_shared(self, name: str) -> None:
+        # It goes on until it has listed its tools, since somebody may wait for those.
+        with contextlib.suppress(TabaneError):
+            await self._instances.get(self.server(name)).listed()
+        self._instances.retire(name, shared_only=True)
 
     def _keep_aliases(self) -> None:
         aliases = self.catalogue.aliases.entries
@@ -331,7 +370,7 @@ class Gateway:
 
     async def _listed_by(self, server: Server, caller: Caller | None) -> None:
         try:
-            await self._instances.get(server, caller).listed()
+            await self._instances.get(self.shared(server), caller).listed()
         except TabaneError as error:
             log.debug("%s: %s", server.name, error)
 

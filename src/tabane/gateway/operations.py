@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
@@ -22,6 +22,9 @@ from tabane.wire import json
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
+
+
+Permit = Callable[[Caller, str], None]
 
 
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,10 +78,10 @@ class Described(Struct, frozen=True):
 
 
 class ToolOperations:
-    """Finding, reading and calling tools."""
+    """Finding, reading and calling tools. ``permit`` raises Forbidden where a caller may not call one."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, gateway: Gateway, permit: Permit) -> None:
+        self._gateway, self._permit = gateway, permit
 
     def table(self) -> list[Operation]:
         return [
@@ -153,10 +156,10 @@ class ToolOperations:
         return Described(results, "\n\n".join(texts))
 
     async def call(self, caller: Caller, params: CallTool) -> Raw:
-        return await self._call(caller, params, read_only=False)
+        return await self.perform(caller, params.name, params.arguments)
 
     async def call_read_only(self, caller: Caller, params: CallTool) -> Raw:
-        return await self._call(caller, params, read_only=True)
+        return await self.perform(caller, params.name, params.arguments, read_only=True)
 
     async def get(self, caller: Caller, params: Name) -> dict[str, Raw]:
         tool = await self._gateway.find(caller, params.name)
@@ -173,9 +176,13 @@ class ToolOperations:
             tools = self._gateway.catalogue.tools
         return {"results": [_row(tool) for tool in tools], "waiting": list(waiting)}
 
-    async def _call(self, caller: Caller, params: CallTool, *, read_only: bool) -> Raw:
-        tool = await self._gateway.find(caller, params.name)
-        inner = Inner(params.name, {"arguments": Raw(json.encode(params.arguments))}, read_only)
+    async def perform(
+        self, caller: Caller, name: str, arguments: dict[str, Any], *, read_only: bool = False
+    ) -> Raw:
+        """Call a tool and give its result. Raises TabaneError; giving up cancels the call."""
+        tool = await self._gateway.find(caller, name)
+        inner = Inner(name, {"arguments": Raw(json.encode(arguments))}, read_only)
+        self._permit(caller, tool.alias)
         inner.check_marks(tool)
         self._gateway.validator.check(tool, inner.arguments)
         return await request(self._gateway, caller, tool, inner)

@@ -12,7 +12,7 @@ from tabane.settings import Mode
 from tabane.wire import json
 from tabane.wire.era import Era
 
-LISTED = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool")
+LISTED = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more")
 """The tools of mode search, in order."""
 
 MOST_NAMED = 40

@@ -100,7 +100,15 @@ def absolute(path: str, environ: Mapping[str, str]) -> str:
     """A path as settings understand it: ``~`` is HOME, the rest counts from the working directory."""
     if path == "~" or path.startswith("~/"):
         path = (environ.get("HOME") or os.path.expanduser("~")) + path[1:]
-    return os.path.normpath(os.path.join(os.getcwd(), path))
+    return os.path.normpath(path if os.path.isabs(path) else os.path.join(here(), path))
+
+
+def here() -> str:
+    """The working directory; the root where it was deleted under this process."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
 
 
 def check_private(folder: str) -> None:

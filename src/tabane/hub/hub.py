@@ -7,25 +7,34 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
 
 from tabane import __version__
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.long_results import LongResults
 from tabane.gateway.operations import ServerOperations, ToolOperations
+from tabane.gateway.parallel import Parallel
 from tabane.gateway.processes.processes import Processes
 from tabane.gateway.servers.configuration import Configuration, read_configuration
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.upstreams.stdio import StdioConnector
-from tabane.gateway.upstreams.upstream import Limits
 from tabane.hub.disclosure import Disclosure
 from tabane.hub.hello import Hello
+from tabane.hub.limits import limits_of
 from tabane.hub.reload import Follower
+from tabane.hub.search_path import with_recorded_path
 from tabane.hub.session import Session
+from tabane.hub.trial import Trials
 from tabane.messages import language
-from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Table
+from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
 from tabane.settings import Mode, Settings, load_settings
 from tabane.wire.channel import Batch
 from tabane.wire.era import Era
+
+if TYPE_CHECKING:
+    from tabane.gateway.tools.tool import Tool
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +58,8 @@ class Hub:
     def __init__(
         self, settings: Settings, environment: Mapping[str, str], loop: asyncio.AbstractEventLoop
     ) -> None:
-        self.settings, self.environment, self.loop = settings, environment, loop
+        self.settings, self.loop = settings, loop
+        self.environment = with_recorded_path(environment, settings.home)
         self.batch = Batch()
         self.draining = False
         self.on_reload: Callable[[], None] = lambda: None
@@ -57,6 +67,7 @@ class Hub:
         self.configuration = self._configuration(settings)
         self.processes = Processes(log_fd=2)
         self.gateway = self._gateway()
+        self.long_results = LongResults(loop)
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal())
         self.follower = Follower(loop, self._files, self._reload)
@@ -102,6 +113,7 @@ class Hub:
         """A session is over: what ran for it alone is ended."""
         self._sessions.pop(session.caller.session, None)
         self.gateway.leave(session.caller.session)
+        self.long_results.leave(session.caller.session)
 
     # -- what a client is shown ------------------------------------------------------------------
 
@@ -120,6 +132,12 @@ class Hub:
         """One tool, whole: built in, or of an upstream. Raises UnknownName."""
         built_in = self._disclosure.built_in(name)
         return built_in or (await self.gateway.find(caller, name)).definition
+
+    def in_parts(self, caller: Caller, tool: Tool, result: Raw) -> Raw:
+        """A tool's result, or its first part where its text passes the budget of its server."""
+        server = self.gateway.servers.get(tool.server)
+        tokens = server.max_result_tokens if server else None
+        return self.long_results.first_part(caller, result, tokens or self.settings.result_tokens)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -187,7 +205,7 @@ class Hub:
             log.warning("%s", warning)
         self.settings, self.configuration = settings, configuration
         self.gateway.list_wait, self.gateway.health_interval = settings.list_wait, settings.health_interval
-        self.gateway.use_limits(_limits(settings))
+        self.gateway.use_limits(limits_of(settings))
         self.gateway.apply(configuration.servers)
         self.on_reload()
         log.info("settings and servers were read again")
@@ -218,7 +236,7 @@ class Hub:
             logs,
             self.loop,
             connector,
-            _limits(settings),
+            limits_of(settings),
             reserved=RESERVED,
             list_wait=settings.list_wait,
             health_interval=settings.health_interval,
@@ -226,10 +244,18 @@ class Hub:
         )
 
     def _operations(self) -> list[Operation]:
+        trials = Trials(lambda: self.settings, self.environment, self.loop, self.batch, self.processes)
+        tools = ToolOperations(self.gateway, self._permit)
         return [
-            *ToolOperations(self.gateway).table(),
+            *tools.table(),
+            *Parallel(tools.perform).table(),
             *ServerOperations(self.gateway).table(),
+            *self.long_results.table(),
+            *trials.table(),
         ]
+
+    def _permit(self, caller: Caller, tool: str) -> None:
+        self.door.check(caller, Privilege.CALL, tool)
 
     def _tools_changed(self) -> None:
         # Several servers that list at once are told of once.
@@ -240,15 +266,3 @@ class Hub:
         self._telling = None
         for session in list(self._sessions.values()):
             session.tools_changed()
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(
-        start_timeout=settings.start_timeout,
-        probe_timeout=settings.probe_timeout,
-        restart_first=settings.restart_first,
-        restart_max=settings.restart_max,
-        circuit_failures=settings.circuit_failures,
-        circuit_wait=settings.circuit_wait,
-        queue_length=settings.queue_length,
-    )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tabane import __version__
 from tabane.hub.approach import Approach, NoHub
 from tabane.hub.bridge import Bridge
-from tabane.hub.endpoint import Endpoint, absolute, at_url, home_of
+from tabane.hub.endpoint import Endpoint, absolute, at_url, here, home_of
 from tabane.hub.hello import Hello
 from tabane.hub.signals import Signals
 from tabane.hub.stdio import steal
@@ -118,7 +118,7 @@ def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -
         role=role,
         home=home,
         pid=os.getpid(),
-        cwd=os.getcwd(),
+        cwd=here(),
         mode=request.mode,
         lang=spoken(environ),
         servers=None if request.url else request.servers,

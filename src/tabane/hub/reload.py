@@ -1,7 +1,7 @@
 """The files that a running hub follows: a change takes effect within two seconds, a fault never does.
 
-Looked at each second by their place, size and time of change: three calls of stat, on every platform,
-and editors that replace a file are no special case.
+Looked at each second by their place, size and time of change (of permissions too): three calls of
+stat, on every platform, and editors that replace a file are no special case.
 """
 
 from __future__ import annotations
@@ -71,4 +71,5 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
         stat = os.stat(file)
     except OSError:
         return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+    # ctime, since a change of permissions is a change too.
+    return stat.st_ino, stat.st_size, stat.st_ctime_ns

@@ -25,7 +25,7 @@ _LOOK = 0.01
 
 
 class RpcSession:
-    """One connection. ``on_closed`` is called once when it is gone; what it still asked for is cancelled."""
+    """The connection of ``caller``. ``on_closed`` is called once when it is gone, and its requests end."""
 
     def __init__(
         self,
@@ -39,7 +39,8 @@ class RpcSession:
         max_line: int = 64 << 20,
         max_outbox: int = 64 << 20,
     ) -> None:
-        self._loop, self._door, self._caller, self._on_closed = loop, door, caller, on_closed
+        self.caller = caller
+        self._loop, self._door, self._on_closed = loop, door, on_closed
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._open = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,13 +111,13 @@ class RpcSession:
     async def _call(self, request: Request) -> bytes:
         name = request.id or b"null"
         if self._draining or self._open >= MOST_WAITING:
-            return rpc.failure(name, self._overload(), self._caller.lang)
+            return rpc.failure(name, self._overload(), self.caller.lang)
         self._open += 1
         try:
             async with self._turn:
                 return await self._invoke(name, request)
         except TabaneError as error:
-            return rpc.failure(name, error, self._caller.lang)
+            return rpc.failure(name, error, self.caller.lang)
         except Exception:
             log.exception("%s failed", request.method[:100])
             return rpc.internal(name)
@@ -125,10 +126,10 @@ class RpcSession:
 
     async def _invoke(self, name: bytes, request: Request) -> bytes:
         try:
-            self._door.operation(self._caller, request.method)
+            self._door.operation(self.caller, request.method)
         except UnknownName as error:
-            return rpc.unknown_method(name, error, self._caller.lang)
-        return rpc.result(name, await self._door.invoke(self._caller, request.method, request.params))
+            return rpc.unknown_method(name, error, self.caller.lang)
+        return rpc.result(name, await self._door.invoke(self.caller, request.method, request.params))
 
     def _overload(self) -> HubError:
         if self._draining:

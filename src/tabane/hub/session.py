@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Raw
 
 from tabane.errors import CallerError, HubDraining, HubError, TabaneError, UnknownName
+from tabane.gateway.paging import SHORT
 from tabane.gateway.requests import Inner, inner_call, tool_failure, upstream_failure
 from tabane.gateway.upstreams.call import Call, Reply
 from tabane.hub.hello import DRAIN
@@ -351,7 +352,10 @@ class Session:
         result = reply.result
         if result is None:
             self._unanswered(key, tool, reply, through)
-        elif self.era is Era.MODERN:
+            return
+        if through and len(result) > SHORT:
+            result = self._hub.in_parts(self.caller, tool, result)
+        if self.era is Era.MODERN:
             self._channel.send(json.result_line(key, eras.completed(result)))
         elif reply.era is Era.MODERN and eras.result_type(result) not in (None, "complete"):
             self._tool_failed_or_error(key, _question(tool), through)
@@ -378,6 +382,10 @@ class Session:
             raise Refusal(eras.INVALID_PARAMS, error.text(self.lang)) from None
         except TabaneError as error:
             self._tool_failed(request_id, error)
+            return
+        if isinstance(value, Raw):
+            # A tool's own result, to be passed on as it is.
+            self._answer(request_id, bytes(value))
             return
         operation = self._hub.table.get(name)
         render = operation.text if operation else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -99,7 +100,8 @@ class Door:
 def decode_params(operation: Operation, params: bytes | msgspec.Raw) -> msgspec.Struct:
     """The parameters as the operation's struct. Raises BadArguments that says which one, and why."""
     try:
-        return _decoded(params or b"{}", operation.params)
+        given = params or b"{}"
+        return _decoded(_snake_case(given) if operation.camel_case else given, operation.params)
     except msgspec.ValidationError as error:
         # msgspec ends its messages with " - at `$.path`".
         detail, _, path = str(error).partition(" - at `$")
@@ -113,6 +115,18 @@ def decode_params(operation: Operation, params: bytes | msgspec.Raw) -> msgspec.
         raise BadArguments(
             say("{name}: the parameters are not readable JSON ({detail})", name=operation.name, detail=error)
         ) from None
+
+
+def _snake_case(params: bytes | msgspec.Raw) -> bytes:
+    """The parameters under our names. A name given in both spellings counts as given in ours."""
+    try:
+        members = msgspec.json.decode(params, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:
+        # What is wrong with it is said where it is decoded whole.
+        return bytes(params)
+    names = {name: re.sub("[A-Z]", lambda capital: "_" + capital[0].lower(), name) for name in members}
+    ours = {names[name]: value for name, value in members.items()}
+    return msgspec.json.encode(ours | {name: members[name] for name in members if names[name] == name})
 
 
 def _decoded(params: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> msgspec.Struct:

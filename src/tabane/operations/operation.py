@@ -23,6 +23,7 @@ class Operation:
     ``msgspec.Meta``; the JSON Schema that MCP shows is made of it. ``handler`` takes the caller and
     the decoded parameters and returns a value that msgspec can encode. ``text`` renders that value
     for a reader (an assistant, a terminal). ``description`` is written for a model and is English.
+    ``camel_case`` also takes the names of parameters as ``maxConcurrency``, where they once were so.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Operation:
     kind: Kind = "call"
     read_only: bool = False
     annotations: Mapping[str, bool] = field(default_factory=dict)
+    camel_case: bool = False
 
 
 class Table:

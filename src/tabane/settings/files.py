@@ -38,11 +38,11 @@ def private_folder(path: Pathlike) -> None:
         )
 
 
-def write_private(path: Pathlike, data: bytes) -> None:
+def write_private(path: Pathlike, data: bytes, mode: int = 0o600) -> None:
     """Replace the file by ``data`` in one step, mode 0600, on disk when this returns.
 
     A reader sees the old content or the new one, never a part. Where ``path`` is a symbolic link,
-    the file it points to is replaced. Raises OSError.
+    the file it points to is replaced. ``mode`` is for another program's file. Raises OSError.
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
@@ -50,6 +50,8 @@ def write_private(path: Pathlike, data: bytes) -> None:
     try:
         with open(part, "xb", opener=_owner_only) as file:
             file.write(data)
+            if mode != 0o600:
+                os.fchmod(file.fileno(), mode)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
@@ -66,6 +68,14 @@ def read_trusted(path: Pathlike, limit: int = LIMIT) -> bytes:
     write it, it belongs to another user, it is longer than ``limit`` bytes, or it cannot be read.
     """
     return _read(path, limit, _check_trusted)
+
+
+def read_owned(path: Pathlike, limit: int = LIMIT) -> bytes:
+    """The content of a file of the user's own, whoever else may write it: for what a person looks at first.
+
+    Raises as :func:`read_trusted`.
+    """
+    return _read(path, limit, lambda path, mode: None)
 
 
 def read_private(path: Pathlike, limit: int = LIMIT) -> bytes:

@@ -193,6 +193,16 @@ class Settings:
     queue_length: int = _whole(
         1_000, 1, 100_000, say("calls"), say("Calls that may wait for one server; more are refused.")
     )
+    result_tokens: int = _whole(
+        25_000,
+        1_000,
+        1_000_000,
+        say("tokens"),
+        say(
+            "Text of a tool's result, at four bytes a token, above which call_tool and call_readonly_tool "
+            "give it in parts."
+        ),
+    )
     max_line: int = _bytes(64 * MIB, 64 * KIB, GIB, say("The longest message accepted over stdio."))
     outbox: int = _bytes(
         64 * MIB,

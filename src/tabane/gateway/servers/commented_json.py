@@ -35,12 +35,17 @@ class Broken(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One ``"key": value`` of an object: its line, and the offset at which the value begins."""
+    """One ``"key": value`` of an object: its line, and the offset at which the value begins.
+
+    ``begin`` is the offset of the key, ``end`` the one behind the value.
+    """
 
     key: str
     value: Any
     line: int
     start: int
+    begin: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ def _members(text: str, start: int) -> Iterator[Member]:
         key, position = _DECODER.raw_decode(text, begin)
         value_at = _skip(text, _skip(text, position) + 1)
         value, position = _DECODER.raw_decode(text, value_at)
-        yield Member(key, value, line, value_at)
+        yield Member(key, value, line, value_at, begin, position)
         position = _skip(text, position)
         if text[position] == ",":
             position = _skip(text, position + 1)

@@ -6,8 +6,9 @@ and column; a single server that is wrong is disabled with a word, and the other
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,9 +59,26 @@ def read_configuration(
     return _configured(path, document, variables)
 
 
-def open_document(path: Path) -> Document:
+def configuration_of(
+    path: str | os.PathLike[str], definitions: Mapping[str, object], variables: Variables
+) -> Configuration:
+    """What the servers file at ``path`` would say if it held these definitions: nothing is read or written.
+
+    Lines in its messages mean nothing.
+    """
+    path = Path(os.path.abspath(path))
+    return _configured(path, read_document(json.dumps({TABLES[0]: definitions})), variables)
+
+
+def why_disabled(server: Server) -> Message | None:
+    """Why the server may not be started, without the file and line that say so; None where it may."""
+    why = server.disabled.fields.get("why") if server.disabled else None
+    return why if isinstance(why, Message) else server.disabled
+
+
+def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> Document:
     """The servers file as a document. Raises FileNotFoundError, and ConfigurationError as above."""
-    data = read_trusted(path)
+    data = read(path)
     try:
         return read_document(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

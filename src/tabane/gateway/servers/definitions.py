@@ -189,8 +189,10 @@ class _Found:
             deny=deny,
             prefix=values.get("prefix"),
             share=cast("Share", values.get("share", "hub")),
+            share_given="share" in values,
             timeout=values.get("timeout", Server.timeout),
             max_concurrency=values.get("maxConcurrency", Server.max_concurrency),
+            max_result_tokens=values.get("maxResultTokens"),
             secrets=written_secrets(values),
             fingerprint=fingerprint(self.transport, values),
         )

@@ -1,15 +1,19 @@
 """Changes to the servers file that the commands `tabane servers add|remove|enable|disable` make.
 
 The file is replaced in one step, mode 0600, and what it was stays beside it as ``….bak``. Keys keep
-their order, unknown ones too. A file with comments is never rewritten, since they would be lost: the
-user is shown what to write instead.
+their order, unknown ones too. In a file with comments only the text of what changes is touched; one that
+cannot be changed without a loss is left alone, and the user is shown what to write instead.
 """
 
 from __future__ import annotations
 
+import copy
+import fcntl
 import json
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.servers.commented_json import Document, read_document
 from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
 from tabane.gateway.servers.keys import is_plain
+from tabane.gateway.servers.splicing import NoObject, Unsafe, with_member, without_member
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
 from tabane.settings.spelling import nearest
@@ -25,25 +30,36 @@ Table = dict[str, Any]
 Change = Callable[[Table], Message]
 """Changes the object of servers in place, and says what a person would have to write by hand."""
 
+PATIENCE = 10.0
+"""Seconds to wait for another command that changes the same file; one takes some milliseconds."""
+
+_LOOK = 0.02
+_GONE: Any = object()
+_EMPTY = '{"mcpServers": {}}'
+
 
 def add_server(path: str | os.PathLike[str], name: str, definition: Mapping[str, Any]) -> None:
     """Add a server at the end of the file, which is made where there is none.
 
     Raises BadArguments where the name is empty or taken, and as :func:`edit_servers`.
     """
+    add_servers(path, {name: definition})
 
-    def change(table: Table) -> Message:
-        if not name or name in table:
-            raise BadArguments(
-                say("There is a server {name} already. Choose another name, or remove it first.", name=name)
-                if name
-                else say("A server needs a name."),
-                "name",
-            )
-        table[name] = dict(definition)
-        return say("add: {lines}", lines=_lines(name, table[name]))
 
-    edit_servers(path, change)
+def add_servers(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add several servers at once. Raises as :func:`add_server`, and then has added none."""
+
+    edit_servers(path, _additions(definitions))
+
+
+def check_addable(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise what :func:`add_servers` would raise now, and change nothing."""
+    target = Path(os.path.realpath(path))
+    try:
+        document = open_document(target)
+    except FileNotFoundError:
+        document = read_document(_EMPTY)
+    _refuse_loss(target, document, _additions(definitions)(_table(target, document)))
 
 
 def remove_server(path: str | os.PathLike[str], name: str) -> None:
@@ -74,35 +90,132 @@ def enable_server(path: str | os.PathLike[str], name: str, enabled: bool) -> Non
 def edit_servers(path: str | os.PathLike[str], change: Change) -> None:
     """Let ``change`` alter the servers of the file, and write it back with a copy of the old one.
 
-    Raises what ``change`` raises, and ConfigurationError where the file is broken, has comments, names
-    a server twice, or cannot be written.
+    Raises what ``change`` raises, and ConfigurationError where the file is broken, names a server twice,
+    cannot be changed without losing a comment, or cannot be written.
     """
     target = Path(os.path.realpath(path))
     try:
-        document = open_document(target)
-        previous = target.read_bytes()
-    except FileNotFoundError:
-        document, previous = read_document('{"mcpServers": {}}'), None
-    root = document.value
-    by_hand = change(_table(target, document))
-    _refuse_loss(target, document, by_hand)
-    try:
-        if previous is None:
-            os.makedirs(target.parent, mode=0o700, exist_ok=True)
-        else:
-            write_private(f"{target}.bak", previous)
-        write_private(target, _encoded(root))
+        os.makedirs(target.parent, mode=0o700, exist_ok=True)
+        with alone(target):
+            _edit(target, change)
     except OSError as error:
         raise ConfigurationError(
             say("{path} cannot be written: {reason}.", path=target, reason=error.strerror)
         ) from None
 
 
+@contextmanager
+def alone(path: Path, limit: float = PATIENCE) -> Iterator[None]:
+    """Only one program at a time is within such a block for files of the same folder.
+
+    The folder itself is locked, so that no file is left behind. Raises ConfigurationError where another
+    program stays within for ``limit`` seconds, and OSError.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + limit
+        while not _locked(folder):
+            if time.monotonic() > deadline:
+                raise ConfigurationError(
+                    say("Another program is changing {path}. Try again when it is done.", path=path)
+                )
+            time.sleep(_LOOK)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _locked(folder: int) -> bool:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _edit(path: Path, change: Change) -> None:
+    try:
+        document = open_document(path)
+        previous = path.read_bytes()
+    except FileNotFoundError:
+        document, previous = read_document(_EMPTY), None
+    root = document.value
+    table = _table(path, document)
+    before = copy.deepcopy(table)
+    by_hand = change(table)
+    _refuse_loss(path, document, by_hand)
+    if document.commented and previous is not None:
+        written = _spliced(path, previous, _key(path, document), before, table, by_hand)
+    else:
+        written = _encoded(root)
+    if previous is not None:
+        write_private(f"{path}.bak", previous)
+    write_private(path, written)
+
+
+def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table, by_hand: Message) -> bytes:
+    """The former text with what changed between the two tables put in and taken out, comments kept."""
+    text = previous.decode("utf-8-sig")
+    try:
+        for place, value in _differences((key,), before, after):
+            text = without_member(text, place) if value is _GONE else with_member(text, place, value)
+    except (NoObject, Unsafe):
+        raise _lost(path, by_hand) from None
+    return text.encode()
+
+
+def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The members that are to be set or taken out, the deepest that differ."""
+    for key in before.keys() - after.keys():
+        yield (*path, key), _GONE
+    for key, value in after.items():
+        old = before.get(key, _GONE)
+        if isinstance(old, dict) and isinstance(value, dict):
+            yield from _differences((*path, key), old, value)
+        elif old is _GONE or old != value:
+            yield (*path, key), value
+
+
+def _lost(path: Path, by_hand: Message) -> ConfigurationError:
+    return ConfigurationError(
+        say(
+            "{path} has comments, which would be lost. Edit it by hand: {change}",
+            path=path,
+            change=by_hand,
+        )
+    )
+
+
 def _table(path: Path, document: Document) -> Table:
     """The object that holds the servers: where the file has one already, else a new one."""
-    tables = server_tables(path, document)
-    table: Table = document.value.setdefault(tables[0].key if tables else TABLES[0], {})
+    table: Table = document.value.setdefault(_key(path, document), {})
     return table
+
+
+def _key(path: Path, document: Document) -> str:
+    tables = server_tables(path, document)
+    return tables[0].key if tables else TABLES[0]
+
+
+def _additions(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
+    def change(table: Table) -> Message:
+        for name, definition in definitions.items():
+            _free(table, name)
+            table[name] = dict(definition)
+        lines = ",\n".join(_lines(name, table[name]) for name in definitions)
+        return say("add, where the servers stand:\n{lines}", lines=lines)
+
+    return change
+
+
+def _free(table: Table, name: str) -> None:
+    if not name:
+        raise BadArguments(say("A server needs a name."), "name")
+    if name in table:
+        raise BadArguments(
+            say("There is a server {name} already. Choose another name, or remove it first.", name=name),
+            "name",
+        )
 
 
 def _known(table: Table, name: str) -> Table:
@@ -118,18 +231,10 @@ def _known(table: Table, name: str) -> Table:
 
 
 def _refuse_loss(path: Path, document: Document, by_hand: Message) -> None:
-    if document.commented:
-        raise ConfigurationError(
-            say(
-                "{path} has comments, which would be lost. Edit it by hand: {change}.",
-                path=path,
-                change=by_hand,
-            )
-        )
     if _has_doubles(path, document):
         raise ConfigurationError(
             say(
-                "{path} has a key twice, and one of the two would be lost. Edit it by hand: {change}.",
+                "{path} has a key twice, and one of the two would be lost. Edit it by hand: {change}",
                 path=path,
                 change=by_hand,
             )

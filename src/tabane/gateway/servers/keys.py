@@ -18,6 +18,8 @@ TRANSPORTS = {
 }
 LONGEST_TIMEOUT = 86_400_000.0
 MOST_CALLS = 1_024
+LEAST_TOKENS = 1_000
+MOST_TOKENS = 1_000_000
 
 
 class Wrong(ValueError):
@@ -67,10 +69,13 @@ def timeout(value: object) -> float:
     raise Wrong(say("a number of seconds greater than 0"))
 
 
-def calls(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_CALLS:
-        return value
-    raise Wrong(say("a whole number from 1 to {highest}", highest=MOST_CALLS))
+def whole(lowest: int, highest: int) -> Callable[[object], int]:
+    def check(value: object) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest:
+            return value
+        raise Wrong(say("a whole number from {lowest} to {highest}", lowest=lowest, highest=highest))
+
+    return check
 
 
 def one_of(*choices: str) -> Callable[[object], str]:
@@ -105,7 +110,8 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "prefix": text,
     "share": one_of("hub", "roots", "client"),
     "timeout": timeout,
-    "maxConcurrency": calls,
+    "maxConcurrency": whole(1, MOST_CALLS),
+    "maxResultTokens": whole(LEAST_TOKENS, MOST_TOKENS),
     "cache": anything,
     "sandbox": anything,
     "oauth": anything,
@@ -114,7 +120,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
 SYNONYMS = {"serverUrl": "url", "httpUrl": "url"}
 """Keys that other programs write for one of ours, with the same meaning."""
 
-_ELSEWHERE = {
+ELSEWHERE = {
     "disabledTools": "deny",
     "excludeTools": "deny",
     "enabledTools": "allow",
@@ -122,11 +128,12 @@ _ELSEWHERE = {
     "workingDirectory": "cwd",
     "transport": "type",
 }
+"""Keys of other programs that mean one of ours; in our own file they are pointed out, not obeyed."""
 
 
 def unknown_key(key: str) -> Message:
     """The warning about a key that is none of ours, with the one that may have been meant."""
-    near = (_ELSEWHERE[key],) if key in _ELSEWHERE else nearest(key, KEYS)
+    near = (ELSEWHERE[key],) if key in ELSEWHERE else nearest(key, KEYS)
     if not near:
         return say('the key "{key}" is not known and is ignored.', key=key)
     return say(

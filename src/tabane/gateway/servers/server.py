@@ -21,9 +21,12 @@ class Server:
     built yet …); None means it may. ``secrets`` are the values that came from variables or stand under
     a name such as API_KEY, to be redacted wherever text about this server is shown or logged.
     ``fingerprint`` is a hash of all that decides what the server lists (command, arguments,
-    environment, url) as it is written, so never of a secret. ``timeout`` is in seconds.
+    environment, url) as it is written, so never of a secret. ``timeout`` is in seconds;
+    ``max_result_tokens`` None stands for the setting ``result_tokens``.
     ``needs_folder`` is True where the client's folder is still to be put into the texts: such a server
-    is started as :meth:`in_folder` gives it.
+    is started as :meth:`in_folder` gives it. ``share_given`` tells whether the file says ``share``;
+    where it does not, what the server asks its client decides. ``roots`` are the folders (file URIs) of
+    the clients that an instance serves; None where it serves all.
     """
 
     name: str
@@ -42,12 +45,15 @@ class Server:
     deny: tuple[str, ...] = ()
     prefix: str | None = None
     share: Share = "hub"
+    share_given: bool = False
     timeout: float = 30.0
     max_concurrency: int = 64
+    max_result_tokens: int | None = None
     disabled: Message | None = None
     secrets: tuple[str, ...] = field(default=(), repr=False)
     fingerprint: str = ""
     needs_folder: bool = False
+    roots: tuple[str, ...] | None = None
 
     @property
     def namespace(self) -> str:
@@ -78,4 +84,4 @@ class Server:
         return replace(other, **{name: getattr(self, name) for name in _PROCESS})
 
 
-_PROCESS = ("transport", "command", "args", "env", "cwd", "url", "headers", "share", "needs_folder")
+_PROCESS = ("transport", "command", "args", "env", "cwd", "url", "headers", "share", "needs_folder", "roots")

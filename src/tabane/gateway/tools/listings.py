@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from tabane.wire.era import Era
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS listing(
   server TEXT PRIMARY KEY, fingerprint TEXT, era TEXT, version TEXT, about TEXT, listed REAL, tools BLOB);
+CREATE TABLE IF NOT EXISTS learned(server TEXT PRIMARY KEY, fingerprint TEXT, share TEXT);
 CREATE TABLE IF NOT EXISTS alias(alias TEXT PRIMARY KEY, server TEXT, name TEXT, namespace TEXT);
 """
 
@@ -80,6 +81,22 @@ class Listings:
                 ),
             )
 
+    def forget(self, servers: Iterable[str]) -> None:
+        """Drop the listings of these servers; what their tools were called is kept."""
+        with self._database:
+            self._database.executemany("DELETE FROM listing WHERE server = ?", [(name,) for name in servers])
+
+    def learned(self) -> dict[tuple[str, str], str]:
+        """How servers have to be shared that showed it by what they asked: by name and fingerprint."""
+        rows = self._database.execute("SELECT server, fingerprint, share FROM learned")
+        return {(server, fingerprint): share for server, fingerprint, share in rows}
+
+    def learn(self, server: str, fingerprint: str, share: str) -> None:
+        with self._database:
+            self._database.execute(
+                "INSERT OR REPLACE INTO learned VALUES (?,?,?)", (server, fingerprint, share)
+            )
+
     def aliases(self) -> dict[str, Entry]:
         """Every alias ever given, oldest first, and what it stands for."""
         rows = self._database.execute("SELECT alias, server, name, namespace FROM alias ORDER BY rowid")
@@ -100,6 +117,20 @@ class Listings:
         database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + SCHEMA)
         self._path.chmod(0o600)
         return database
+
+
+def remembered_names(path: Path, servers: Collection[str]) -> list[str]:
+    """The names of all tools that those servers were ever seen with; nothing is made or changed.
+
+    Empty where the file is not there or cannot be read.
+    """
+    if not path.exists():
+        return []
+    with contextlib.suppress(sqlite3.Error):
+        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=1)) as database:
+            rows = database.execute("SELECT alias, server FROM alias ORDER BY alias").fetchall()
+        return [alias for alias, server in rows if server in servers]
+    return []
 
 
 def listing_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,9 @@ CLIENT = json.encode({"name": "tabane", "title": "Tabane", "version": __version_
 CAPABILITIES = b"{}"
 """What a hub-shared upstream is told that its client can do: nothing that needs one particular person
 or folder (no roots, sampling or elicitation), since its callers are many."""
+
+CAPABILITIES_WITH_ROOTS = b'{"roots":{}}'
+"""What an upstream is told that serves the clients of one set of folders alone."""
 
 _QUIET = frozenset(
     {"notifications/message", "notifications/cancelled", "notifications/subscriptions/acknowledged"}
@@ -63,9 +66,10 @@ class Peer:
 class Conversation:
     """Requests to, and answers and notifications from, one upstream process.
 
-    ``on_notice`` gets the method of each notification that concerns the catalogue; ``on_closed`` is
-    called once when the connection is over, after every call in flight was answered with
-    :class:`UpstreamDied`.
+    ``on_notice`` gets the method of each notification that concerns the catalogue, and of each question
+    that is refused. ``roots`` are what the question for them is answered with, None where it is refused.
+    ``on_closed`` is called once when the connection is over, after every call in flight was answered
+    with :class:`UpstreamDied`.
     """
 
     def __init__(
@@ -79,7 +83,9 @@ class Conversation:
         on_notice: Callable[[str], None],
         on_closed: Callable[[str], None],
         max_line: int = 64 << 20,
+        roots: Sequence[str] | None = None,
     ) -> None:
+        self._roots = roots
         self._name, self._loop = name, loop
         self._on_notice, self._on_closed = on_notice, on_closed
         # Callers' requests, and the hub's own, which take no caller's place.
@@ -124,6 +130,8 @@ class Conversation:
 
     async def _discover_or_initialize(self, probe_timeout: float) -> Peer:
         probe = asyncio.ensure_future(self._discover())
+        # Where the start is given up meanwhile, nobody waits for its failure any more.
+        probe.add_done_callback(lambda done: done.cancelled() or done.exception())
         done, _ = await asyncio.wait([probe], timeout=probe_timeout)
         if done:
             error = probe.exception()
@@ -148,7 +156,7 @@ class Conversation:
     async def _initialize(self) -> Peer:
         params = {
             "protocolVersion": Raw(json.quote(eras.LEGACY[0])),
-            "capabilities": Raw(CAPABILITIES),
+            "capabilities": Raw(CAPABILITIES if self._roots is None else CAPABILITIES_WITH_ROOTS),
             "clientInfo": Raw(CLIENT),
         }
         result = await self._ask(b"initialize", params, era=Era.LEGACY)
@@ -336,12 +344,17 @@ class Conversation:
         if frame.method == "ping":
             self._channel.send(json.result_line(frame.id, b"{}"))  # type: ignore[arg-type]
             return
+        if frame.method == "roots/list" and self._roots is not None:
+            roots = json.encode({"roots": [{"uri": root} for root in self._roots]})
+            self._channel.send(json.result_line(frame.id, roots))  # type: ignore[arg-type]
+            return
         log.info(
             "%s asked its client for %s; refused: it declared no such capability", self._name, frame.method
         )
         message = f"{frame.method} is not available: the client behind this hub declared no such capability"
         error = json.error_object(eras.METHOD_NOT_FOUND, message)
         self._channel.send(json.error_line(frame.id, error))  # type: ignore[arg-type]
+        self._on_notice(str(frame.method))
 
     def _skip(self, line: bytes, reason: str) -> None:
         self.garbage += 1

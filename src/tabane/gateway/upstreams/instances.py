@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.upstream import Upstream
+from tabane.gateway.upstreams.upstream import Limits, Upstream
 from tabane.messages import say
 from tabane.operations import Caller
 
 log = logging.getLogger(__name__)
-
-IDLE = 600.0
-"""Seconds without a call after which an instance that is not shared by all is ended."""
-
-MOST = 64
-"""Instances of one server at the same time."""
 
 Key = tuple[str, str]
 
@@ -27,11 +22,13 @@ class Instances:
     """All instances, by server and by whom they serve.
 
     ``make`` builds an instance for a server whose placeholders are filled in. An instance of
-    ``share: client`` ends with its client, one of ``share: roots`` after ten idle minutes.
+    ``share: client`` ends with its client, or like one of ``share: roots`` after ten idle minutes.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, make: Callable[[Server], Upstream]) -> None:
-        self._loop, self._make = loop, make
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, make: Callable[[Server], Upstream], limits: Limits
+    ) -> None:
+        self._loop, self._make, self.limits = loop, make, limits
         self._by_key: dict[Key, Upstream] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -44,10 +41,10 @@ class Instances:
         key = (server.name, _whom(server, caller))
         instance = self._by_key.get(key)
         if instance is None:
-            if len(list(self.of(server.name))) >= MOST:
+            if len(list(self.of(server.name))) >= self.limits.instances:
                 raise UpstreamOverloaded(say(
                     "{server} runs {count} times already, once for each client or set of folders. "
-                    "Close some of them.", server=server.name, count=MOST))  # fmt: skip
+                    "Close some of them.", server=server.name, count=self.limits.instances))  # fmt: skip
             instance = self._by_key[key] = self._make(_placed(server, caller))
         return instance
 
@@ -67,13 +64,16 @@ class Instances:
         """End what nobody has used for a while, of those not shared by all."""
         now = self._loop.time()
         for key, instance in list(self._by_key.items()):
-            if key[1] and not instance.in_flight and now - instance.vitals.used > IDLE:
-                log.info("%s: an instance has been idle for %d minutes; it is ended", key[0], IDLE // 60)
+            if key[1] and not instance.in_flight and now - instance.vitals.used > self.limits.instance_idle:
+                log.info("%s: an instance was idle for %g s; it is ended", key[0], self.limits.instance_idle)
                 self._close(key)
 
-    def retire(self, server: str) -> None:
-        """Let go of the instances of one server: each is ended when its calls in flight are answered."""
-        for key in [key for key in self._by_key if key[0] == server]:
+    def retire(self, server: str, *, shared_only: bool = False) -> None:
+        """Let go of the instances of one server: each is ended when its calls in flight are answered.
+
+        ``shared_only`` means the one that is shared by all.
+        """
+        for key in [key for key in self._by_key if key[0] == server and not (shared_only and key[1])]:
             self._begin(self._by_key.pop(key).retire())
 
     async def close(self) -> None:
@@ -103,11 +103,22 @@ def _whom(server: Server, caller: Caller | None) -> str:
         return ""
     if server.share == "client":
         return f"client:{caller.session}"
-    return "roots:" + "\n".join(sorted(caller.roots) or [caller.cwd or ""])
+    return "roots:" + "\n".join(_roots(caller))
+
+
+def _roots(caller: Caller) -> tuple[str, ...]:
+    """The folders a caller works in, as file URIs; its working directory where it names none."""
+    if caller.roots or not caller.cwd:
+        return tuple(sorted(caller.roots))
+    from urllib.parse import quote
+
+    return ("file://" + quote(caller.cwd),)
 
 
 def _placed(server: Server, caller: Caller | None) -> Server:
-    """The server with the caller's folder in its texts, where they name it."""
+    """The server with the folders of the clients it runs for, also in its texts where they name one."""
+    if caller is not None and server.share != "hub":
+        server = replace(server, roots=_roots(caller))
     if not server.needs_folder:
         return server
     folder = _folder(caller)

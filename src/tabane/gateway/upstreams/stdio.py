@@ -75,6 +75,7 @@ class StdioConnector:
             on_notice=on_notice,
             on_closed=on_closed,
             max_line=self._max_line,
+            roots=server.roots,
         )
         # Death is noticed by the keeper's word too: a grandchild may hold stdout open.
         child.exited.add_done_callback(lambda exit: conversation.close(str(exit.result())))

@@ -76,7 +76,10 @@ Connect = Callable[[Server, Callable[[str], None], Callable[[str], None]], Await
 
 @dataclass(frozen=True)
 class Limits:
-    """How patient an instance is; times in seconds."""
+    """How patient an instance is, and how many there may be of one server; times in seconds.
+
+    An instance that is not shared by all is ended after ``instance_idle`` without a call.
+    """
 
     start_timeout: float = 60.0
     probe_timeout: float = 1.5
@@ -85,6 +88,8 @@ class Limits:
     circuit_failures: int = 5
     circuit_wait: float = 60.0
     queue_length: int = 1000
+    instance_idle: float = 600.0
+    instances: int = 64
 
 
 @dataclass
@@ -106,7 +111,8 @@ class Upstream:
 
     ``connect`` starts the process and returns its connection; ``on_listed`` is given the tool
     definitions each time they were listed; ``starts`` bounds how many start at the same time; ``era``
-    is the era it had last time, if that is known.
+    is the era it had last time, if that is known; ``on_asked`` is given the method of each question
+    that it put to its client and that was refused.
     """
 
     def __init__(
@@ -118,12 +124,13 @@ class Upstream:
         on_listed: Callable[[Peer, list[Raw]], None],
         starts: asyncio.Semaphore,
         era: Era | None = None,
+        on_asked: Callable[[str], None] = lambda method: None,
     ) -> None:
         self.server = server
         self.state = State.IDLE
-        self.vitals = Vitals()
+        self.vitals = Vitals(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
-        self._on_listed, self._starts = on_listed, starts
+        self._on_listed, self._on_asked, self._starts = on_listed, on_asked, starts
         self._era = era
         self._connection: Connection | None = None
         self._queue: deque[Call] = deque()
@@ -230,7 +237,8 @@ class Upstream:
             raise self._unavailable(self._resume_at - now)
         self._start()
         if self._starting:
-            await asyncio.shield(self._starting)
+            # Waited for, not awaited: a start that is cut off must not cut off who waits for it.
+            await asyncio.wait([self._starting])
         if self._connection is None:
             raise self._unavailable(self._resume_at - self._loop.time())
 
@@ -396,6 +404,7 @@ class Upstream:
             if handle:
                 handle.cancel()
         self._timer = self._refreshing = None
+        self.vitals.listed.set()
         if self._starting:
             self._starting.cancel()
             await asyncio.wait([self._starting])
@@ -429,6 +438,8 @@ class Upstream:
     def _noticed(self, method: str) -> None:
         if method == "notifications/tools/list_changed":
             self._refresh(REFRESH)
+        elif not method.startswith("notifications/"):
+            self._on_asked(method)
 
     def _refresh(self, delay: float) -> None:
         if self._refreshing is None or self._refreshing.done():

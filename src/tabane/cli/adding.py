@@ -1,0 +1,159 @@
+"""`tabane servers add`: a server is tried, its tools are shown, and then it is kept."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabane.cli.configured import Place, file_option
+from tabane.cli.definition import definition, is_url
+from tabane.cli.output import Command, Terminal, examples, json_option, lang, text
+from tabane.errors import TabaneError
+from tabane.gateway.servers.editing import add_server, check_addable
+from tabane.messages import say
+
+if TYPE_CHECKING:
+    from tabane.messages import Message
+
+NAMED_TOOLS = 20
+"""Tools that are listed one by one when a server is added."""
+
+
+class Add(Command):
+    """From the first word of the server's own command on, everything belongs to that."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self._with_mark(args))
+
+    def _with_mark(self, args: list[str]) -> list[str]:
+        takes_value = {
+            name
+            for option in self.params
+            if isinstance(option, click.Option) and not option.is_flag
+            for name in option.opts
+        }
+        at, names = 0, 0
+        while at < len(args) and args[at] != "--":
+            if not args[at].startswith("-"):
+                if names and not is_url(args[at]):
+                    return [*args[:at], "--", *args[at:]]
+                names += 1
+            at += 2 if args[at] in takes_value else 1
+        return args
+
+
+class NotKept(TabaneError):
+    """The server that was tried does not work. ``cause`` is what it did."""
+
+    def __init__(self, cause: TabaneError, name: str) -> None:
+        super().__init__(
+            say(
+                "{cause}\nNothing was kept. Mend it and try again, or keep {name} as it is with --force.",
+                cause=cause.message,
+                name=name,
+            )
+        )
+        self.reason = cause.reason  # type: ignore[misc]
+
+
+@click.command(
+    cls=Add,
+    help=text(
+        say(
+            "Try a server, one that is started by a command or one at a URL, show its tools, and add it to "
+            "the file. What does not work is not kept. A value of the environment is best a variable, "
+            "--env KEY='${KEY}' or just --env KEY, with its value in secrets.env of Tabane's home."
+        )
+    ),
+    epilog=examples(
+        "tabane servers add time -- uvx mcp-server-time",
+        "tabane servers add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes",
+        "tabane servers add github --env GITHUB_TOKEN -- github-mcp-server stdio",
+        "tabane servers add docs https://example.com/mcp --header Authorization='Bearer ${TOKEN}'",
+    ),
+)
+@click.argument("name", metavar="NAME")
+@click.argument("command", metavar="[URL | [--] COMMAND ARGS…]", nargs=-1, type=click.UNPROCESSED)
+@click.option("--url", "at", metavar="URL", help=text(say("Where the server is, in place of a command.")))
+@click.option(
+    "--sse", is_flag=True, help=text(say("The URL is of a server of the old kind (HTTP with SSE)."))
+)
+@click.option("--env", multiple=True, metavar="KEY=VALUE", help=text(say("Its environment; repeatable.")))
+@click.option(
+    "--header", multiple=True, metavar="KEY=VALUE", help=text(say("Headers for the URL; repeatable."))
+)
+@click.option(
+    "--cwd", metavar="FOLDER", help=text(say("The folder it runs in; else that of the servers file."))
+)
+@click.option("--description", metavar="TEXT", help=text(say("What it is for; found by tool searches.")))
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help=text(say("A tag for its tools; repeatable."))
+)
+@click.option("--disabled", is_flag=True, help=text(say("Add it switched off, untried.")))
+@click.option("--no-try", "untried", is_flag=True, help=text(say("Add it without trying it.")))
+@click.option("--force", is_flag=True, help=text(say("Keep it even where it does not work.")))
+@file_option
+@json_option
+@click.pass_obj
+def add(terminal: Terminal, /, name: str, file: str | None, untried: bool, force: bool, **given: Any) -> None:
+    wanted = definition(**given)
+    place = Place.found(terminal, file)
+    # Told before the server is started, not after.
+    check_addable(place.path, {name: wanted})
+    result: dict[str, Any] = {"name": name, "path": str(place.path), "status": "added"}
+    if not untried and not given["disabled"] and place.runs_here(name, wanted):
+        result |= _try(terminal, place, name, wanted, force=force)
+        _show_tools(terminal, result)
+    add_server(place.path, name, wanted)
+    terminal.show(result, lambda: terminal.say(_added(place, result)))
+    for problem in place.problems(name):
+        terminal.note(problem)
+
+
+def _try(
+    terminal: Terminal, place: Place, name: str, wanted: dict[str, Any], *, force: bool
+) -> dict[str, Any]:
+    try:
+        with terminal.working(say("Trying {name}", name=name)):
+            found = _tried(place, name, wanted)
+    except TabaneError as error:
+        if not force:
+            raise NotKept(error, name) from None
+        terminal.warn(error)
+        return {"works": False}
+    return {"works": True, **{key: found[key] for key in ("version", "about", "tools")}}
+
+
+def _tried(place: Place, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    params = {"name": name, "definition": wanted}
+    if place.hub:
+        found: dict[str, Any] = place.hub.call("try_server", params)
+        return found
+    from tabane.hub.trial import TryServer, try_alone
+    from tabane.operations import Caller, Face
+
+    caller = Caller("local", Face.CLI, "", lang(), "tabane", os.getcwd())
+    return try_alone(place.settings, os.environ, caller, TryServer(name, wanted))
+
+
+def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
+    if terminal.json or not result["works"]:
+        return
+    tools = result["tools"]
+    terminal.say(say("{about} works and has {count} tools:", about=result["about"], count=len(tools)))
+    for signature in tools[:NAMED_TOOLS]:
+        terminal.say(f"  {signature}")
+    if len(tools) > NAMED_TOOLS:
+        terminal.say(say("  … and {count} more", count=len(tools) - NAMED_TOOLS))
+
+
+def _added(place: Place, result: dict[str, Any]) -> Message:
+    if "works" in result:
+        return say("Added {name} to {path}.", name=result["name"], path=place.path)
+    return say(
+        "Added {name} to {path}. See whether it works with: tabane servers test {name}",
+        name=result["name"],
+        path=place.path,
+    )

@@ -1,0 +1,193 @@
+"""`tabane doctor`: what is in order, what is not, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabane.cli.output import FAILED, Command, Terminal, examples, json_option, lang, text
+from tabane.errors import HubError
+from tabane.messages import say
+
+if TYPE_CHECKING:
+    from tabane.hub.doctor.checkup import Mending
+    from tabane.hub.doctor.finding import Finding
+    from tabane.hub.doctor.patient import Patient
+
+_MARKS = {"ok": "✓", "note": "·", "warning": "!", "fault": "✗"}
+_PLAIN_MARKS = {"ok": "+", "note": "-", "warning": "!", "fault": "x"}
+_COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
+
+
+@click.command(
+    "doctor",
+    cls=Command,
+    help=text(
+        say(
+            "Look whether everything is in order: settings and servers file, variables, commands, the hub, "
+            "files and their permissions, assistants, and each server's start. Each finding says how to mend "
+            "it. The exit status is 1 where something does not work."
+        )
+    ),
+    epilog=examples("tabane doctor", "tabane doctor --quick", "tabane doctor --fix"),
+)
+@click.option("--quick", is_flag=True, help=text(say("Do not start the servers.")))
+@click.option(
+    "--fix",
+    is_flag=True,
+    help=text(say("Mend what is safe to mend: permissions, a socket left behind, caches.")),
+)
+@json_option
+@click.pass_obj
+def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
+    from tabane.hub.doctor import checkup
+
+    mending = checkup.Mending()
+    with terminal.working(say("Looking")):
+        if fix:
+            patient, mending = checkup.mend(lambda: _patient(terminal))
+        else:
+            patient = _patient(terminal)
+        _record_path(patient)
+    report = Report(terminal, mending)
+    for section in checkup.SECTIONS:
+        report.take(section.name, section.title, checkup.findings(section, patient))
+    if not quick:
+        with terminal.working(say("Starting the servers")):
+            found = checkup.findings(checkup.SERVERS, patient)
+        report.take(checkup.SERVERS.name, checkup.SERVERS.title, found)
+    report.close()
+    if report.count("fault"):
+        raise click.exceptions.Exit(FAILED)
+
+
+class Report:
+    """The findings as they come: printed section by section, or kept for one JSON document."""
+
+    def __init__(self, terminal: Terminal, mending: Mending) -> None:
+        self._terminal, self._mending = terminal, mending
+        self._found: list[tuple[str, Finding]] = []
+
+    def count(self, level: str) -> int:
+        return sum(finding.level == level for _, finding in self._found)
+
+    def take(self, name: str, title: Any, findings: list[Finding]) -> None:
+        """A section of the check-up; one without findings is left out."""
+        self._found += [(name, finding) for finding in findings]
+        if findings and not self._terminal.json:
+            self._terminal.say(click.style(text(title), bold=True) if _coloured() else title)
+            _print(findings)
+            self._terminal.say("")
+
+    def close(self) -> None:
+        self._terminal.show(self._document(), self._sum_up)
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "status": "fault" if self.count("fault") else "ok",
+            "findings": [{"check": name, **_row(finding)} for name, finding in self._found],
+            "mended": [finding.title.render(lang()) for finding in self._mending.done],
+            "not_mended": [
+                {"title": finding.title.render(lang()), "reason": reason}
+                for finding, reason in self._mending.failed
+            ],
+        }
+
+    def _sum_up(self) -> None:
+        for finding in self._mending.done:
+            self._terminal.say(say("Mended: {title}", title=finding.title))
+        for finding, reason in self._mending.failed:
+            self._terminal.note(
+                say("Could not be mended: {title} ({reason})", title=finding.title, reason=reason)
+            )
+        faults, warnings = self.count("fault"), self.count("warning")
+        if faults or warnings:
+            self._terminal.say(
+                say("Faults: {faults}. Warnings: {warnings}.", faults=faults, warnings=warnings)
+            )
+        else:
+            self._terminal.say(say("Everything is in order."))
+        fixable = sum(finding.fix is not None for _, finding in self._found)
+        if fixable and not self._mending.failed:
+            self._terminal.say(say("{count} of this is mended by: tabane doctor --fix", count=fixable))
+
+
+def _patient(terminal: Terminal) -> Patient:
+    from tabane.cli.way import approach
+    from tabane.hub import lock
+    from tabane.hub.client import connect
+    from tabane.hub.doctor.patient import examine
+    from tabane.hub.endpoint import Endpoint, home_of
+
+    # The user's own hub, whatever TABANE_URL names: its files are what is looked at.
+    endpoint = Endpoint(home_of(os.environ), os.environ)
+    if not lock.held(endpoint.lock):
+        return examine(os.environ, None, None)
+    try:
+        with connect(approach(endpoint, None, anyhow=True), lang()) as hub:
+            return examine(os.environ, hub, None)
+    except HubError as error:
+        return examine(os.environ, None, error)
+
+
+def _record_path(patient: Patient) -> None:
+    from tabane.hub.search_path import record
+
+    if patient.settings.home.is_dir():
+        # Where it cannot be written, the check of the home says why.
+        with suppress(OSError):
+            record(patient.settings.home, os.environ)
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    return {
+        "level": finding.level,
+        "title": finding.title.render(lang()),
+        "mend": finding.mend.render(lang()) if finding.mend else None,
+        "fixable": finding.fix is not None,
+    }
+
+
+def _print(findings: Iterable[Finding]) -> None:
+    """A line a finding, its mend below it; on a terminal in colour, and filled to its width."""
+    marks = _MARKS if _can_say("".join(_MARKS.values()) + "→") else _PLAIN_MARKS
+    arrow = "→" if marks is _MARKS else "->"
+    if not sys.stdout.isatty():
+        for finding in findings:
+            click.echo(f"{marks[finding.level]} {_indented(text(finding.title))}")
+            if finding.mend:
+                click.echo(f"  {arrow} {_indented(text(finding.mend))}")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        table.add_row(Text(marks[finding.level], _COLOURS[finding.level]), Text(text(finding.title)))
+        if finding.mend:
+            table.add_row("", Text(f"{arrow} {text(finding.mend)}", "dim"))
+    Console(highlight=False).print(table)
+
+
+def _indented(lines: str) -> str:
+    return lines.replace("\n", "\n  ")
+
+
+def _coloured() -> bool:
+    return sys.stdout.isatty()
+
+
+def _can_say(marks: str) -> bool:
+    try:
+        marks.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,296 @@
+"""`tabane install` and `tabane uninstall`: Tabane in the files of assistants."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tabane.cli.output import Command, Terminal, examples, json_option, text
+from tabane.errors import BadArguments, ConfigurationError, UnknownName
+from tabane.gateway.servers.clients import CLIENTS, Client, client_named
+from tabane.messages import Message, say
+from tabane.settings.places import home_folder
+from tabane.settings.spelling import nearest
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from tabane.gateway.servers.installation import Change
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_HANDED_DOWN = ("home", "config", "servers")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A client and its file, as this process's environment places it."""
+
+    client: Client
+    path: Path
+    home: Path
+
+    @classmethod
+    def of(cls, name: str) -> Setup:
+        """The client of that name. Raises UnknownName with those that are known."""
+        client = client_named(name)
+        if client is None:
+            known = [client.name for client in CLIENTS]
+            raise UnknownName(
+                say(
+                    "{name} is no assistant that Tabane knows. It knows {known}; for any other, put in what "
+                    "tabane install --print shows.",
+                    name=name,
+                    known=", ".join(known),
+                ),
+                nearest(name, known),
+            )
+        home, config = Path(home_folder(os.environ)), os.environ.get("XDG_CONFIG_HOME", "")
+        files = client.files(sys.platform, home, None, Path(config) if os.path.isabs(config) else None)
+        return cls(client, files[0].path, home)
+
+    def check_present(self) -> None:
+        """Raises ConfigurationError where the client does not seem to be installed."""
+        from tabane.gateway.servers.installation import present
+
+        if not present(self.client, self.path, self.home):
+            raise ConfigurationError(
+                say(
+                    "{title} does not seem to be installed: there is no {folder}. Write its file all the "
+                    "same with --force.",
+                    title=self.client.title,
+                    folder=self.path if self.path.parent == self.home else self.path.parent,
+                )
+            )
+
+
+def launcher(environ: Mapping[str, str]) -> list[str]:
+    """How a program with whatever PATH starts this Tabane: the absolute path of its command.
+
+    The one on PATH where that is this very one (it outlives an upgrade), else the one beside the
+    interpreter; else the interpreter itself.
+    """
+    beside = os.path.join(os.path.dirname(sys.executable), "tabane")
+    on_path = shutil.which("tabane", path=environ.get("PATH"))
+    if on_path and os.path.realpath(on_path) == os.path.realpath(beside):
+        return [os.path.abspath(on_path)]
+    return [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "tabane"]
+
+
+def arguments(client: Client | None, mode: str | None, environ: Mapping[str, str]) -> list[str]:
+    """What follows ``tabane mcp``: the mode where it is not the hub's own setting, and the places of this
+    environment, which the assistant's may not name.
+    """
+    from tabane.gateway.servers.installation import SEARCHING
+    from tabane.hub.endpoint import absolute
+
+    mode = mode or ("full" if client is not None and client.name in SEARCHING else None)
+    found = ["--mode", mode] if mode else []
+    for name in _HANDED_DOWN:
+        given = environ.get(f"TABANE_{name.upper()}")
+        found += [f"--{name}", absolute(given, environ)] if given else []
+    return found
+
+
+def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(c.name, help=c.title) for c in CLIENTS if c.name.startswith(incomplete)]
+
+
+def _shared(function: _Function) -> _Function:
+    """What both commands take."""
+    for option in (
+        json_option,
+        click.option(
+            "--dry-run", is_flag=True, help=text(say("Say what would be done, and change nothing."))
+        ),
+        click.option(
+            "--name", default="tabane", show_default=True, help=text(say("What Tabane is called there."))
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command(
+    "install",
+    cls=Command,
+    help=text(
+        say(
+            "Put Tabane into an assistant's own file: claude-desktop, claude-code, cursor, vscode or "
+            "windsurf. Assistants that search tools themselves are given all of them (mode full), the others "
+            "a few that find the rest. Everything else in the file stays as it is, and a copy is kept."
+        )
+    ),
+    epilog=examples(
+        "tabane install claude-desktop",
+        "tabane install cursor --mode light",
+        "tabane install vscode --dry-run",
+        "tabane install --print",
+    ),
+)
+@click.argument("client", metavar="[CLIENT]", required=False, shell_complete=_names)
+@click.option(
+    "--mode",
+    type=click.Choice(["search", "light", "full"]),
+    help=text(say("How tools are shown to this client.")),
+)
+@click.option(
+    "--print", "only_print", is_flag=True, help=text(say("Print what to put into the file of any client."))
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help=text(say("Also where the assistant does not seem to be installed, or the name is taken.")),
+)
+@_shared
+@click.pass_obj
+def install(
+    terminal: Terminal,
+    client: str | None,
+    mode: str | None,
+    only_print: bool,
+    name: str,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    from tabane.gateway.servers import installation
+
+    if only_print:
+        known = client_named(client) if client else None
+        wanted = installation.entry(known, launcher(os.environ), arguments(known, mode, os.environ))
+        terminal.print_json({known.key if known else "mcpServers": {name: wanted}})
+        return
+    setup = Setup.of(_named(client))
+    if not force:
+        setup.check_present()
+    wanted = installation.entry(setup.client, launcher(os.environ), arguments(setup.client, mode, os.environ))
+    key = setup.client.key
+    change = installation.install(setup.path, key, name, wanted, force=force, dry=dry_run)
+    if not dry_run:
+        _record_path()
+    terminal.show(
+        _result(setup, change, dry_run) | {"entry": {key: {name: wanted}}},
+        lambda: _tell_installed(terminal, setup, change, dry_run, {key: {name: wanted}}),
+    )
+
+
+@click.command(
+    "uninstall",
+    cls=Command,
+    help=text(say("Take Tabane out of an assistant's own file. The rest of the file stays as it is.")),
+    epilog=examples("tabane uninstall cursor", "tabane uninstall claude-desktop --dry-run"),
+)
+@click.argument("client", metavar="CLIENT", shell_complete=_names)
+@_shared
+@click.pass_obj
+def uninstall(terminal: Terminal, client: str, name: str, dry_run: bool) -> None:
+    from tabane.gateway.servers import installation
+
+    setup = Setup.of(client)
+    change = installation.uninstall(setup.path, setup.client.key, name, dry=dry_run)
+    terminal.show(
+        _result(setup, change, dry_run), lambda: _tell_uninstalled(terminal, setup, change, dry_run)
+    )
+
+
+# -- inside --------------------------------------------------------------------------------------
+
+
+def _named(client: str | None) -> str:
+    if client:
+        return client
+    known = ", ".join(client.name for client in CLIENTS)
+    raise BadArguments(
+        say(
+            "Say which assistant: {known}. For any other, put in what tabane install --print shows.",
+            known=known,
+        ),
+        "client",
+    )
+
+
+def _record_path() -> None:
+    from tabane.hub.endpoint import home_of
+    from tabane.hub.search_path import record
+    from tabane.settings.files import private_folder
+
+    home = home_of(os.environ)
+    # The entry stands; that servers are found is what `tabane doctor` sees to as well.
+    with suppress(ConfigurationError, OSError):
+        private_folder(home)
+        record(home, os.environ)
+
+
+def _result(setup: Setup, change: Change, dry: bool) -> dict[str, Any]:
+    return {
+        "client": setup.client.name,
+        "path": str(setup.path),
+        "status": change.status,
+        "dry_run": dry,
+        "backup": str(change.backup) if change.backup else None,
+        "other_servers": change.others,
+    }
+
+
+def _tell_installed(
+    terminal: Terminal, setup: Setup, change: Change, dry: bool, snippet: Mapping[str, Any]
+) -> None:
+    tell = _would_install if dry else _installed
+    terminal.say(tell(change.status, setup.client.title, setup.path))
+    if dry and change.status != "unchanged":
+        terminal.print_json(snippet)
+    if not dry and change.status != "unchanged":
+        _tell_rest(terminal, setup, change)
+    if change.others:
+        terminal.note(
+            say(
+                "Other servers stand in that file too ({count}). Bring them into Tabane with tabane servers "
+                "import, and take them out there, so that they run once.",
+                count=change.others,
+            )
+        )
+
+
+def _tell_uninstalled(terminal: Terminal, setup: Setup, change: Change, dry: bool) -> None:
+    terminal.say(_uninstalled(change.status, setup.client.title, setup.path, dry))
+    if not dry and change.status == "removed":
+        _tell_rest(terminal, setup, change)
+
+
+def _tell_rest(terminal: Terminal, setup: Setup, change: Change) -> None:
+    if change.backup:
+        terminal.note(say("What the file was is kept as {path}.", path=change.backup))
+    terminal.note(say("{title} sees it when it is started the next time.", title=setup.client.title))
+
+
+def _installed(status: str, title: str, path: Path) -> Message:
+    if status == "installed":
+        return say("{title} now starts Tabane: {path}", title=title, path=path)
+    if status == "updated":
+        return say("Tabane was in {title} already and is brought up to date: {path}", title=title, path=path)
+    return say("Tabane is in {title} already: {path}", title=title, path=path)
+
+
+def _would_install(status: str, title: str, path: Path) -> Message:
+    if status == "installed":
+        return say("Tabane would be put into {path} of {title}:", title=title, path=path)
+    if status == "updated":
+        return say("Tabane would be brought up to date in {path} of {title}:", title=title, path=path)
+    return _installed(status, title, path)
+
+
+def _uninstalled(status: str, title: str, path: Path, dry: bool) -> Message:
+    if status == "absent":
+        return say("Tabane is not in {title}: {path}", title=title, path=path)
+    if dry:
+        return say("Tabane would be taken out of {path} of {title}.", title=title, path=path)
+    return say("Tabane is no longer in {title}: {path}", title=title, path=path)

@@ -1,0 +1,159 @@
+"""What is left of long results, for as long as somebody may ask for it: the tool read_more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from msgspec import Meta, Raw, Struct
+
+from tabane.errors import CallerError
+from tabane.gateway.paging import Long, Part, Point, first_result, further_result, part_at, read_long, where
+from tabane.gateway.paging import dropped as leaves_structure_out
+from tabane.messages import Lang, say
+from tabane.operations import Caller, Face, Operation, Privilege
+
+LIFE = 600.0
+"""Seconds after the last part was given."""
+
+MOST = 256
+"""Results of which something is kept; the oldest make way."""
+
+MOST_BYTES = 64 << 20
+
+
+class ReadMore(Struct, frozen=True, forbid_unknown_fields=True):
+    handle: Annotated[str, Meta(max_length=100)]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A long result, whose it is, and where the parts begin that were given or may be asked for next."""
+
+    session: str
+    long: Long
+    until: float
+    footprint: int
+    begins: list[Point] = field(default_factory=list)
+
+
+class LongResults:
+    """Gives long results in parts. A handle is its session's own and names one part, which may be read again.
+
+    What is kept is bounded: ten minutes after it was last read, 256 results, 64 MiB of text.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        life: float = LIFE,
+        most: int = MOST,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._loop, self._life, self._most, self._most_bytes = loop, life, most, most_bytes
+        self._kept: dict[str, _Kept] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "read_more",
+                "Next part of a long result.",
+                ReadMore,
+                self.read,
+                frozenset({Face.MCP, Face.RPC}),
+                Privilege.READ,
+                read_only=True,
+            )
+        ]
+
+    def first_part(self, caller: Caller, result: Raw, tokens: int) -> Raw:
+        """A result as it is, or its first part where its text passes the budget."""
+        long = read_long(result, tokens)
+        if long is None:
+            return result
+        part = part_at(long, Point())
+        key = self._keep(caller.session, long.to_keep(), part.end)
+        note, meta = _ending(long, part, f"{key}.2", 1, caller.lang)
+        return Raw(first_result(long, part, note, meta))
+
+    async def read(self, caller: Caller, params: ReadMore) -> Raw:
+        """The part that a handle names, as the result of a tool. Raises CallerError where there is none."""
+        key, _, number = params.handle.strip().partition(".")
+        kept = self._kept.get(key)
+        if kept is None or kept.session != caller.session or kept.until <= self._loop.time():
+            raise CallerError(say(
+                "Nothing is kept under the handle {handle}: handles last ten minutes and are their "
+                "client's own. Call the tool again.", handle=params.handle))  # fmt: skip
+        if not number.isdecimal() or not 2 <= int(number) <= len(kept.begins) + 1:
+            raise CallerError(say(
+                "The handle {handle} names no part. Use the one at the end of the part before.",
+                handle=params.handle))  # fmt: skip
+        kept.until = self._loop.time() + self._life
+        return Raw(self._further(kept, key, int(number), caller.lang))
+
+    def leave(self, session: str) -> None:
+        """A client is gone, and what was kept for it."""
+        for key in [key for key, kept in self._kept.items() if kept.session == session]:
+            del self._kept[key]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _further(self, kept: _Kept, key: str, number: int, lang: Lang) -> bytes:
+        part = part_at(kept.long, kept.begins[number - 2])
+        if not part.last and len(kept.begins) < number:
+            kept.begins.append(part.end)
+        note, meta = _ending(kept.long, part, f"{key}.{number + 1}", number, lang)
+        return further_result(kept.long, part, note, meta)
+
+    def _keep(self, session: str, long: Long, begin: Point) -> str:
+        key = os.urandom(9).hex()
+        now = self._loop.time()
+        self._kept[key] = _Kept(session, long, now + self._life, long.footprint, [begin])
+        self._make_room(now)
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._life, self._expire)
+        return key
+
+    def _make_room(self, now: float) -> None:
+        for key in [key for key, kept in self._kept.items() if kept.until <= now]:
+            del self._kept[key]
+        # The newest stays, whatever its size: its client was told just now that there is more.
+        size = sum(kept.footprint for kept in self._kept.values())
+        for key in list(self._kept)[:-1]:
+            if len(self._kept) <= self._most and size <= self._most_bytes:
+                break
+            size -= self._kept.pop(key).footprint
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        self._make_room(now)
+        if self._kept:
+            first = min(kept.until for kept in self._kept.values())
+            self._timer = self._loop.call_later(max(first - now, 0.0), self._expire)
+
+
+def _ending(long: Long, part: Part, handle: str, number: int, lang: Lang) -> tuple[str, dict[str, Any]]:
+    """How to go on: in words at the end of a part, and for programs in its ``_meta``."""
+    meta: dict[str, Any] = {"part": number, "bytes": part.end.given, "of": long.size}
+    dropped = number == 1 and leaves_structure_out(long)
+    if dropped:
+        meta["omitted"] = ["structuredContent"]
+    if part.last:
+        return f"[{say('The result ends here, after {count} parts.', count=number).render(lang)}]", meta
+    meta["next"] = handle
+    position = {"given": f"{part.end.given:,}", "size": f"{long.size:,}"}
+    if place := where(long, part.end):
+        text = say("{given} of {size} bytes; it goes on at {place}.", place=place, **position)
+    else:
+        text = say("{given} of {size} bytes.", **position)
+    how = say('Next part: read_more {{"handle": "{handle}"}}', handle=handle)
+    words = [text.render(lang), how.render(lang)]
+    if dropped:
+        words.insert(1, say("structuredContent is left out.").render(lang))
+    return f"[{' '.join(words)}]", meta

@@ -1,0 +1,92 @@
+"""The programs that people have set their MCP servers up in, and the files they keep them in.
+
+Nothing is read here: home, folder and platform are handed in, and paths come out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Scope = Literal["user", "project"]
+"""Whose servers a file holds: the user's, or one project's (the folder that is worked in)."""
+
+_CONFIG = "@config"
+"""Stands in a path for the platform's folder of application settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFile:
+    """A file of a client, there or not: its path, whose servers it holds, and the key they stand under."""
+
+    path: Path
+    scope: Scope
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program that MCP servers are set up in.
+
+    ``name`` is what the command line calls it, ``title`` its own name (never translated), ``key`` the
+    key of the object that holds its servers. ``user`` and ``project`` are paths below the user's home
+    (or, after ``@config``, the platform's folder of settings) and below the folder that is worked in.
+    ``typed`` clients want ``"type"`` in each entry; ``per_project`` ones keep, in the user's file, further
+    servers under ``projects.<folder>.mcpServers``. ``traces`` are further paths below the home by which
+    it is seen to be installed.
+    """
+
+    name: str
+    title: str
+    user: str
+    project: str | None = None
+    key: str = "mcpServers"
+    typed: bool = False
+    per_project: bool = False
+    traces: tuple[str, ...] = ()
+
+    def files(
+        self, platform: str, home: Path, cwd: Path | None = None, config: Path | None = None
+    ) -> tuple[ClientFile, ...]:
+        """Where its servers stand: always the user's file first, then the project's where ``cwd`` is given.
+
+        ``platform`` is ``sys.platform``; ``config`` is the folder that stands for ``~/.config``
+        (XDG_CONFIG_HOME), which macOS has no use for. The files need not exist.
+        """
+        user = _placed(self.user, platform, home, config)
+        found = [ClientFile(user, "user", self.key)]
+        if cwd is not None and self.project is not None:
+            found.append(ClientFile(cwd / self.project, "project", self.key))
+        return tuple(found)
+
+
+CLIENTS = (
+    Client("claude-desktop", "Claude Desktop", f"{_CONFIG}/Claude/claude_desktop_config.json"),
+    Client(
+        "claude-code",
+        "Claude Code",
+        ".claude.json",
+        ".mcp.json",
+        typed=True,
+        per_project=True,
+        traces=(".claude",),
+    ),
+    Client("cursor", "Cursor", ".cursor/mcp.json", ".cursor/mcp.json"),
+    Client("vscode", "VS Code", f"{_CONFIG}/Code/User/mcp.json", ".vscode/mcp.json", "servers", typed=True),
+    Client("windsurf", "Windsurf", ".codeium/windsurf/mcp_config.json"),
+)
+"""The clients that Tabane knows, in the order they are shown."""
+
+
+def client_named(name: str) -> Client | None:
+    return next((client for client in CLIENTS if client.name == name), None)
+
+
+def _placed(where: str, platform: str, home: Path, config: Path | None) -> Path:
+    first, _, rest = where.partition("/")
+    if first != _CONFIG:
+        return home / where
+    if platform == "darwin":
+        return home / "Library" / "Application Support" / rest
+    return (config or home / ".config") / rest

@@ -1,0 +1,1 @@
+"""What `tabane doctor` looks at: checks that take facts and give findings, each with its mend."""

@@ -1,0 +1,162 @@
+"""Checks of what the user wrote: settings, servers file, variables, and the commands of the servers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from tabane.errors import TabaneError
+from tabane.gateway.processes.processes import child_environment
+from tabane.gateway.servers.configuration import why_disabled
+from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.variables import PLAIN
+from tabane.hub.doctor.files import closing
+from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
+from tabane.hub.doctor.patient import Patient, read_servers
+from tabane.hub.search_path import recorded
+from tabane.messages import Message, say
+
+_INSTALLERS = {
+    "npx": say("Install Node.js: https://nodejs.org"),
+    "node": say("Install Node.js: https://nodejs.org"),
+    "uvx": say("Install uv: https://docs.astral.sh/uv"),
+    "uv": say("Install uv: https://docs.astral.sh/uv"),
+    "docker": say("Install Docker: https://docs.docker.com"),
+}
+
+
+def settings(patient: Patient) -> Iterator[Finding]:
+    """Whether the settings are read, and what in them is not known."""
+    if patient.settings_problem:
+        yield fault(patient.settings_problem, fix=_closing(patient.settings_problem))
+    elif patient.settings.config.exists():
+        yield ok(say("Settings: {path}", path=patient.settings.config))
+    else:
+        yield ok(say("Settings: the defaults, since there is no {path}", path=patient.settings.config))
+    yield from (warning(message) for message in patient.settings.warnings)
+
+
+def servers_file(patient: Patient) -> Iterator[Finding]:
+    """Whether the servers file is read, what in it is wrong, and whether the hub has it in force."""
+    path, found = patient.servers_path, patient.configuration
+    if patient.configuration_problem:
+        yield fault(patient.configuration_problem, fix=_closing(patient.configuration_problem))
+        if patient.live:
+            yield note(say("The running hub goes on with the last state of the file that was in order."))
+    elif found is not None:
+        yield _counted(patient, path, found.servers)
+        if path.exists():
+            yield from (warning(message) for message in found.warnings)
+        yield from _disabled(patient, found.servers)
+    if patient.live and not (patient.configuration_problem or patient.settings_problem):
+        yield from _in_force(patient)
+
+
+def _closing(problem: Message) -> Fix | None:
+    """What takes rights from others where a file was refused for that, or would be next."""
+    path = problem.fields.get("path")
+    if not isinstance(path, str | Path):
+        return None
+    return closing(Path(path), 0o077 if os.path.basename(path) == "secrets.env" else 0o022)
+
+
+def _counted(patient: Patient, path: Path, servers: tuple[Server, ...]) -> Finding:
+    if not servers:
+        return note(
+            say("There are no servers yet in {path}", path=path),
+            say("Take over those of your assistants with tabane servers import, or use tabane servers add."),
+        )
+    off = sum(patient.switched_off(server) for server in servers)
+    return ok(
+        say(
+            "Servers file: {path} (servers: {count}, switched off: {off})",
+            path=path,
+            count=len(servers),
+            off=off,
+        )
+    )
+
+
+def _disabled(patient: Patient, servers: tuple[Server, ...]) -> Iterator[Finding]:
+    for server in servers:
+        why = why_disabled(server)
+        if why is not None and not patient.switched_off(server):
+            yield fault(
+                say("{server} cannot be started: {why}", server=server.name, why=why), _where(patient)
+            )
+
+
+def _where(patient: Patient) -> Message:
+    return say("See what stands there: {path}", path=patient.servers_path)
+
+
+def _in_force(patient: Patient) -> Iterator[Finding]:
+    assert patient.live is not None
+    problem, served = patient.live.status.get("problem"), patient.live.servers_file
+    if problem:
+        yield fault(
+            say("The running hub did not take the last change: {problem}", problem=problem),
+            say("Start it anew: tabane restart"),
+        )
+    own = patient.settings.servers
+    if served and os.path.realpath(served) != os.path.realpath(own):
+        yield note(
+            say("The running hub serves {served}, not {own}", served=served, own=own),
+            say("If that is not meant: tabane stop, then tabane start"),
+        )
+
+
+def variables(patient: Patient) -> Iterator[Finding]:
+    """Variables that this terminal has, and that a hub which an assistant starts may not."""
+    bare = {name: value for name, value in patient.environ.items() if name in PLAIN or name == "TABANE_HOME"}
+    try:
+        without = read_servers(patient, bare)
+    except TabaneError:
+        return
+    for server in patient.enabled:
+        there = without.get(server.name)
+        why = why_disabled(there) if there else None
+        names = why.fields.get("names") if why else None
+        if names and not _runs_disabled(patient, server):
+            yield note(
+                say(
+                    "{server} takes from this terminal's environment: {names}. A hub that an assistant "
+                    "starts may not have it.",
+                    server=server.name,
+                    names=names,
+                ),
+                say("Write it into {path} (mode 0600).", path=patient.settings.home / "secrets.env"),
+            )
+
+
+def _runs_disabled(patient: Patient, server: Server) -> bool:
+    row = patient.live.rows.get(server.name) if patient.live else None
+    return row is not None and row.get("state") == "disabled"
+
+
+def commands(patient: Patient) -> Iterator[Finding]:
+    """Whether the command of each server is found, on the PATH that it is started with."""
+    local = [server for server in patient.enabled if server.transport == "stdio"]
+    missing = [server for server in local if not has_command(patient, server)]
+    for server in missing:
+        where = say("Install it, or give its full path in {path}", path=patient.servers_path)
+        yield fault(
+            say("{server}: the command {command} was not found", server=server.name, command=server.command),
+            _INSTALLERS.get(os.path.basename(server.command), where),
+        )
+    if local and not missing:
+        yield ok(say("The commands of all servers are found ({count})", count=len(local)))
+    if recorded(patient.settings.home):
+        yield ok(say("PATH is recorded for hubs that an assistant starts"))
+
+
+def has_command(patient: Patient, server: Server) -> bool:
+    """Whether the command of that server is a program that can be found."""
+    if server.needs_folder and "${" in server.command:
+        return True
+    environ = child_environment(patient.children, server.env)
+    if "/" in server.command:
+        return os.access(os.path.join(server.cwd or "/", server.command), os.X_OK)
+    return shutil.which(server.command, path=environ.get("PATH", os.defpath)) is not None

@@ -1,0 +1,182 @@
+"""Checks of Tabane's own files: who may read and write them, room on the disk, caches."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import closing as closed
+from pathlib import Path
+
+from tabane.gateway.tools.listings import Listings
+from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
+from tabane.hub.doctor.patient import Patient
+from tabane.messages import say
+
+LITTLE, TOO_LITTLE = 500 << 20, 50 << 20
+"""Bytes free on the disk of the home, below which there is a warning, and a fault."""
+
+MOST_FILES = 10_000
+"""Files of the home that are looked at."""
+
+_OTHERS_WRITE, _OTHERS = 0o022, 0o077
+_DATABASES = ("catalogue.db", "tools.db")
+
+
+def closing(path: Path, bits: int) -> Fix | None:
+    """What takes those rights from others, where it is the user's file and they have them; else None."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid() or not mode & bits:
+        return None
+    return lambda: os.chmod(path, mode & ~bits)
+
+
+def permissions(patient: Patient) -> Iterator[Finding]:
+    """Whether the home and all in it are the user's alone."""
+    home = patient.settings.home
+    if not home.is_dir():
+        yield ok(say("Tabane's home {path} is made when it is first needed", path=home))
+        return
+    open_folders = [path for path in (home, home / "logs") if _lets(path, _OTHERS_WRITE)]
+    for path in open_folders:
+        yield fault(
+            say("Others may write in {path}, so that the hub does not start", path=path),
+            say("Close it: chmod 700 {path}", path=path),
+            closing(path, _OTHERS),
+        )
+    if home not in open_folders and _lets(home, _OTHERS):
+        yield warning(
+            say("Others may look into {path}", path=home),
+            say("Close it: chmod 700 {path}", path=home),
+            closing(home, _OTHERS),
+        )
+    readable = [path for path in _files(home) if _lets(path, _OTHERS)]
+    if readable:
+        yield warning(
+            say(
+                "Others may read {count} files of Tabane, such as {path}",
+                count=len(readable),
+                path=readable[0],
+            ),
+            say("Close them: chmod -R go= {path}", path=home),
+            lambda: _close_all(readable),
+        )
+    elif not open_folders:
+        yield ok(say("Tabane's home {path} is yours alone", path=home))
+
+
+def disk(patient: Patient) -> Iterator[Finding]:
+    """Whether there is room for logs and caches."""
+    folder = patient.settings.home
+    while not folder.exists():
+        folder = folder.parent
+    found = os.statvfs(folder)
+    yield room(found.f_bavail * found.f_frsize, patient.settings.home)
+
+
+def room(free: int, home: Path) -> Finding:
+    """What is to be said of so many bytes free."""
+    megabytes = free >> 20
+    if free >= LITTLE:
+        return ok(say("Free on the disk: {free} MB", free=megabytes))
+    found = fault if free < TOO_LITTLE else warning
+    return found(
+        say("Only {free} MB are free on the disk of {path}", free=megabytes, path=home),
+        say("Make room there, or move it: set TABANE_HOME to another folder."),
+    )
+
+
+def caches(patient: Patient) -> Iterator[Finding]:
+    """Whether the caches are whole, and hold nothing of servers that are gone."""
+    home, runs = patient.settings.home, patient.live is not None
+    for path in (home / name for name in _DATABASES):
+        if path.exists() and not _whole(path):
+            again = say("Start the hub anew, and it is made anew: tabane restart")
+            yield warning(
+                say("{path} is broken. What stands in it is asked of the servers again.", path=path),
+                again if runs else say("Put it aside: tabane doctor --fix"),
+                None if runs else _aside(path),
+            )
+    stale = [] if patient.configuration is None else _stale(patient, home / _DATABASES[0])
+    if stale:
+        yield note(
+            say(
+                "Tools are kept of servers that are not configured any more: {names}", names=", ".join(stale)
+            ),
+            say("Forget them: tabane doctor --fix"),
+            lambda: _forget(home / _DATABASES[0], stale),
+        )
+    left = sorted(home.glob("*.broken")) if home.is_dir() else []
+    if left:
+        yield note(
+            say("A broken cache was put aside: {path}", path=left[0]),
+            say("Delete it: tabane doctor --fix"),
+            lambda: _delete(left),
+        )
+
+
+def _lets(path: Path, bits: int) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return not stat.S_ISLNK(status.st_mode) and bool(status.st_mode & bits)
+
+
+def _files(home: Path) -> list[Path]:
+    found: list[Path] = []
+    for folder, _, names in os.walk(home):
+        # secrets.env is read with the servers file, where it is a fault.
+        paths = (Path(folder, name) for name in names if name != "secrets.env")
+        found += [path for path in paths if not path.is_socket()]
+        if len(found) > MOST_FILES:
+            break
+    return found[:MOST_FILES]
+
+
+def _close_all(paths: Iterable[Path]) -> None:
+    for path in paths:
+        close = closing(path, _OTHERS)
+        if close:
+            close()
+
+
+def _whole(path: Path) -> bool:
+    try:
+        with closed(sqlite3.connect(path.as_uri() + "?mode=ro", uri=True, timeout=2)) as database:
+            return bool(database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    except sqlite3.OperationalError:
+        return True  # locked, or not to be opened: that says nothing about what is in it
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _stale(patient: Patient, path: Path) -> list[str]:
+    if not path.exists() or not _whole(path) or patient.configuration is None:
+        return []
+    known = {server.name for server in patient.configuration.servers}
+    try:
+        with closed(sqlite3.connect(path.as_uri() + "?mode=ro", uri=True, timeout=2)) as database:
+            rows = database.execute("SELECT server FROM listing ORDER BY server").fetchall()
+    except sqlite3.Error:
+        return []
+    return [name for (name,) in rows if name not in known]
+
+
+def _forget(path: Path, servers: list[str]) -> None:
+    with closed(Listings(path)) as listings:
+        listings.forget(servers)
+
+
+def _aside(path: Path) -> Fix:
+    return lambda: os.replace(path, path.with_suffix(".broken"))
+
+
+def _delete(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)

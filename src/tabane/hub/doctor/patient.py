@@ -1,0 +1,161 @@
+"""The facts that the checks look at, gathered once: settings, servers file, and the hub that runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tabane.errors import HubError, TabaneError
+from tabane.gateway.servers.configuration import (
+    Configuration,
+    open_document,
+    read_configuration,
+    server_tables,
+)
+from tabane.gateway.servers.server import Server
+from tabane.hub.client import CONNECT_LIMIT, HubClient
+from tabane.hub.endpoint import Endpoint, home_of
+from tabane.hub.search_path import with_recorded_path
+from tabane.hub.trial import variables_of
+from tabane.messages import Message
+from tabane.settings import Settings, load_settings
+from tabane.settings.places import config_folder
+from tabane.settings.values import expanded
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The hub that runs: its version, process, servers file, and what it says of itself and each server."""
+
+    version: str
+    pid: int
+    servers_file: str | None
+    status: Mapping[str, Any]
+    rows: Mapping[str, Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """Everything that was gathered. Where something could not be read, its problem says why.
+
+    ``settings`` are the defaults where those of the user cannot be read. ``environ`` is this process's;
+    ``children`` is what servers are started with.
+    """
+
+    environ: Mapping[str, str]
+    endpoint: Endpoint
+    settings: Settings
+    settings_problem: Message | None = None
+    configuration: Configuration | None = None
+    configuration_problem: Message | None = None
+    written: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    live: Live | None = None
+    hub_problem: Message | None = None
+
+    @property
+    def children(self) -> Mapping[str, str]:
+        return with_recorded_path(self.environ, self.settings.home)
+
+    @property
+    def servers_path(self) -> Path:
+        """The servers file in force."""
+        served = self.live.servers_file if self.live else None
+        return Path(served) if served else self.settings.servers
+
+    @property
+    def enabled(self) -> tuple[Server, ...]:
+        """The servers that may be started."""
+        servers = self.configuration.servers if self.configuration else ()
+        return tuple(server for server in servers if not server.disabled)
+
+    def switched_off(self, server: Server) -> bool:
+        """Whether the user switched it off in the file, so that nothing is wrong with it."""
+        written = self.written.get(server.name)
+        off = isinstance(written, dict) and (written.get("enabled") is False or written.get("disabled"))
+        return bool(server.disabled and off)
+
+
+def live(client: HubClient) -> Live:
+    """What a hub says. Raises HubError."""
+    rows = client.call("list_servers", limit=CONNECT_LIMIT)["results"]
+    return Live(
+        client.welcome.version,
+        client.welcome.pid,
+        client.welcome.servers,
+        client.call("hub_status", limit=CONNECT_LIMIT),
+        {row["name"]: row for row in rows},
+    )
+
+
+def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubError | None) -> Patient:
+    """Gather the facts. Never raises for what is wrong with them."""
+    settings, settings_problem = _settings(environ)
+    running = None
+    if hub is not None:
+        try:
+            running = live(hub)
+        except HubError as error:
+            hub_problem = error
+    patient = Patient(
+        environ=environ,
+        endpoint=Endpoint(home_of(environ), environ),
+        settings=settings,
+        settings_problem=settings_problem,
+        live=running,
+        hub_problem=hub_problem.message if hub_problem else None,
+    )
+    return _with_configuration(patient)
+
+
+def read_servers(patient: Patient, environ: Mapping[str, str]) -> Configuration:
+    """The servers file as it reads in an environment. Raises TabaneError."""
+    required = "servers" in patient.settings.sources
+    return read_configuration(
+        patient.servers_path, variables_of(patient.settings, environ), required=required
+    )
+
+
+def _with_configuration(patient: Patient) -> Patient:
+    try:
+        configuration = read_servers(patient, patient.environ)
+        written = _definitions(patient.servers_path)
+    except TabaneError as error:
+        return replace(patient, configuration_problem=error.message)
+    return replace(patient, configuration=configuration, written=written)
+
+
+def _definitions(path: Path) -> dict[str, Any]:
+    try:
+        document = open_document(path)
+    except FileNotFoundError:
+        return {}
+    tables = server_tables(path, document)
+    return {entry.key: entry.value for table in tables for entry in document.members(table.start)}
+
+
+def _settings(environ: Mapping[str, str]) -> tuple[Settings, Message | None]:
+    try:
+        return load_settings({}, environ), None
+    except TabaneError as error:
+        return _defaults(environ), error.message
+
+
+def _defaults(environ: Mapping[str, str]) -> Settings:
+    """Where things lie, whatever is wrong with the settings."""
+    given = {name: environ.get(f"TABANE_{name.upper()}") for name in ("config", "servers")}
+    named = {
+        name: expanded(path, environ, os.getcwd())
+        for name, path in given.items()
+        if path and "\0" not in path
+    }
+    config = named.get("config", config_folder(environ) / "tabane.toml")
+    return Settings(
+        home=Path(home_of(environ)),
+        config=config,
+        servers=named.get("servers", config.parent / "mcp-servers.json"),
+    )

@@ -1,0 +1,123 @@
+"""Checks of what runs: versions, the hub and its lock, a socket left behind, hubs whose home is gone."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tabane import __version__
+from tabane.hub import lock
+from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
+from tabane.hub.doctor.patient import Patient
+from tabane.hub.hello import newer
+from tabane.hub.launch import COMMAND
+from tabane.messages import say
+
+_PROC = Path("/proc")
+_GONE = " (deleted)"
+
+
+def versions(patient: Patient) -> Iterator[Finding]:
+    """What is installed, and whether the hub that runs is the same."""
+    python = platform.python_version()
+    yield ok(
+        say(
+            "Tabane {version}, Python {python} ({path})",
+            version=__version__,
+            python=python,
+            path=sys.executable,
+        )
+    )
+    running = patient.live.version if patient.live else __version__
+    if newer(__version__, running):
+        yield warning(
+            say("The hub that runs is the older version {version}", version=running),
+            say("Start it anew: tabane restart"),
+        )
+    elif newer(running, __version__):
+        yield note(
+            say(
+                "The hub that runs is the newer version {version}: Tabane is installed twice", version=running
+            ),
+            say("See which one is used: command -v tabane"),
+        )
+
+
+def hub(patient: Patient) -> Iterator[Finding]:
+    """Whether a hub runs and answers, and what the last one left behind."""
+    if patient.live:
+        servers = patient.live.status.get("servers_running", 0)
+        yield ok(
+            say(
+                "The hub runs (process {pid}; servers running: {count})",
+                pid=patient.live.pid,
+                count=servers,
+            )
+        )
+    elif patient.hub_problem:
+        yield fault(patient.hub_problem, say("End it and start it anew: tabane restart"))
+    else:
+        yield ok(say("No hub runs; the first assistant or command that needs one starts it"))
+        yield from _left_behind(patient)
+    yield from _homeless(_PROC)
+
+
+def _left_behind(patient: Patient) -> Iterator[Finding]:
+    holder = lock.read_holder(patient.endpoint.lock)
+    if holder is not None and holder.ended is None:
+        yield note(
+            say("The last hub (process {pid}) ended without having been asked to", pid=holder.pid),
+            say("See its last words: tabane logs"),
+        )
+    socket = Path(patient.endpoint.socket)
+    if socket.is_socket():
+        yield warning(
+            say("A socket was left behind where no hub listens: {path}", path=socket),
+            say("Delete it: rm {path}", path=socket),
+            lambda: _delete_unless_served(socket, patient.endpoint.lock),
+        )
+
+
+def _delete_unless_served(socket: Path, lock_file: str) -> None:
+    # An assistant may have started a hub since it was looked at.
+    held = lock.acquire(lock_file)
+    if held is not None:
+        try:
+            socket.unlink(missing_ok=True)
+        finally:
+            held.release()
+
+
+def _homeless(processes: Path) -> Iterator[Finding]:
+    """Hubs of this user whose home was deleted under them: nobody finds them any more. Linux tells."""
+    if not processes.is_dir():
+        return
+    hubs = [entry for entry in processes.iterdir() if entry.name.isdigit() and _is_hub(entry)]
+    lost = {entry.name: home for entry in hubs if (home := _folder_of(entry)).endswith(_GONE)}
+    if lost:
+        pids = " ".join(lost)
+        home = next(iter(lost.values())).removesuffix(_GONE)
+        yield warning(
+            say(
+                "Hubs run on whose home was deleted, such as {home} (processes {pids})", home=home, pids=pids
+            ),
+            say("End them: kill {pids}", pids=pids),
+        )
+
+
+def _is_hub(process: Path) -> bool:
+    try:
+        words = (process / "cmdline").read_bytes().split(b"\0")
+        return process.stat().st_uid == os.geteuid() and {b"tabane", COMMAND.encode()} <= set(words)
+    except OSError:
+        return False
+
+
+def _folder_of(process: Path) -> str:
+    try:
+        return os.readlink(process / "cwd")
+    except OSError:
+        return ""

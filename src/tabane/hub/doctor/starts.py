@@ -1,0 +1,135 @@
+"""Each server's first start: whether it comes up, how long that takes, and which protocol it speaks.
+
+Servers that the hub runs already are asked of the hub. The others are started here, for themselves and
+only as long as it takes to list their tools, so that nothing goes on running that did not before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tabane.errors import TabaneError
+from tabane.gateway.processes.processes import Processes
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.stdio import StdioConnector
+from tabane.gateway.upstreams.upstream import Connect
+from tabane.hub.doctor.configuration import has_command
+from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
+from tabane.hub.doctor.patient import Patient, Row
+from tabane.hub.endpoint import here
+from tabane.hub.limits import limits_of
+from tabane.hub.trial import tried
+from tabane.messages import Message, say
+from tabane.wire.channel import Batch
+
+AT_ONCE = 8
+"""Servers that are started at the same time."""
+
+
+def to_start(patient: Patient) -> list[Server]:
+    """The servers that a check-up would start: enabled, with a command that is found, and not running."""
+    return [
+        server
+        for server in patient.enabled
+        if server.transport == "stdio" and has_command(patient, server) and _row(patient, server) is None
+    ]
+
+
+def running(patient: Patient) -> Iterator[Finding]:
+    """The servers that are left alone, since they run in the hub or were stopped there by hand."""
+    for server in patient.enabled:
+        row = _row(patient, server)
+        if row is not None and row["state"] == "ready":
+            yield _works(
+                say(
+                    "{server} runs: {count} tools, protocol {version}",
+                    **_words(server, row["tools"] or 0, row),
+                )
+            )
+        elif row is not None:
+            yield note(
+                say("{server} was stopped by hand", server=server.name),
+                say("Start it: tabane servers start {server}", server=server.name),
+            )
+
+
+def starts(patient: Patient) -> list[Finding]:
+    """Start every other server, several at once, and say how each did, in the order of the file.
+
+    Blocks until all have ended again; each start is limited by the settings.
+    """
+    servers = to_start(patient)
+    # What goes wrong is a finding; standard error belongs to the command.
+    logging.getLogger("tabane").addHandler(logging.NullHandler())
+    return asyncio.run(_all(patient, servers)) if servers else []
+
+
+async def _all(patient: Patient, servers: Sequence[Server]) -> list[Finding]:
+    processes, places = Processes(), asyncio.Semaphore(AT_ONCE)
+    with tempfile.TemporaryDirectory(prefix="tabane-") as logs:
+        connect = StdioConnector(
+            asyncio.get_running_loop(),
+            Batch(),
+            processes,
+            Path(logs),
+            patient.children,
+            patient.settings.max_line,
+        )
+        try:
+            return list(await asyncio.gather(*(_one(patient, s, connect, places) for s in servers)))
+        finally:
+            await processes.close()
+
+
+async def _one(patient: Patient, server: Server, connect: Connect, places: asyncio.Semaphore) -> Finding:
+    async with places:
+        began = time.monotonic()
+        try:
+            found = await tried(server.in_folder(here()), connect, limits_of(patient.settings))
+        except TabaneError as error:
+            return fault(error.message, say("Try it again: tabane servers test {server}", server=server.name))
+        seconds = time.monotonic() - began
+    count = len(found["tools"])
+    trouble = _trouble(patient, server)
+    if trouble is not None:
+        return trouble
+    words = _words(server, count, found) | {"seconds": f"{seconds:.1f}"}
+    return _works(say("{server} starts in {seconds} s: {count} tools, protocol {version}", **words))
+
+
+def _works(title: Message) -> Finding:
+    return (
+        ok(title)
+        if title.fields["count"]
+        else warning(title, say("A server without tools is of no use here."))
+    )
+
+
+def _words(server: Server, count: int, row: Row) -> dict[str, object]:
+    return {"server": server.name, "count": count, "version": row.get("version") or "?"}
+
+
+def _trouble(patient: Patient, server: Server) -> Finding | None:
+    """What the running hub has against a server that starts well here."""
+    row = patient.live.rows.get(server.name) if patient.live else None
+    if row is None or not row.get("error"):
+        return None
+    return warning(
+        say(
+            "{server} starts here, but not in the running hub: {error}",
+            server=server.name,
+            error=row["error"],
+        ),
+        say("The hub was started in another environment. Start it anew from here: tabane restart"),
+    )
+
+
+def _row(patient: Patient, server: Server) -> Row | None:
+    """What the hub says of a server that is to be left alone."""
+    row = patient.live.rows.get(server.name) if patient.live else None
+    return row if row is not None and row.get("state") in ("ready", "stopped") else None

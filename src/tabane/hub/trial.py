@@ -1,0 +1,165 @@
+"""Trying a server that stands in no file yet: started, asked for its tools, and ended again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Raw, Struct
+
+from tabane.errors import UpstreamError, UpstreamUnavailable
+from tabane.gateway.processes.processes import Processes
+from tabane.gateway.servers.configuration import configuration_of, why_disabled
+from tabane.gateway.servers.secrets import keyring_lookup, load_variables
+from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.variables import Variables
+from tabane.gateway.tools.catalogue import Catalogue
+from tabane.gateway.tools.disclosure import signature
+from tabane.gateway.tools.names import AliasMap
+from tabane.gateway.upstreams.conversation import Peer
+from tabane.gateway.upstreams.stdio import StdioConnector
+from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
+from tabane.hub.limits import limits_of
+from tabane.messages import say
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.settings import Settings
+from tabane.wire.channel import Batch
+
+FACES = frozenset({Face.RPC, Face.CLI})
+
+QUICK = 5.0
+"""Seconds within which a start that fails is tried once more."""
+
+
+class TryServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """``definition`` is what would stand in the servers file under ``name``."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    definition: dict[str, Any]
+
+
+class Trials:
+    """Tries servers as this hub would start them: with its variables and its environment.
+
+    ``settings`` gives those in force.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        environment: Mapping[str, str],
+        loop: asyncio.AbstractEventLoop,
+        batch: Batch,
+        processes: Processes,
+    ) -> None:
+        self._settings, self._environment = settings, environment
+        self._loop, self._batch, self._processes = loop, batch, processes
+
+    def table(self) -> list[Operation]:
+        about = "Start a server that is not configured, list its tools and end it."
+        return [Operation("try_server", about, TryServer, self.run, FACES, Privilege.ADMIN)]
+
+    async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
+        """Raises as :func:`proposed` and :func:`tried`."""
+        import tempfile  # two megabytes that a hub which tries nothing goes without
+
+        settings = self._settings()
+        server = proposed(settings, self._environment, params.name, params.definition)
+        if server.needs_folder:
+            server = server.in_folder(caller.cwd or str(settings.servers.parent))
+        with tempfile.TemporaryDirectory(prefix="tabane-") as folder:
+            if server.cwd == str(settings.servers.parent) and not settings.servers.parent.exists():
+                # The folder that it will run in is made with the file, once there is a server to keep.
+                server = replace(server, cwd=folder)
+            connect = self._connector(Path(folder, "logs"), settings.max_line)
+            return await tried(server, connect, limits_of(settings))
+
+    def _connector(self, logs: Path, max_line: int) -> StdioConnector:
+        # Its log is not that of a configured server of the same name.
+        return StdioConnector(self._loop, self._batch, self._processes, logs, self._environment, max_line)
+
+
+def try_alone(
+    settings: Settings, environment: Mapping[str, str], caller: Caller, params: TryServer
+) -> dict[str, Any]:
+    """Try a server within this process, where no hub runs. Blocks; raises as :meth:`Trials.run`."""
+
+    async def run() -> dict[str, Any]:
+        processes = Processes()
+        trials = Trials(lambda: settings, environment, asyncio.get_running_loop(), Batch(), processes)
+        try:
+            return await trials.run(caller, params)
+        finally:
+            await processes.close()
+
+    # What goes wrong is raised; standard error belongs to the command.
+    logging.getLogger("tabane").addHandler(logging.NullHandler())
+    return asyncio.run(run())
+
+
+def proposed(settings: Settings, environment: Mapping[str, str], name: str, definition: Any) -> Server:
+    """The server as it would be read from the file. Raises ConfigurationError and UpstreamUnavailable."""
+    server = configuration_of(settings.servers, {name: definition}, variables_of(settings, environment)).get(
+        name
+    )
+    if server is None:
+        raise UpstreamUnavailable(say("{name} is no name for a server.", name=name))
+    why = why_disabled(server)
+    if why is not None:
+        raise UpstreamUnavailable(say("{server} cannot be started: {why}", server=name, why=why))
+    return server
+
+
+def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
+    """What the variables of the servers file stand for. Raises ConfigurationError."""
+    return load_variables(settings.home, environment, keyring_lookup() if settings.keyring else None)
+
+
+async def tried(server: Server, connect: Connect, limits: Limits) -> dict[str, Any]:
+    """What a server is and which tools it lists; it has ended when this returns.
+
+    Raises UpstreamError with how it ended and what it wrote to stderr, where it does not get so far.
+    """
+    loop = asyncio.get_running_loop()
+    listed: list[tuple[Peer, list[Raw]]] = []
+    once = asyncio.Semaphore()
+    upstream = Upstream(server, loop, connect, limits, lambda peer, tools: listed.append((peer, tools)), once)
+    try:
+        await _listed(upstream)
+        if not listed:
+            why = upstream.vitals.error or say("it has not been started")
+            raise UpstreamError(say("{server} does not work: {why}", server=server.name, why=why))
+        return _row(server, *listed[-1])
+    finally:
+        await upstream.close()
+
+
+async def _listed(upstream: Upstream) -> None:
+    """Wait for its tools. A quick failure is given a second chance: some servers end at a question of an
+    era that they do not know, and the next start does not put it.
+    """
+    began = time.monotonic()
+    await upstream.listed()
+    if upstream.state is State.WAITING and time.monotonic() - began < QUICK:
+        with contextlib.suppress(UpstreamError):
+            await upstream.start()
+            await upstream.listed()
+
+
+def _row(server: Server, peer: Peer, tools: list[Raw]) -> dict[str, Any]:
+    catalogue = Catalogue(AliasMap({}, frozenset()))
+    catalogue.put(server, tools)
+    return {
+        "name": server.name,
+        "state": "ready",
+        "era": peer.era.value,
+        "version": peer.version,
+        "about": peer.name,
+        "tools": [signature(tool) for tool in catalogue.of_server(server.name)],
+    }

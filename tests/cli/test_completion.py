@@ -1,0 +1,109 @@
+"""Shell completion: the scripts, and what the shell is answered when somebody presses the tabulator."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.home import CHILD, Home, hub
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path)
+    home.write_servers(
+        {
+            "clock": {"command": sys.executable, "args": [str(CHILD)]},
+            "off": {"command": "x", "enabled": False},
+        }
+    )
+    return home
+
+
+def completed(home: Home, *words: str) -> list[str]:
+    """What ``tabane WORDS`` would be completed to, the last word being incomplete."""
+    environment = {
+        "_TABANE_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(("tabane", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    answered = home.run(environment=environment)
+    assert answered.err == ""
+    return [line.partition(",")[2] for line in answered.out.splitlines() if line]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_each_shell_is_printed(home: Home, shell: str) -> None:
+    printed = home.run("completion", shell)
+    assert (printed.status, printed.err) == (0, "")
+    assert "_TABANE_COMPLETE" in printed.out
+    assert home.run("completion", shell, "--json").json == {"shell": shell, "script": printed.out[:-1]}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_itself_takes_its_script(home: Home, shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "completion"
+    script.write_text(home.run("completion", shell).out)
+    checked = subprocess.run([shell, "-n", script], capture_output=True, timeout=30, check=False)
+    assert (checked.returncode, checked.stderr) == (0, b"")
+
+
+def test_bash_completes_a_command_and_a_server(home: Home, tmp_path: Path) -> None:
+    script = tmp_path / "completion"
+    script.write_text(home.run("completion", "bash").out)
+    program = tmp_path / "bin" / "tabane"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tabane "$@"\n')
+    program.chmod(0o755)
+    press = (
+        f"PATH={program.parent}:$PATH; source {script}; "
+        'COMP_WORDS=(tabane servers show c); COMP_CWORD=3; _tabane_completion tabane; echo "${COMPREPLY[@]}"'
+    )
+    pressed = subprocess.run(
+        ["bash", "--norc", "-c", press], env=home.environment, capture_output=True, text=True, timeout=30
+    )
+    assert pressed.stdout.split() == ["clock"], pressed.stderr
+
+
+def test_commands_and_options_are_completed(home: Home) -> None:
+    assert completed(home, "st") == ["start", "stop", "status"]
+    assert completed(home, "servers", "re") == ["remove", "restart"]
+    assert "--dry-run" in completed(home, "servers", "import", "--")
+    assert completed(home, "servers", "import", "c") == ["claude-desktop", "claude-code", "cursor"]
+
+
+@pytest.mark.parametrize(
+    "words", [("servers", "show"), ("servers", "logs"), ("tools", "list", "--server"), ("logs", "--server")]
+)
+def test_servers_are_completed(home: Home, words: tuple[str, ...]) -> None:
+    assert completed(home, *words, "cl") == ["clock"]
+    assert not home.tabane.joinpath("hub.lock").exists()
+
+
+@pytest.mark.parametrize("words", [("tools", "show"), ("tools", "call")])
+def test_tools_are_completed_with_a_hub_and_from_memory_without_one(
+    home: Home, words: tuple[str, ...]
+) -> None:
+    assert completed(home, *words, "clock__c") == []
+    assert not home.tabane.joinpath("hub.lock").exists()
+    with hub(home):
+        assert home.run("servers", "start", "clock").status == 0
+        listed = completed(home, *words, "clock__c")
+        assert listed == sorted(listed)
+        assert "clock__count" in listed
+    assert completed(home, *words, "clock__c") == listed
+    assert home.run("status").status == 1
+    home.write_servers({})
+    assert completed(home, *words, "clock__c") == []
+
+
+def test_a_broken_file_completes_nothing_and_says_nothing(home: Home) -> None:
+    home.write_servers("{")
+    assert completed(home, "servers", "show", "c") == []
+    assert completed(home, "tools", "show", "c") == []
