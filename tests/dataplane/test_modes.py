@@ -147,25 +147,6 @@ def test_wrong_parameters_of_built_in_tools_are_named(
     run(scenario)
 
 
-def test_denied_tools_are_out_of_reach_by_every_way(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        servers = {"up": child(deny=["crash*", "fail"]), "few": child(allow=["echo", "fail"], deny=["fail"])}
-        async with place(tmp_path, servers) as here:
-            line = await here.connect(mode="full")
-            names = {tool["name"] for tool in (await line.result("tools/list"))["tools"]}
-            assert not {"up__crash", "up__crash_in_answer", "up__fail", "few__fail"} & names
-            assert {name for name in names if name.startswith("few__")} == {"few__echo"}
-            for name in ("up__fail", "up.fail", "few__count"):
-                assert (await line.request("tools/call", {"name": name}))["error"]["code"] == -32602
-                assert (await line.through(name))["isError"] is True
-                assert (await line.request("tools/get", {"name": name}))["error"]["code"] == -32602
-                assert (await line.call("describe_tools", names=[name]))["isError"] is True
-            found = await line.call("search_tools", query="fail", match="partial", limit=50)
-            assert "up__fail" not in text(found)
-
-    run(scenario)
-
-
 def test_prefixes_replace_the_name_of_the_server(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"日本語": child(), "plain": child(prefix=""), "other": child(prefix="p")}
@@ -256,22 +237,5 @@ def test_structured_extras_of_a_request_reach_the_upstream_through_call_tool(tmp
             done = await line.result("tools/call", again)
             assert done["resultType"] == "complete"
             assert "accept" in json.dumps(done)
-
-    run(scenario)
-
-
-def test_what_the_user_says_of_a_server_finds_its_tools(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        words = {"description": "覚え書きの帳面", "tags": ["盆栽"], "category": "庭"}
-        async with place(tmp_path, {"up": child(**words), "other": child()}) as here:
-            line = await here.connect()
-            for query in ("帳面", "盆栽"):
-                found = text(await line.call("search_tools", query=query, limit=50))
-                assert "up__echo" in found
-                assert "other__echo" not in found
-            for filters in ({"tags": ["盆栽"]}, {"category": "庭"}, {"server": "up"}):
-                found = text(await line.call("search_tools", query="arguments", limit=50, **filters))
-                assert "up__echo" in found
-                assert "other__echo" not in found
 
     run(scenario)
