@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.gateway.calling import calls
+from benchmarks.gateway.calling import calls, calls_on_one_core
 from benchmarks.gateway.counting import sizes
 from benchmarks.gateway.figures import BIG, Figures
 from benchmarks.gateway.page import page
@@ -43,6 +43,7 @@ async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Fi
     _say("calling")
     async with three_ways(_new(folder / "calls")) as ways:
         called = await calls(ways, rounds, count)
+        one_core = await calls_on_one_core(ways, rounds, count)
     _say("memory")
     standalone = await weight_standalone(_new(folder / "standalone"))
     daemon = await weight_daemon(_new(folder / "daemon"))
@@ -51,7 +52,17 @@ async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Fi
     big = await big_list(folder, BIG)
     _say("tokens")
     counted = await sizes(_new(folder / "tokens"), tokens)
-    return Figures(started, called, standalone, daemon, crowds, big, counted, (before, os.getloadavg()[0]))
+    return Figures(
+        starts=started,
+        calls=called,
+        one_core=one_core,
+        standalone=standalone,
+        daemon=daemon,
+        crowds=crowds,
+        big_list_ms=big,
+        sizes=counted,
+        load=(before, os.getloadavg()[0]),
+    )
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

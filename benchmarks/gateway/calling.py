@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median, quantiles
 
 from benchmarks.gateway.client import PATIENCE, Client, Failed, Json
 from benchmarks.gateway.home import Running
-from benchmarks.gateway.processes import own_cpu
+from benchmarks.gateway.processes import on_one_core, own_cpu
 from benchmarks.gateway.ways import BRIDGE, BY_NAME, DIRECT, EXPECTED, PLAIN, STANDALONE, THROUGH
 
 WIDTHS = (16, 64)
@@ -58,7 +60,9 @@ class Calls:
         return mean(self.cpu[width])
 
 
-async def calls(ways: dict[str, Running], rounds: int, count: int) -> list[Calls]:
+async def calls(
+    ways: dict[str, Running], rounds: int, count: int, widths: Sequence[int] = WIDTHS
+) -> list[Calls]:
     """All ways in turns, round by round, so that what else the machine does falls on each alike."""
     taken = [
         Calls(DIRECT, "its own name", ways[DIRECT], PLAIN),
@@ -73,17 +77,31 @@ async def calls(ways: dict[str, Running], rounds: int, count: int) -> list[Calls
         first = number % len(taken)
         for one in (*taken[first:], *taken[:first]):
             async with asyncio.timeout(PATIENCE):
-                await _round(one, count)
+                await _round(one, count, widths)
     return taken
 
 
-async def _round(one: Calls, count: int) -> None:
+async def calls_on_one_core(ways: dict[str, Running], rounds: int, count: int) -> list[Calls]:
+    """Calls one after the other with client, hub and upstreams on the same core; none where that cannot be.
+
+    Left to itself the scheduler puts two processes that talk now on one core, now on two, which takes
+    twice the time; so ratios of one run differ from those of the next. Here nothing is left to it.
+    """
+    everyone = [os.getpid(), *(pid for running in ways.values() for pid in running.processes)]
+    try:
+        with on_one_core(everyone):
+            return await calls(ways, rounds, count, ())
+    except NotImplementedError:
+        return []
+
+
+async def _round(one: Calls, count: int, widths: Sequence[int]) -> None:
     client, params = one.running.client, one.params
     own = one.running.processes
     began, cpu = time.perf_counter(), own_cpu(own)
     one.ms.append(await _one_by_one(client, params, count))
     _note(one, 1, count, time.perf_counter() - began, own_cpu(own) - cpu)
-    for width in WIDTHS:
+    for width in widths:
         began, cpu = time.perf_counter(), own_cpu(own)
         await side_by_side(client, params, width, count * 5)
         _note(one, width, count * 5, time.perf_counter() - began, own_cpu(own) - cpu)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psutil
@@ -32,6 +33,23 @@ def memory(processes: dict[int, str]) -> dict[str, float]:
         with contextlib.suppress(psutil.Error):
             total[part] = total.get(part, 0.0) + psutil.Process(pid).memory_info().rss / 1e6
     return total
+
+
+@contextlib.contextmanager
+def on_one_core(processes: Iterable[int]) -> Iterator[None]:
+    """Keeps processes on one and the same core. Raises NotImplementedError where the system cannot."""
+    if not hasattr(psutil.Process, "cpu_affinity"):
+        raise NotImplementedError
+    before = {one: one.cpu_affinity() for one in map(psutil.Process, processes)}
+    core = max(core for cores in before.values() for core in cores)
+    try:
+        for one in before:
+            one.cpu_affinity([core])
+        yield
+    finally:
+        for one, cores in before.items():
+            with contextlib.suppress(psutil.Error):
+                one.cpu_affinity(cores)
 
 
 def _part(process: psutil.Process) -> str:

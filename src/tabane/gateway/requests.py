@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from tabane.errors import BadArguments, CallerError, TabaneError
@@ -14,8 +14,7 @@ from tabane.wire import json
 from tabane.wire.json import Garbage, Members
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
+class Inner(msgspec.Struct, frozen=True):
     """A call to a tool: its public name, and the parameters of the request that carry it.
 
     ``params`` keeps every member of the request (``inputResponses``, ``requestState`` and whatever

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from msgspec import Raw
 
 from tabane.errors import TabaneError
@@ -13,8 +13,7 @@ from tabane.wire.era import Era
 from tabane.wire.json import Members
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """What an upstream answered: exactly one of ``result``, ``error`` and ``failure``.
 
     ``result`` and ``error`` are the upstream's own JSON, ``error`` a JSON-RPC error object;
