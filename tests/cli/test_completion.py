@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.home import CHILD, Home, hub
+from tests.conftest import absent
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_the_script_of_each_shell_is_printed(home: Home, shell: str) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_itself_takes_its_script(home: Home, shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+        absent(shell)
     script = tmp_path / "completion"
     script.write_text(home.run("completion", shell).out)
     checked = subprocess.run([shell, "-n", script], capture_output=True, timeout=30, check=False)
