@@ -15,13 +15,12 @@ from tempfile import TemporaryDirectory
 from benchmarks.gateway.client import Client
 from benchmarks.gateway.home import Home, upstream
 from benchmarks.gateway.wares import KINDS
+from benchmarks.gateway.ways import ARGUMENTS, PLAIN
 
 SERVERS = 50
 ROUNDS = 10
 SECONDS = 4.0
 """Of calls in a phase; a change is looked for each second, and the server it is of starts meanwhile."""
-
-CALL = {"path": "/notes.txt", "limit": 50}
 
 
 async def main() -> None:
@@ -29,7 +28,7 @@ async def main() -> None:
         home = Home(Path(folder) / "many", {f"s{n:02}": upstream(next(iter(KINDS))) for n in range(SERVERS)})
         client = await home.client("--standalone")
         await client.initialize()
-        names = [f"s{n:02}__read_file" for n in range(SERVERS)]
+        names = [f"s{n:02}__{PLAIN['name']}" for n in range(SERVERS)]
         for name in names:
             await _call(client, name)
         quiet, changed = [], []
@@ -57,7 +56,7 @@ async def _phase(client: Client, names: list[str]) -> float:
 
 
 async def _call(client: Client, name: str) -> None:
-    await client.call({"name": "call_tool", "arguments": {"name": name, "arguments": CALL}})
+    await client.call({"name": "call_tool", "arguments": {"name": name, "arguments": ARGUMENTS}})
 
 
 def _change(home: Home, number: int) -> None:
