@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tabane.wire.json import Garbage, Members, decode, fields, join, text
+from tabane.wire.json import Garbage, Members, fields, join, member, text
 
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -76,13 +76,13 @@ def has_envelope(meta: Members) -> bool:
 
 def check_envelope(meta: Members) -> None:
     """Raises :class:`Refusal` where a modern request lacks what it must carry."""
-    version = _value(meta, META_VERSION)
+    version = member(meta, META_VERSION)
     if not isinstance(version, str):
         raise Refusal(INVALID_PARAMS, f"_meta lacks {META_VERSION}: a string such as {MODERN!r}")
     if version != MODERN:
         data = {"supported": [MODERN], "requested": version}
         raise Refusal(UNSUPPORTED_VERSION, f"protocol version {version} is not supported", data)
-    if not isinstance(_value(meta, META_CAPABILITIES), dict):
+    if not isinstance(member(meta, META_CAPABILITIES), dict):
         raise Refusal(
             INVALID_PARAMS, f"_meta lacks {META_CAPABILITIES}: an object, empty where there are none"
         )
@@ -126,13 +126,13 @@ def result_type(result: bytes | Raw) -> str | None:
 
 def completed(result: bytes | Raw) -> bytes:
     """A result as a modern client must get it: ``resultType`` is ``complete`` where it was absent."""
-    member = _type_member(result)
-    if text(member) is not None:
+    kind = _type_member(result)
+    if text(kind) is not None:
         return bytes(result)
     body = bytes(result).strip()
     if not body.startswith(b"{"):
         return body
-    if member is not None:
+    if kind is not None:
         # Not a string: replaced, since of two members with one name each reader takes another.
         return join({**fields(body), "resultType": Raw(b'"complete"')})
     rest = body[1:].lstrip()
@@ -141,20 +141,10 @@ def completed(result: bytes | Raw) -> bytes:
 
 def _type_member(result: bytes | Raw) -> Raw | None:
     try:
-        member = _typed.decode(result).resultType
+        kind = _typed.decode(result).resultType
     except (msgspec.DecodeError, RecursionError):
         try:
             return fields(result).get("resultType")
         except Garbage:
             return None
-    return None if member is UNSET else member
-
-
-def _value(members: Members, key: str) -> Any:
-    raw = members.get(key)
-    if raw is None:
-        return None
-    try:
-        return decode(raw)
-    except Garbage:
-        return None
+    return None if kind is UNSET else kind

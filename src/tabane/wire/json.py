@@ -107,6 +107,17 @@ def decode(raw: bytes | Raw) -> Any:
         raise Garbage(str(error)) from None
 
 
+def member(members: Members, key: str) -> Any:
+    """The value of one member; None where it is absent or cannot be read."""
+    raw = members.get(key)
+    if raw is None:
+        return None
+    try:
+        return decode(raw)
+    except Garbage:
+        return None
+
+
 def encode(value: Any) -> bytes:
     """A Python value as JSON, a Raw in it verbatim; lone surrogates, which msgspec refuses, are escaped."""
     try:

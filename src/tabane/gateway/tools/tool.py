@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from tabane.wire.json import Garbage, Members, decode, fields, join, quote
+from tabane.wire.json import Garbage, Members, fields, join, member, quote
 
 if TYPE_CHECKING:
     from tabane.gateway.servers.server import Server
@@ -52,7 +52,7 @@ def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
         members = fields(definition)
     except Garbage:
         return None
-    name = _value(members, "name")
+    name = member(members, "name")
     if not isinstance(name, str) or not name:
         return None
     members["name"] = Raw(quote(alias))
@@ -62,15 +62,15 @@ def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
 def original_name(definition: bytes) -> str | None:
     """The name in a definition, as the upstream calls the tool; None where it has no usable one."""
     try:
-        name = _value(fields(definition), "name")
+        name = member(fields(definition), "name")
     except Garbage:
         return None
     return name if isinstance(name, str) and name else None
 
 
 def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
-    schema = _value(members, "inputSchema")
-    annotations = _value(members, "annotations")
+    schema = member(members, "inputSchema")
+    annotations = member(members, "annotations")
     hints = annotations if isinstance(annotations, dict) else {}
     read_only = hints.get("readOnlyHint") is True
     return Tool(
@@ -78,8 +78,8 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         server=server.name,
         name=name,
         definition=join(members),
-        title=(_text(_value(members, "title")) or _text(hints.get("title")))[:_MOST_TITLE],
-        description=_text(_value(members, "description"))[:_MOST_DESCRIPTION],
+        title=(_text(member(members, "title")) or _text(hints.get("title")))[:_MOST_TITLE],
+        description=_text(member(members, "description"))[:_MOST_DESCRIPTION],
         schema=schema if isinstance(schema, dict) else {},
         read_only=read_only,
         # MCP gives destructiveHint a meaning only where the tool is not read-only.
@@ -88,16 +88,6 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         category=server.category,
         about=server.description,
     )
-
-
-def _value(members: Members, key: str) -> Any:
-    raw = members.get(key)
-    if raw is None:
-        return None
-    try:
-        return decode(raw)
-    except Garbage:
-        return None
 
 
 def _text(value: Any) -> str:

@@ -145,13 +145,13 @@ class Conversation:
 
     async def _discover(self) -> Peer:
         result = await self._ask(b"server/discover", {})
-        versions = _decoded(result, "supportedVersions")
+        versions = json.member(result, "supportedVersions")
         if not isinstance(versions, list) or eras.MODERN not in versions:
             raise _Refused(
                 0, say("it supports no protocol version that Tabane knows: {versions}", versions=versions)
             )
         meta = json.fields(result["_meta"]) if "_meta" in result else {}
-        return _peer(Era.MODERN, eras.MODERN, result, _decoded(meta, eras.META_SERVER))
+        return _peer(Era.MODERN, eras.MODERN, result, json.member(meta, eras.META_SERVER))
 
     async def _initialize(self) -> Peer:
         params = {
@@ -166,7 +166,7 @@ class Conversation:
                 0, say("it speaks protocol version {version}, which Tabane does not know", version=version)
             )
         self._channel.send(json.notification_line("notifications/initialized"))
-        return _peer(Era.LEGACY, version, result, _decoded(result, "serverInfo"))
+        return _peer(Era.LEGACY, version, result, json.member(result, "serverInfo"))
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -451,16 +451,6 @@ def _peer(era: Era, version: str, result: Members, info: Any) -> Peer:
         capabilities,
         json.text(result.get("instructions")) or "",
     )
-
-
-def _decoded(members: Members, key: str) -> Any:
-    raw = members.get(key)
-    if raw is None:
-        return None
-    try:
-        return json.decode(raw)
-    except Garbage:
-        return None
 
 
 def _items(raw: Raw | None) -> list[Raw]:
