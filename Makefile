@@ -15,23 +15,27 @@ NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 
 .DEFAULT_GOAL := help
-.PHONY: help env node demo test check format bench lock clean
+.PHONY: help env node demo test conformance check format bench lock clean
 
 help:
-	@echo "make demo    set everything up and show the main job on real servers"
-	@echo "make test    set up what tests need and run them (ARGS='-k name' to choose)"
-	@echo "make check   lint, formatting, types, layers"
-	@echo "make format  let ruff mend what it can"
-	@echo "make node    Node.js, npm servers and the Inspector for the tests, into $(NODE)"
-	@echo "make bench   measure, and write the tables of docs/performance.md"
-	@echo "make lock    resolve the dependencies anew"
-	@echo "make clean   back to a fresh clone"
+	@echo "make demo         set everything up and show the main job on real servers"
+	@echo "make test         set up what tests need and run them (ARGS='-k name' to choose)"
+	@echo "make conformance  the official MCP suite, both revisions, through a hub"
+	@echo "make check        lint, formatting, types, layers"
+	@echo "make format       let ruff mend what it can"
+	@echo "make node         Node.js, npm servers, the Inspector and the conformance suite, into $(NODE)"
+	@echo "make bench        measure, and write the tables of docs/performance.md"
+	@echo "make lock         resolve the dependencies anew"
+	@echo "make clean        back to a fresh clone"
 
 demo: env
 	@$(BIN)/tabane demo $(ARGS)
 
 test: env
 	@$(BIN)/python -m pytest $(ARGS)
+
+conformance: env node
+	@$(BIN)/python -m tests.conformance $(ARGS)
 
 check: env
 	@$(BIN)/ruff check
@@ -81,10 +85,12 @@ $(BIN)/python:
 node: $(NODE_READY)
 
 $(NODE_READY): tests/real/package.json tests/real/package-lock.json | $(NODE_RUNTIME)
-	@echo "node: npm servers and the Inspector into $(NODE)"
+	@echo "node: npm servers, the Inspector and the conformance suite into $(NODE)"
 	@cp tests/real/package.json tests/real/package-lock.json $(NODE)/
 	@cd $(NODE) && PATH="$$PWD/bin:$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
-	@for tool in $(NODE)/node_modules/.bin/mcp-*; do ln -sf "../node_modules/.bin/$${tool##*/}" $(NODE)/bin/; done
+	@for tool in conformance mcp-*; do \
+	  for found in $(NODE)/node_modules/.bin/$$tool; do ln -sf "../node_modules/.bin/$${found##*/}" $(NODE)/bin/; done; \
+	done
 	@touch $@
 
 # Node comes as a wheel: one registry and one pinned version for every platform, and no npm needed first.

@@ -40,6 +40,7 @@ class Home:
             "LANG": "C.UTF-8",
             "XDG_CONFIG_HOME": str(folder / "config"),
             "TABANE_HOME": str(folder / "home"),
+            "TABANE_HTTP": "false",
             "TABANE_SERVERS": str(file),
         }
 

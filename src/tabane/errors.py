@@ -11,9 +11,15 @@ TabaneError
 │   ├── UpstreamDied        it ended with the call in flight
 │   ├── UpstreamTimeout     no answer in time
 │   └── UpstreamOverloaded  too many calls wait for it already
+├── StoreError              the store could not do it; what it acknowledged before is untouched
+│   ├── StoreLocked         another process has it open
+│   ├── StoreNewer          written by a newer version of Tabane
+│   ├── StoreCorrupt        its file is damaged
+│   ├── StoreFull           no space left on the disk
+│   ├── StoreReadOnly       its folder or file may not be written
+│   └── StoreBusy           too much waits to be written: try again
 └── HubError                the hub itself: not running, would not start, held, of another version
     └── HubDraining         it is about to end: the request was not begun, and may be sent to the next
-    └── HubDraining         it is about to end: send the request again
 
 Each carries a :class:`~tabane.messages.Message`, so that a face can say it in its own language,
 and a JSON-RPC ``code``.
@@ -97,6 +103,36 @@ class UpstreamTimeout(UpstreamError):
 
 class UpstreamOverloaded(UpstreamError):
     """The queue of waiting calls is full."""
+
+
+class StoreError(TabaneError):
+    """The store could not do what was asked. What was acknowledged before is untouched."""
+
+    reason = "storage"
+
+
+class StoreLocked(StoreError):
+    """Another process has the store open."""
+
+
+class StoreNewer(StoreError):
+    """A newer version of Tabane wrote the store."""
+
+
+class StoreCorrupt(StoreError):
+    """The store's file is damaged, or is no store."""
+
+
+class StoreFull(StoreError):
+    """No space is left where the store is."""
+
+
+class StoreReadOnly(StoreError):
+    """The store's folder or file may not be written."""
+
+
+class StoreBusy(StoreError):
+    """The queue of the writer is full."""
 
 
 class HubError(TabaneError):

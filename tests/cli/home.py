@@ -51,6 +51,7 @@ class Home:
             "HOME": str(folder),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "TABANE_HOME": str(self.tabane),
+            "TABANE_HTTP": "false",
             "LANG": "C.UTF-8",
         }
 

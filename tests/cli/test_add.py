@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.home import CHILD, Home, hub
+from tests.upstreams_http.raw import legacy, serving
 
 COMMAND = (sys.executable, str(CHILD))
 
@@ -121,15 +122,25 @@ def test_a_command_may_be_given_in_one_piece(home: Home) -> None:
     assert home.read_servers()["a"]["args"] == [COMMAND[1], "--name", "My clock"]
 
 
-def test_a_url_is_kept_with_a_word_that_it_does_not_start_yet(home: Home) -> None:
-    added = home.run("servers", "add", "docs", "https://example.com/mcp", "--header", "A=Bearer ${T}")
-    assert added.status == 0
-    assert "not supported yet" in added.err
+def test_a_url_is_tried_like_a_command(home: Home) -> None:
+    with serving(legacy) as server:
+        added = home.run("servers", "add", "docs", server.url, "--header", "A=Bearer ${HOME}")
+    assert added.status == 0, added.err
+    assert "raw works and has 2 tools" in added.out
     assert home.read_servers()["docs"] == {
         "type": "http",
-        "url": "https://example.com/mcp",
-        "headers": {"A": "Bearer ${T}"},
+        "url": server.url,
+        "headers": {"A": "Bearer ${HOME}"},
     }
+
+
+def test_a_url_that_nobody_answers_at_is_not_kept(home: Home) -> None:
+    with serving(legacy) as server:
+        url = server.url
+    failed = home.run("servers", "add", "docs", url)
+    assert failed.status == 1
+    assert "cannot be reached: Connection refused" in failed.err
+    assert not home.servers.exists()
 
 
 def test_a_server_of_a_folder_is_tried_in_the_folder_of_the_user(home: Home, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from tabane.messages import say
 
 
 def run(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "TABANE_HOME": str(home), "TABANE_LANG": "en", **variables}
+    own = {"TABANE_HOME": str(home), "TABANE_HTTP": "false", "TABANE_LANG": "en"}
+    environ = {**os.environ, **own, **variables}
     command = [sys.executable, "-m", "tabane", *arguments]
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
 

@@ -23,6 +23,7 @@ from tabane.hub.doctor.patient import examine
 from tests.cli.home import Home, Outcome, hub
 from tests.cli.test_install import file_of, write
 from tests.hub.peers import until
+from tests.upstreams_http.raw import modern, serving
 
 
 @pytest.fixture
@@ -346,6 +347,35 @@ def test_what_cannot_be_mended_is_said_with_the_reason(home: Home) -> None:
     done = home.run("doctor", "--quick", "--fix")
     assert "Could not be mended" in done.err
     assert str(home.tabane / "catalogue.broken") in done.err
+
+
+def test_a_server_at_a_url_is_asked(home: Home) -> None:
+    with serving(modern) as server:
+        home.write_servers({"web": {"url": server.url}, "off": {"url": "http://x", "enabled": False}})
+        done = examined(home)
+    answers = found(done, "web answers in", "ok")
+    assert "2 tools, protocol 2026-07-28" in answers["title"]
+
+
+def test_a_server_at_a_url_that_is_gone_is_a_fault_with_the_reason(home: Home) -> None:
+    with serving(modern) as server:
+        home.write_servers({"web": {"url": server.url}})
+    found(examined(home), "cannot be reached: Connection refused", "fault")
+
+
+def test_secrets_over_plain_http_are_a_warning(home: Home) -> None:
+    headers = {"Authorization": "Bearer abcdefgh"}
+    home.write_servers(
+        {
+            "open": {"url": "http://a.example/mcp", "headers": headers},
+            "own": {"url": "http://127.0.0.1:9/mcp", "headers": headers, "ca": "gone.pem"},
+            "safe": {"url": "https://a.example/mcp", "headers": headers},
+        }
+    )
+    done = examined(home, "--quick")
+    assert "others on the way can read" in found(done, "open is sent secrets", "warning")["title"]
+    assert "is sent secrets" not in done.out.replace("open is sent secrets", "")
+    found(done, "own: the certificates in", "fault")
 
 
 # -- assistants ----------------------------------------------------------------------------------

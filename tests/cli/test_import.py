@@ -184,7 +184,7 @@ def test_what_will_not_start_says_so_before_it_is_taken(desk: Desk) -> None:
         "vscode",
         {
             "asks": {"command": "x", "env": {"T": "${input:token}"}},
-            "web": {"type": "http", "url": "https://example.com/mcp"},
+            "web": {"type": "http", "url": "https://example.com/mcp", "oauth": {"clientId": "x"}},
             "missing": {"command": "x", "env": {"T": "${NOWHERE}"}},
             "off": {"command": "y", "disabled": True},
         },
@@ -192,7 +192,7 @@ def test_what_will_not_start_says_so_before_it_is_taken(desk: Desk) -> None:
     found = desk.run("servers", "import", "--dry-run", "--json").json
     why = {server["name"]: server["disabled"] for server in found["servers"]}
     assert "${input:token} asks for an input" in why["asks"]
-    assert "HTTP" in why["web"]
+    assert "oauth is not supported yet" in why["web"]
     assert "NOWHERE" in why["missing"]
     assert "switched off" in why["off"]
     said = desk.run("servers", "import", "--dry-run").out

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.home import Home, hub
+from tests.upstreams_http.raw import modern, serving
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -214,9 +215,10 @@ def test_everything_that_add_takes_is_written(home: Home, tmp_path: Path) -> Non
 
 def test_a_url_is_added_with_its_headers(home: Home) -> None:
     home.run(
-        "servers", "add", "a", "--url", "https://example.com/mcp", "--header", "Authorization=Bearer ${T}"
-    )
-    home.run("servers", "add", "b", "--url", "https://example.com/sse", "--sse")
+        "servers", "add", "a", "--url", "https://example.com/mcp", "--no-try",
+        "--header", "Authorization=Bearer ${T}",
+    )  # fmt: skip
+    home.run("servers", "add", "b", "--url", "https://example.com/sse", "--sse", "--no-try")
     assert home.read_servers() == {
         "a": {"type": "http", "url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${T}"}},
         "b": {"type": "sse", "url": "https://example.com/sse"},
@@ -440,3 +442,23 @@ def test_the_file_of_the_running_hub_is_the_one_that_is_changed(home: Home, tmp_
         assert home.run("servers", "list", "--json").json["path"] == str(other)
     assert '"new"' in other.read_text()
     assert list(home.read_servers()) == ["default"]
+
+
+# -- servers at a URL ----------------------------------------------------------------------------
+
+
+def test_a_server_at_a_url_is_shown_without_its_secrets_and_without_a_process(home: Home) -> None:
+    with serving(modern) as server:
+        url = f"{server.url}?api_key=querysecret"
+        home.write_servers({"web": {"url": url, "headers": {"Authorization": "Bearer abcdefgh"}}})
+        with hub(home):
+            tested = home.run("servers", "test", "web", "--json")
+            shown = home.run("servers", "show", "web")
+            listed = home.run("servers", "list")
+    assert tested.status == 0, tested.err
+    assert [tool.split("(")[0] for tool in tested.json["tools"]] == ["web__echo", "web__peek"]
+    assert "processes" not in shown.out
+    for out in (shown.out, listed.out):
+        assert f"{server.url}?api_key=***" in out
+        assert "querysecret" not in out
+        assert "abcdefgh" not in out

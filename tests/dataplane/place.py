@@ -21,7 +21,7 @@ SOON = 20.0
 """Seconds after which something that should have happened has not."""
 
 Json = dict[str, Any]
-Client = Literal["2025-06-18", "2025-11-25", "2026-07-28"]
+Client = Literal["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -41,6 +41,8 @@ class Line:
         self.version = version
         self.notifications: list[Json] = []
         self.unexpected: list[bytes] = []
+        self.questions: list[Json] = []
+        self.answer: Callable[[Json], Json | None] = lambda question: None
         self._reader, self._writer = reader, writer
         self._waiting: dict[Any, asyncio.Future[Json]] = {}
         self._number = 0
@@ -67,10 +69,15 @@ class Line:
         params = dict(params or {})
         if self.modern:
             params["_meta"] = {**ENVELOPE, **params.get("_meta", {})}
-        future: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
+        future = self.expect(number)
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         self.send_raw(json.dumps(message).encode() + b"\n")
+        return future
+
+    def expect(self, request_id: Any) -> asyncio.Future[Json]:
+        """The response to a request that is sent by other means."""
+        future: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = future
         return future
 
     async def request(self, method: str, params: Json | None = None) -> Json:
@@ -102,6 +109,24 @@ class Line:
                 self._changed.clear()
                 await self._changed.wait()
 
+    def reply(self, question: Json, answer: Json) -> None:
+        """Answer a question of the hub: ``answer`` has a result or an error."""
+        self.send_raw(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}).encode() + b"\n")
+
+    async def questioned(self, count: int = 1) -> Json:
+        """The question of that number, once it has come."""
+        async with asyncio.timeout(SOON):
+            while len(self.questions) < count:
+                self._changed.clear()
+                await self._changed.wait()
+        return self.questions[count - 1]
+
+    def _asked(self, question: Json) -> None:
+        self.questions.append(question)
+        answer = self.answer(question)
+        if answer is not None:
+            self.reply(question, answer)
+
     async def close(self) -> None:
         self._pump.cancel()
         self._writer.close()
@@ -112,6 +137,8 @@ class Line:
             waiting = self._waiting.pop(message.get("id"), None) if "method" not in message else None
             if waiting and not waiting.done():
                 waiting.set_result(message)
+            elif "method" in message and "id" in message:
+                self._asked(message)
             elif "method" in message:
                 self.notifications.append(message)
             else:
@@ -131,9 +158,15 @@ class Place:
         self._lines: list[Line] = []
 
     async def connect(
-        self, version: Client = "2025-06-18", *, mode: str | None = None, lang: str = "en_US", **hello: Any
+        self,
+        version: Client = "2025-06-18",
+        *,
+        mode: str | None = None,
+        lang: str = "en_US",
+        capabilities: Json | None = None,
+        **hello: Any,
     ) -> Line:
-        """A client of that version, past its handshake."""
+        """A client of that version, past its handshake, with those capabilities."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         fd = theirs.detach()
@@ -146,7 +179,7 @@ class Place:
                 "initialize",
                 {
                     "protocolVersion": version,
-                    "capabilities": {},
+                    "capabilities": capabilities or {},
                     "clientInfo": {"name": "test", "version": "1"},
                 },
             )

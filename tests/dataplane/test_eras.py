@@ -175,7 +175,7 @@ def test_a_modern_connection_discovers_and_wants_the_envelope_in_each_request(tm
                 "code"
             ] == -32022
             line.version = "2026-07-28"
-            assert (await line.request("resources/list"))["error"]["code"] == -32601
+            assert (await line.request("no/such"))["error"]["code"] == -32601
 
     run(scenario)
 

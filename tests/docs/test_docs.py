@@ -89,6 +89,7 @@ def test_the_commands_of_the_readme_run(block: Block, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")} | {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "TABANE_HOME": str(tmp_path / "home"),
+        "TABANE_HTTP": "false",
         "TABANE_CONFIG": str(settings),
     }
     try:

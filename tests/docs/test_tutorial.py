@@ -109,5 +109,6 @@ def home(folder: Path, lang: str) -> dict[str, str]:
         "LANG": lang,
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "TABANE_HOME": str(folder / "tabane-home"),
+        "TABANE_HTTP": "false",
         "TABANE_CONFIG": str(config / "tabane.toml"),
     }

@@ -74,6 +74,7 @@ def test_a_server_is_read_with_all_its_keys(tmp_path: Path) -> None:
         prefix="",
         share="client",
         share_given=True,
+        transport_given=True,
         timeout=5.5,
         max_concurrency=3,
         max_result_tokens=5_000,
@@ -116,7 +117,8 @@ def test_the_files_of_other_programs_are_understood(tmp_path: Path) -> None:
     assert (local.env, local.disabled) == ({"A": "1"}, None)
     assert "${input:x} asks for an input" in str(ask.disabled)
     assert [server.transport for server in others] == ["http", "http", "sse"]
-    assert all("over HTTP are not supported yet" in str(server.disabled) for server in others)
+    assert [server.disabled for server in others] == [None, None, None]
+    assert [server.transport_given for server in others] == [False, True, True]
     assert others[0].url == "https://example.com/mcp"
 
 
@@ -186,6 +188,21 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
             "2 a sandbox is not supported yet, and without it this server is not started.",
         ),
         ('{"command": "x", "oauth": {"client": "y"}}', "1 oauth is not supported yet."),
+        ('{"url": "ftp://x"}', "1 its URL is not one of http:// or https://."),
+        ('{"url": "http:///x"}', "1 its URL is not one of http:// or https://."),
+        ('{"url": "https://x",\n"headers": {"A B": "c"}}', '2 "A B" is no name of a header.'),
+        (
+            '{"url": "https://x",\n"headers": {"A": "b\\r\\nC: d"}}',
+            "2 the header A is more than one line. Was it copied with a line break?",
+        ),
+        (
+            '{"url": "https://x", "headers": {"Mcp-Name": "c"}}',
+            "1 the header Mcp-Name is set by Tabane itself.",
+        ),
+        (
+            '{"url": "https://x", "proxy": "socks5://y"}',
+            "1 the proxy is not a URL of http:// or https://; no others are supported.",
+        ),
     ],
 )
 def test_a_definition_that_is_wrong_disables_its_server_with_line_and_reason(
@@ -409,3 +426,18 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(path, 12345, -1)
     with pytest.raises(ConfigurationError, match="chown"):
         read_configuration(path, Variables({}))
+
+
+def test_a_file_of_authorities_is_looked_for_beside_the_servers_file(tmp_path: Path) -> None:
+    server = one(tmp_path, '{"url": "https://x", "ca": "own.pem", "proxy": "http://${P}:1"}', P="place")
+    assert (server.ca, server.proxy) == (str(tmp_path / "own.pem"), "http://place:1")
+
+
+def test_a_secret_in_a_url_is_known_and_not_part_of_what_identifies_the_server(tmp_path: Path) -> None:
+    url = "https://me:passwordly@x/mcp?api_key=querysecret&page=first"
+    server = one(tmp_path, f'{{"url": "{url}"}}')
+    assert {"passwordly", "querysecret"} <= set(server.secrets)
+    assert "first" not in server.secrets
+    other = one(tmp_path, f'{{"url": "{url.replace("passwordly", "q").replace("querysecret", "r")}"}}')
+    assert other.fingerprint == server.fingerprint
+    assert one(tmp_path, f'{{"url": "{url}2"}}').fingerprint != server.fingerprint

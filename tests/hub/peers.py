@@ -239,7 +239,8 @@ def playing(hub: PlayedHub) -> Iterator[PlayedHub]:
 def environment(home: Path, **more: str) -> dict[str, str]:
     """A user's environment with a home of its own for everything that Tabane keeps."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
-    return {**kept, "TABANE_HOME": str(home), "XDG_CONFIG_HOME": str(home.parent / "config"), **more}
+    config = str(home.parent / "config")
+    return {**kept, "TABANE_HOME": str(home), "TABANE_HTTP": "false", "XDG_CONFIG_HOME": config, **more}
 
 
 def resident(pid: int) -> float:

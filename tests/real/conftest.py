@@ -38,6 +38,7 @@ class Workplace:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
         return plain | {
             "TABANE_HOME": str(self.folder / "home"),
+            "TABANE_HTTP": "false",
             "TABANE_CONFIG": str(self.folder / "tabane.toml"),
             "LANG": "C.UTF-8",
         }

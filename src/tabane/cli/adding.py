@@ -103,7 +103,7 @@ def add(terminal: Terminal, /, name: str, file: str | None, untried: bool, force
     # Told before the server is started, not after.
     check_addable(place.path, {name: wanted})
     result: dict[str, Any] = {"name": name, "path": str(place.path), "status": "added"}
-    if not untried and not given["disabled"] and place.runs_here(name, wanted):
+    if not untried and not given["disabled"]:
         result |= _try(terminal, place, name, wanted, force=force)
         _show_tools(terminal, result)
     add_server(place.path, name, wanted)

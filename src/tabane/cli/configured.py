@@ -15,7 +15,6 @@ from tabane.cli.output import Terminal, keep, lang, text
 from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.configuration import (
     Configuration,
-    configuration_of,
     open_document,
     read_configuration,
     server_tables,
@@ -95,11 +94,6 @@ class Place:
         """What the file says, and what the hub says of it. Raises ConfigurationError and HubError."""
         live = {row["name"]: row for row in self.hub.call("list_servers")["results"]} if self.hub else None
         return Book(self._configuration(), definitions(self.path), live)
-
-    def runs_here(self, name: str, definition: Mapping[str, Any]) -> bool:
-        """Whether a server of that definition is of a kind that this version starts."""
-        found = configuration_of(self.path, {name: definition}, Variables({})).get(name)
-        return found is None or found.transport == "stdio"
 
     def problems(self, name: str) -> list[str]:
         """What is wrong with one server as it stands in the file now: warnings, and why it is disabled."""

@@ -184,6 +184,9 @@ _LABELS = {
     "state": say("state"),
     "error": say("remark"),
     "tools": say("tools"),
+    "prompts": say("prompts"),
+    "resources": say("resources"),
+    "templates": say("resource templates"),
     "about": say("server"),
     "version": say("protocol"),
     "pids": say("processes"),
@@ -223,7 +226,9 @@ def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Book) 
 
 
 def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
-    found = found | {"state": State(found["state"])}
+    # A server without prompts or resources is usual, and worth no word.
+    none = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
+    found = found | none | {"state": State(found["state"])}
     shown = [(label, found.get(key)) for key, label in _LABELS.items()]
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
     terminal.say(json.dumps({found["name"]: found["definition"]}, indent=2, ensure_ascii=False))

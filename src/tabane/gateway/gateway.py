@@ -5,26 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamError, UpstreamUnavailable
+from tabane.gateway.catalogues import Catalogues
+from tabane.gateway.offers.addresses import addressed
+from tabane.gateway.offers.prompts import Prompt
+from tabane.gateway.offers.resources import Source
+from tabane.gateway.offers.watches import OnUpdated, Watches
 from tabane.gateway.processes.stderr import LogFile
 from tabane.gateway.servers.server import Server, Share
-from tabane.gateway.tools.catalogue import Catalogue
 from tabane.gateway.tools.disclosure import nearest
-from tabane.gateway.tools.index import Hits, Query, ToolIndex
-from tabane.gateway.tools.listings import Listing, Listings, listing_of
-from tabane.gateway.tools.names import AliasMap
+from tabane.gateway.tools.index import Hits, Query
+from tabane.gateway.tools.listings import Listing
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import Validator
-from tabane.gateway.upstreams.conversation import Peer
 from tabane.gateway.upstreams.instances import Instances
+from tabane.gateway.upstreams.lists import LISTS
+from tabane.gateway.upstreams.peer import Peer
 from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
 from tabane.messages import say
 from tabane.operations import Caller
@@ -37,16 +40,21 @@ QUESTIONS = frozenset({"roots/list", "sampling/createMessage", "elicitation/crea
 
 _EACH = {"roots": "set of folders", "client": "client"}
 
+HOLDS = 60.0
+"""Seconds for which a list may be kept where no server says less; they announce changes besides."""
+
 STARTS = 16
 """Servers that are being started at the same time."""
 
-T = TypeVar("T")
+RESOURCES = ("resources", "templates")
+"""The lists of which resources come."""
 
 
 class Gateway:
     """Upstream servers, their tools, and calls to them.
 
-    ``on_changed`` is called when the tools that a client could see have changed.
+    ``on_changed`` is called with the kind (tools, prompts, resources) of which a client could now see
+    others; ``on_log`` with a server's name and the parameters of a log message of it that belongs to no call.
     """
 
     def __init__(
@@ -61,26 +69,24 @@ class Gateway:
         reserved: frozenset[str],
         list_wait: float = 2.0,
         health_interval: float = 60.0,
-        on_changed: Callable[[], None] = lambda: None,
+        on_changed: Callable[[str], None] = lambda kind: None,
+        on_log: Callable[[str, Raw], None] = lambda server, params: None,
     ) -> None:
         self.servers = {server.name: server for server in servers}
         self.validator = Validator()
         self._loop, self._connect, self.limits = loop, connect, limits
-        self._folder, self._logs = folder, logs
+        self._logs = logs
         self.list_wait, self.health_interval = list_wait, health_interval
         self.health_timeout = 10.0
-        self._on_changed = on_changed
+        self._on_changed, self._on_log = on_changed, on_log
         self._starts = asyncio.Semaphore(STARTS)
-        self._listings = Listings(folder / "catalogue.db")
-        self._listed: dict[str, Listing] = {}
-        aliases = self._listings.aliases()
-        self.catalogue = Catalogue(AliasMap(aliases, reserved))
-        self._kept = len(aliases)
+        self._catalogues = Catalogues(folder, loop, reserved)
+        self.catalogue = self._catalogues.tools
+        self.prompts = self._catalogues.prompts
+        self.resources = self._catalogues.resources
+        self._watches = Watches(self.instance_for, self._spawn)
         self._instances = Instances(loop, self._make, limits)
         self._learned: dict[tuple[str, str], str] = {}
-        # One thread owns the index and the listings' file; the loop never waits for either.
-        self._worker = ThreadPoolExecutor(1, "catalogue")
-        self._index: ToolIndex | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._health: asyncio.TimerHandle | None = None
 
@@ -88,13 +94,8 @@ class Gateway:
 
     def open(self) -> None:
         """Take what was listed before from disk: from here on the catalogue answers."""
-        self._learned = self._listings.learned()
-        for name, listing in self._listings.load().items():
-            server = self.servers.get(name)
-            if server and not server.disabled and listing.fingerprint == server.fingerprint:
-                self._listed[name] = listing
-                self.catalogue.put(server, listing.tools)
-        self._keep_aliases()
+        self._learned = self._catalogues.learned()
+        self._catalogues.open(self._enabled())
         self._health = self._loop.call_later(self.health_interval, self._check_health)
 
     def apply(self, servers: Sequence[Server]) -> None:
@@ -104,16 +105,17 @@ class Gateway:
         another is started anew at once where the old one ran, and its old tools stay until it listed.
         """
         old, self.servers = self.servers, {server.name: server for server in servers}
-        version = self.catalogue.version
+        versions = self._catalogues.versions
         for name in old.keys() - self.servers.keys():
             self._withdraw(name)
         for name, server in self.servers.items():
             if server != old.get(name):
                 self._change(server, old.get(name))
-        self._keep_aliases()
+                self._watches.moved(name)
         self.catalogue.forget_lists()
-        if self.catalogue.version != version:
-            self._on_changed()
+        for kind, version in self._catalogues.versions.items():
+            if version != versions[kind]:
+                self._on_changed(kind)
 
     def use_limits(self, limits: Limits) -> None:
         """Be that patient from now on, with running instances too."""
@@ -133,11 +135,11 @@ class Gateway:
         for task in list(self._tasks):
             task.cancel()
         await self._instances.close()
-        await self._in_worker(self._close_files)
-        self._worker.shutdown()
+        await self._catalogues.close()
 
     def leave(self, session: str) -> None:
         """A client is gone."""
+        self._watches.leave(session)
         self._instances.leave(session)
 
     # -- tools -----------------------------------------------------------------------------------
@@ -149,14 +151,10 @@ class Gateway:
         """
         tool = self.catalogue.find(name)
         if tool is None:
-            owners = [s for s in self._unlisted() if not s.namespace or _may_own(s, name)]
-            if owners:
-                await self._wait_listed(owners, caller, self.limits.start_timeout)
-                tool = self.catalogue.find(name)
+            await self._wait_owners("tools", caller, name)
+            tool = self.catalogue.find(name)
         if tool is None:
-            for server in self.servers.values():
-                if server.disabled and _may_own(server, name):
-                    raise UpstreamUnavailable(server.disabled)
+            self._check_disabled(name)
             raise self.unknown(name)
         return tool
 
@@ -171,26 +169,102 @@ class Gateway:
 
     def route(self, caller: Caller, tool: Tool) -> Upstream:
         """The instance that serves this caller's calls of the tool. Raises TabaneError where none can."""
-        server = self.servers.get(tool.server)
-        if server is None:
+        if tool.server not in self.servers:
             raise self.unknown(tool.alias)
-        if server.disabled:
-            raise UpstreamUnavailable(server.disabled)
-        return self._instances.get(self.shared(server), caller)
+        return self.instance_for(caller, tool.server)
+
+    def instance_for(self, caller: Caller, server: str) -> Upstream:
+        """The instance of a server that serves this caller. Raises TabaneError where none can."""
+        configured = self.server(server)
+        if configured.disabled:
+            raise UpstreamUnavailable(configured.disabled)
+        return self._instances.get(self.shared(configured), caller)
+
+    def goes_by_roots(self, server: str | None = None) -> bool:
+        """Whether the client's folders decide which instance of that server, or of any, serves it."""
+        names = self.servers if server is None else [server] if server in self.servers else []
+        return any(self.shared(self.servers[name]).share == "roots" for name in names)
 
     async def search(self, query: Query) -> Hits:
         """Ranked tools for a query. CPU work is done in the catalogue's thread."""
-        return await self._in_worker(lambda: self._ready_index().search(query))
+        return await self._catalogues.search(query)
 
     async def wait_listed(self, caller: Caller) -> tuple[str, ...]:
         """Wait, at most two seconds, for servers that never listed; the names of those still missing."""
-        unlisted = self._unlisted()
-        if unlisted:
-            await self._wait_listed(unlisted, caller, self.list_wait)
+        await self._within(self.list_wait, [self._listed_by(s, caller) for s in self._unlisted()])
         return tuple(server.name for server in self._unlisted())
 
     def pinned(self) -> bytes:
         return self.catalogue.pinned(self._enabled())
+
+    # -- prompts and resources -------------------------------------------------------------------
+
+    async def fresh(self, kind: str, caller: Caller) -> None:
+        """Bring the lists of that kind (tools, prompts, resources) up to date, as far as may be waited for.
+
+        Servers that never listed are waited for. Running ones that do not announce changes are asked again
+        where their list is older than they say it holds, or than five seconds. What an idle one listed
+        last counts: a list starts nothing that is known.
+        """
+        names = _lists_of(kind)
+        waits = [self._listed_by(s, caller, name) for name in names for s in self._unlisted(name)]
+        for server in self._enabled():
+            running = [instance for instance in self._instances.of(server.name) if instance.connection]
+            waits += [running[0].fresh(name) for name in names if running and running[0].is_stale(name)]
+        await self._within(self.list_wait, waits)
+
+    def holds(self, kind: str) -> float:
+        """The seconds for which a client may keep lists of that kind: the least that a server gives."""
+        names = _lists_of(kind)
+        given = [instance.holds(name) for instance in self._instances for name in names]
+        return min((seconds for seconds in given if seconds is not None), default=HOLDS)
+
+    async def find_prompt(self, caller: Caller, name: str) -> Prompt:
+        """The prompt of that name; waits for its server where that has never listed.
+
+        Raises UnknownName with the three nearest names.
+        """
+        prompt = self.prompts.find(name)
+        if prompt is None:
+            await self._wait_owners("prompts", caller, name)
+            prompt = self.prompts.find(name)
+        if prompt is None:
+            self._check_disabled(name)
+            near = tuple(nearest(self.prompts.names, name))
+            if near:
+                message = say("Unknown prompt: {name}. Did you mean {near}?", name=name, near=", ".join(near))
+            else:
+                message = say("Unknown prompt: {name}.", name=name)
+            raise UnknownName(message, near)
+        return prompt
+
+    async def sources(self, caller: Caller, uri: str) -> tuple[Source, ...]:
+        """Where a resource, or a template, is to be asked for, the likeliest server first; eight at most.
+
+        Where nothing that is listed speaks for a server, those that never listed are waited for, and
+        then every server that reads resources may know the URI. ``shown`` is the URI as it is given here.
+        """
+        at = addressed(uri)
+        if at is not None and at[0] in self.servers:
+            return (Source(*at, uri),)
+        if known := self.resources.known(uri):
+            return known
+        waits = [self._listed_by(s, caller, name) for name in RESOURCES for s in self._unlisted(name)]
+        await self._within(self.limits.start_timeout, waits, lambda: bool(self.resources.known(uri)))
+        return self.resources.find(uri)
+
+    async def watch(self, session: str, caller: Caller, source: Source, on_updated: OnUpdated) -> None:
+        """Tell ``on_updated`` of each change of a resource, with the URI shown and the parameters to tell.
+
+        ``session`` names whoever :meth:`unwatch` and :meth:`leave` are called for; the same resource
+        again is watched once, for the ``on_updated`` given last. It goes on over restarts of the server.
+        Raises TabaneError where the server does not run or refuses, or where too many are watched.
+        """
+        await self._watches.watch(session, caller, source, on_updated)
+
+    def unwatch(self, session: str, uri: str) -> None:
+        """Watch a resource no more; ``uri`` as it was shown."""
+        self._watches.unwatch(session, uri)
 
     # -- servers ---------------------------------------------------------------------------------
 
@@ -225,7 +299,7 @@ class Gateway:
         return list(self._instances.of(name))
 
     def listing(self, name: str) -> Listing | None:
-        return self._listed.get(name)
+        return self._catalogues.listing(name)
 
     def log_lines(self, name: str, count: int) -> list[str]:
         """The last lines that a server wrote to stderr, read from its log. Blocks on the file."""
@@ -256,8 +330,7 @@ class Gateway:
 
     def _withdraw(self, name: str) -> None:
         self._instances.retire(name)
-        if self.catalogue.remove(name):
-            self._index_later(name)
+        self._catalogues.remove(name)
 
     def _change(self, server: Server, before: Server | None) -> None:
         if server.disabled:
@@ -270,12 +343,11 @@ class Gateway:
                 instance.server = instance.server.with_policy_of(server)
         else:
             self._instances.retire(server.name)
-        listing = self._listed.get(server.name)
+        listing = self._catalogues.listing(server.name)
         if listing is not None and listing.fingerprint == server.fingerprint:
-            if self.catalogue.put(server, listing.tools):
-                self._index_later(server.name)
+            self._catalogues.put(server, listing)
         elif not ran:
-            self.catalogue.remove(server.name)
+            self._catalogues.remove(server.name)
         # One that ran goes on running, and one whose tools are not known is asked for them.
         if not server.needs_folder and not same and (ran or not self.catalogue.has(server.name)):
             self._spawn(self._started(server))
@@ -285,33 +357,31 @@ class Gateway:
     def _enabled(self) -> list[Server]:
         return [server for server in self.servers.values() if not server.disabled]
 
-    def _unlisted(self) -> list[Server]:
-        return [server for server in self._enabled() if not self.catalogue.has(server.name)]
+    def _unlisted(self, name: str = "tools") -> list[Server]:
+        """Servers whose list of that name is not known."""
+        return [server for server in self._enabled() if not self._catalogues.has(server.name, name)]
 
     def _make(self, server: Server) -> Upstream:
-        listing = self._listed.get(server.name)
+        listing = self._catalogues.listing(server.name)
         return Upstream(
             server,
             self._loop,
             self._connect,
             self.limits,
-            lambda peer, tools: self._take(server, peer, tools),
+            lambda peer, name, items: self._take(server, peer, name, items),
             self._starts,
             listing.era if listing else None,
             lambda method: self._asked(server, method),
+            lambda params: self._on_log(server.name, params),
         )
 
-    def _take(self, server: Server, peer: Peer, tools: list[Raw]) -> None:
-        if server.name not in self.servers:
+    def _take(self, server: Server, peer: Peer, name: str, items: list[Raw]) -> None:
+        """An instance has listed; ``name`` is that of the list."""
+        configured = self.servers.get(server.name)
+        if configured is None:
             return
-        listing = listing_of(server.name, server.fingerprint, peer.era, peer.version, peer.name, tools)
-        self._listed[server.name] = listing
-        changed = self.catalogue.put(self.servers[server.name], tools)
-        self._keep_aliases()
-        self._later(lambda: self._listings.save(listing))
-        if changed:
-            self._index_later(server.name)
-            self._on_changed()
+        if self._catalogues.take(configured, server.fingerprint, peer, name, items):
+            self._on_changed("resources" if name == "templates" else name)
 
     def _asked(self, server: Server, method: str) -> None:
         """A server put a question to its client: from now on it runs for those who can be meant by it."""
@@ -326,51 +396,43 @@ class Gateway:
             '%s asked its client for %s, so it runs once for each %s from now on. "share" in the servers '
             "file decides otherwise.", server.name, method, _EACH[share],
         )  # fmt: skip
-        self._later(lambda: self._listings.learn(server.name, server.fingerprint, share))
+        self._catalogues.learn(server.name, server.fingerprint, share)
         self._spawn(self._let_go_of_shared(server.name))
 
     async def _let_go_of_shared(self, name: str) -> None:
         # It goes on until it has listed its tools, since somebody may wait for those.
         with contextlib.suppress(TabaneError):
-            await self._instances.get(self.server(name)).listed()
+            instance = self._instances.get(self.server(name))
+            for each in LISTS:
+                await instance.listed(each)
         self._instances.retire(name, shared_only=True)
+        self._watches.moved(name)
 
-    def _keep_aliases(self) -> None:
-        aliases = self.catalogue.aliases.entries
-        if len(aliases) > self._kept:
-            self._kept = len(aliases)
-            self._later(lambda: self._listings.keep_aliases(aliases))
+    async def _wait_owners(self, kind: str, caller: Caller, name: str) -> None:
+        """Wait for servers that never listed, where the tool or prompt of that name may be theirs."""
+        owners = [s for s in self._unlisted(kind) if not s.namespace or _may_own(s, name)]
+        await self._within(self.limits.start_timeout, [self._listed_by(s, caller, kind) for s in owners])
 
-    def _ready_index(self) -> ToolIndex:
-        if self._index is None:
-            self._index = ToolIndex(str(self._folder / "tools.db"))
-            for name in self._index.servers():
-                if not self.catalogue.has(name):
-                    self._index.remove(name)
-            for name in self.servers:
-                if self.catalogue.has(name):
-                    self._index.replace(name, self.catalogue.of_server(name))
-        return self._index
+    def _check_disabled(self, name: str) -> None:
+        for server in self.servers.values():
+            if server.disabled and _may_own(server, name):
+                raise UpstreamUnavailable(server.disabled)
 
-    def _index_later(self, name: str) -> None:
-        # Before the first search there is no index to keep in step: it is made from the catalogue.
-        if self._index is not None:
-            tools = self.catalogue.of_server(name)
-            if self.catalogue.has(name):
-                self._later(lambda: self._ready_index().replace(name, tools))
-            else:
-                self._later(lambda: self._ready_index().remove(name))
+    async def _within(
+        self,
+        seconds: float,
+        works: Sequence[Coroutine[None, None, None]],
+        enough: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Wait that long at most, or until it is enough; what is not done by then goes on."""
+        waiting = {self._spawn(work) for work in works}
+        end = self._loop.time() + seconds
+        while waiting and not enough() and (left := end - self._loop.time()) > 0:
+            _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _wait_listed(self, servers: Sequence[Server], caller: Caller, seconds: float) -> None:
-        waits = [self._loop.create_task(self._listed_by(server, caller)) for server in servers]
-        for task in waits:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        await asyncio.wait(waits, timeout=seconds)
-
-    async def _listed_by(self, server: Server, caller: Caller | None) -> None:
+    async def _listed_by(self, server: Server, caller: Caller | None, name: str = "tools") -> None:
         try:
-            await self._instances.get(self.shared(server), caller).listed()
+            await self._instances.get(self.shared(server), caller).listed(name)
         except TabaneError as error:
             log.debug("%s: %s", server.name, error)
 
@@ -393,30 +455,19 @@ class Gateway:
         running = [instance for instance in self._instances if instance.connection]
         await asyncio.gather(*(instance.look_after(self.health_timeout) for instance in running))
 
-    def _spawn(self, work: object) -> None:
-        task: asyncio.Task[None] = self._loop.create_task(work)  # type: ignore[arg-type]
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
-    async def _in_worker(self, work: Callable[[], T]) -> T:
-        return await self._loop.run_in_executor(self._worker, work)
 
-    def _later(self, work: Callable[[], object]) -> None:
-        self._worker.submit(work).add_done_callback(_log_failure)
-
-    def _close_files(self) -> None:
-        if self._index:
-            self._index.close()
-        self._listings.close()
+def _lists_of(kind: str) -> tuple[str, ...]:
+    return RESOURCES if kind == "resources" else (kind,)
 
 
 def _may_own(server: Server, name: str) -> bool:
     return any(name.startswith(start) for start in (server.namespace + "__", server.name + "."))
-
-
-def _log_failure(future) -> None:  # type: ignore[no-untyped-def]
-    if future.exception():
-        log.error("the catalogue's files: %s", future.exception())
 
 
 __all__ = ["Era", "Gateway", "UpstreamError"]

@@ -6,21 +6,25 @@ from typing import Any
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.listings import Listing
 from tabane.gateway.upstreams.upstream import State, Upstream
 from tabane.messages import Lang, Message
+
+_OFFERED = ("prompts", "resources", "templates")
 
 
 def server_row(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any]:
     """One server in a line: name, state, tools, era, process id, and what is wrong with it."""
     instances = gateway.instances(server.name)
     listing = gateway.listing(server.name)
+    listed = listing is not None and "tools" in listing.lists
     return {
         "name": server.name,
         "state": state_of(server, instances),
-        "tools": len(gateway.catalogue.of_server(server.name)) if listing else None,
+        "tools": len(gateway.catalogue.of_server(server.name)) if listed else None,
         "era": listing.era.value if listing else None,
         "version": listing.version if listing else None,
-        "pids": [instance.connection.pid for instance in instances if instance.connection],
+        "pids": [i.connection.pid for i in instances if i.connection and i.connection.pid],
         "healthy": all(instance.vitals.healthy for instance in instances),
         "error": _error(server, instances, lang),
     }
@@ -42,6 +46,7 @@ def server_detail(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any
         "cwd": server.cwd,
         "about": listing.about if listing else None,
         "listed_at": listing.listed if listing else None,
+        **_offered(listing),
         "starts": sum(instance.vitals.starts for instance in instances),
         "deaths": sum(instance.vitals.deaths for instance in instances),
         "failures": max((instance.vitals.failures for instance in instances), default=0),
@@ -59,6 +64,12 @@ def state_of(server: Server, instances: list[Upstream]) -> str:
         if state in states:
             return str(state.value)
     return State.IDLE.value
+
+
+def _offered(listing: Listing | None) -> dict[str, int | None]:
+    """How much else it listed; None for what it was not asked for yet."""
+    lists = listing.lists if listing else {}
+    return {name: len(lists[name]) if name in lists else None for name in _OFFERED}
 
 
 def _error(server: Server, instances: list[Upstream], lang: Lang) -> str | None:

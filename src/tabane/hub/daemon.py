@@ -18,6 +18,7 @@ from tabane.hub.administration import Administration
 from tabane.hub.admission import House
 from tabane.hub.endpoint import Endpoint
 from tabane.hub.hello import Hello, Welcome
+from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
 from tabane.hub.listener import Listener
 from tabane.hub.lock import Holder, Lock
@@ -69,6 +70,8 @@ class Daemon:
         self._programs: set[RpcSession] = set()
         self._count = 0
         self._idle: asyncio.TimerHandle | None = None
+        self.http: HttpDoor | None = None
+        """Where HTTP is wanted, whether or not it could be."""
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -87,6 +90,8 @@ class Daemon:
         self._door = Door(Table([*self.hub.table, *administration.table()]), AllowLocal())
         self.hub.open()
         self._listener = self._listening()
+        self.http = self._http()
+        self._reloaded()  # The token is not to stand in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
         self._loop.add_signal_handler(signal.SIGHUP, self.hub.follower.now)
@@ -118,7 +123,10 @@ class Daemon:
         return self.hub.settings
 
     def _reloaded(self) -> None:
-        self._logs.hide(secret for server in self.hub.configuration.servers for secret in server.secrets)
+        secrets = [secret for server in self.hub.configuration.servers for secret in server.secrets]
+        if self.http and self.http.token:
+            secrets.append(self.http.token)
+        self._logs.hide(secrets)
         self._logs.set_level(self.settings.log_level)
 
     # -- reception -------------------------------------------------------------------------------
@@ -133,7 +141,8 @@ class Daemon:
 
     def full(self, hello: Hello) -> bool:
         if hello.role == "mcp":
-            return self.hub.sessions >= self.settings.max_sessions
+            # Clients over HTTP are bounded by a setting of their own.
+            return len(self._sessions) >= self.settings.max_sessions
         return hello.role == "rpc" and len(self._programs) >= MOST_PROGRAMS
 
     def take(self, fd: int, hello: Hello) -> None:
@@ -189,6 +198,11 @@ class Daemon:
             "home": self._endpoint.home,
             "servers_file": str(self.settings.servers),
             "socket": self._listener.path,
+            **(
+                self.http.report(language(self.settings.lang, self._environment.get("LANG")))
+                if self.http
+                else {}
+            ),
             "log": self._endpoint.log,
             "started_by": self._origin.started_by,
             "flags": list(self._origin.flags),
@@ -237,6 +251,8 @@ class Daemon:
         await self.hub.close()
         for program in list(self._programs):
             program.close(f"the hub ended: {why}")
+        if self.http:
+            await self.http.close()
 
     async def _unless_hurried(self, work: Any, limit: float) -> bool:
         """Whether the work was done in time; a second signal cuts it short."""
@@ -260,6 +276,15 @@ class Daemon:
             raise HubError(text) from None
         return listener
 
+    def _http(self) -> HttpDoor | None:
+        # A hub within an assistant's client is that client's: it takes no port unless it is told to.
+        told = "http" in self.settings.sources
+        if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not told):
+            return None
+        door = HttpDoor(self.hub)
+        door.open()
+        return door
+
     # -- what it leaves behind -------------------------------------------------------------------
 
     def _note(self, ended: str | None) -> None:
@@ -281,12 +306,18 @@ class Daemon:
         limit = self.settings.idle_end * 60
         if self._ending.done() or not limit:
             return
-        busy = self._sessions or self._programs or self._origin.started_by != locks.BRIDGE
-        left = limit if busy else self._used + limit - self._loop.time()
+        used = max(self._used, self.http.used) if self.http else self._used
+        left = limit if self._busy else used + limit - self._loop.time()
         if left <= 0:
             self.end("idle")
         else:
             self._loop.call_later(left, self._await_idleness)
+
+    @property
+    def _busy(self) -> bool:
+        """Whether the hub may not end because of idleness."""
+        over_http = self.http is not None and self.http.busy
+        return bool(self._sessions or self._programs or over_http) or self._origin.started_by != locks.BRIDGE
 
     def _look_for_home(self) -> None:
         if self._ending.done():

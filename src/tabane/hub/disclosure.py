@@ -7,10 +7,10 @@ pinned. It is the same for every client and over time, which also keeps clients'
 from __future__ import annotations
 
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.tools.disclosure import light_definition
 from tabane.operations import Face, Operation, Table, input_schema
 from tabane.settings import Mode
 from tabane.wire import json
-from tabane.wire.era import Era
 
 LISTED = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more")
 """The tools of mode search, in order."""
@@ -56,13 +56,24 @@ class Disclosure:
             )
         return all(server.disabled or self._gateway.catalogue.has(server.name) for server in servers)
 
-    def tool_list(self, mode: Mode, era: Era | None) -> bytes:
-        """The result of tools/list as JSON."""
-        tools = b",".join(part for part in self._parts(mode) if part)
-        if era is Era.MODERN:
-            # Lists of upstreams change when they say so; a minute bounds how stale a quiet client gets.
-            return b'{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[' + tools + b"]}"
-        return b'{"tools":[' + tools + b"]}"
+    def tool_list(self, mode: Mode) -> bytes:
+        """The definitions of a whole list, joined by commas."""
+        return b",".join(part for part in self._parts(mode) if part)
+
+    def tool_count(self, mode: Mode) -> int:
+        """How many tools that list has, at most."""
+        return len(self._definitions) + (0 if mode == "search" else self._gateway.catalogue.count)
+
+    def tool_items(self, mode: Mode) -> list[tuple[str, bytes]]:
+        """The list as its tools: name and definition of each."""
+        if mode == "search":
+            # Short by design: one page, whatever is pinned.
+            return [("", self.tool_list(mode))]
+        catalogue = self._gateway.catalogue
+        if mode == "full":
+            return [(tool.alias, tool.definition) for tool in catalogue.tools]
+        own = [("describe_tools", self._definitions["describe_tools"])]
+        return own + [(tool.alias, light_definition(tool)) for tool in catalogue.tools]
 
     def _parts(self, mode: Mode) -> list[bytes]:
         if mode == "search":

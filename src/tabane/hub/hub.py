@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,11 @@ from tabane.gateway.parallel import Parallel
 from tabane.gateway.processes.processes import Processes
 from tabane.gateway.servers.configuration import Configuration, read_configuration
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
-from tabane.gateway.upstreams.stdio import StdioConnector
+from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.disclosure import Disclosure
 from tabane.hub.hello import Hello
 from tabane.hub.limits import limits_of
+from tabane.hub.outlet import LineOutlet, Outlet
 from tabane.hub.reload import Follower
 from tabane.hub.search_path import with_recorded_path
 from tabane.hub.session import Session
@@ -39,7 +41,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-FIXED = ("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files")
+FIXED = (
+    *("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files"),
+    *("http", "host", "port", "http_token"),
+)
 """Settings that a running hub keeps: a change of them waits for the next start."""
 
 MODES: tuple[Mode, ...] = ("search", "light", "full")
@@ -62,6 +67,8 @@ class Hub:
         self.environment = with_recorded_path(environment, settings.home)
         self.batch = Batch()
         self.draining = False
+        # Marks the ids of this hub's questions: a bridge may outlive it and meet the next.
+        self.mark = f"tabane-{os.urandom(4).hex()}"
         self.on_reload: Callable[[], None] = lambda: None
         self.info = {"name": "tabane", "title": "Tabane", "version": __version__}
         self.configuration = self._configuration(settings)
@@ -75,6 +82,7 @@ class Hub:
         self._sessions: dict[str, Session] = {}
         self._count = 0
         self._idle: asyncio.Future[None] = loop.create_future()
+        self._news: set[str] = set()
         self._telling: asyncio.TimerHandle | None = None
 
     @property
@@ -93,36 +101,57 @@ class Hub:
 
     def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
         """An MCP client on a pair of non-blocking descriptors, which are the session's from here on."""
-        self._count += 1
         caller = Caller(
             identity="local",
             face=Face.MCP,
-            session=str(self._count),
+            session=str(self._count + 1),
             lang=language(self.settings.lang, hello.lang, self.environment.get("LANG")),
             client=hello.client,
             cwd=hello.cwd,
             roots=tuple(hello.roots),
         )
         mode: Mode = hello.mode if hello.mode in MODES else self.settings.mode
-        session = Session(self, caller, mode, read_fd, write_fd, lingers=hello.role == "stdio")
-        self._sessions[caller.session] = session
-        session.start()
+        outlet = LineOutlet(self.loop, lingers=hello.role == "stdio")
+        session = self.session(caller, mode, outlet)
+        limits = self.settings
+        outlet.open(
+            session, self.batch, read_fd, write_fd, max_line=limits.max_line, max_outbox=limits.outbox
+        )
+        return session
+
+    def session(
+        self, caller: Caller, mode: Mode, outlet: Outlet, era: Era | None = None, *, shared: bool = False
+    ) -> Session:
+        """A session of that caller. ``shared``: one of several that the caller has at the same time."""
+        self._count += 1
+        key = f"{caller.session}.{self._count}" if shared else caller.session
+        session = Session(self, caller, mode, outlet, era, key=key, shared=shared)
+        self._sessions[key] = session
         return session
 
     def left(self, session: Session) -> None:
         """A session is over: what ran for it alone is ended."""
-        self._sessions.pop(session.caller.session, None)
-        self.gateway.leave(session.caller.session)
-        self.long_results.leave(session.caller.session)
+        self._sessions.pop(session.key, None)
+        self.gateway.leave(session.key)
+        if not session.shared:
+            self.long_results.leave(session.key)
 
     # -- what a client is shown ------------------------------------------------------------------
 
     def instructions(self, mode: Mode) -> str:
         return self._disclosure.instructions(mode)
 
-    def tool_list(self, mode: Mode, era: Era | None) -> bytes:
-        """The result of tools/list."""
-        return self._disclosure.tool_list(mode, era)
+    def tool_list(self, mode: Mode) -> bytes:
+        """The definitions of a whole list of tools, joined by commas."""
+        return self._disclosure.tool_list(mode)
+
+    def tool_count(self, mode: Mode) -> int:
+        """How many tools that list has, at most."""
+        return self._disclosure.tool_count(mode)
+
+    def tool_items(self, mode: Mode) -> list[tuple[str, bytes]]:
+        """The list as its tools: name and definition of each."""
+        return self._disclosure.tool_items(mode)
 
     def list_is_ready(self, mode: Mode) -> bool:
         """Whether the list of that mode can be given without waiting for a server."""
@@ -222,7 +251,7 @@ class Hub:
     def _gateway(self) -> Gateway:
         settings = self.settings
         logs = settings.home / "logs" / "servers"
-        connector = StdioConnector(
+        connector = Connector(
             self.loop,
             self.batch,
             self.processes,
@@ -240,7 +269,8 @@ class Hub:
             reserved=RESERVED,
             list_wait=settings.list_wait,
             health_interval=settings.health_interval,
-            on_changed=self._tools_changed,
+            on_changed=self._changed,
+            on_log=self._logged,
         )
 
     def _operations(self) -> list[Operation]:
@@ -257,12 +287,19 @@ class Hub:
     def _permit(self, caller: Caller, tool: str) -> None:
         self.door.check(caller, Privilege.CALL, tool)
 
-    def _tools_changed(self) -> None:
+    def _logged(self, server: str, params: Raw) -> None:
+        for session in list(self._sessions.values()):
+            session.logged(params)
+
+    def _changed(self, kind: str = "tools") -> None:
         # Several servers that list at once are told of once.
+        self._news.add(kind)
         if self._telling is None and self._sessions:
             self._telling = self.loop.call_later(0.1, self._tell)
 
     def _tell(self) -> None:
         self._telling = None
+        news, self._news = sorted(self._news), set()
         for session in list(self._sessions.values()):
-            session.tools_changed()
+            for kind in news:
+                session.changed(kind)

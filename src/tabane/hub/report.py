@@ -13,7 +13,7 @@ def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
     return [
         {
             "name": setting.name,
-            "value": setting.value if isinstance(setting.value, int | float) else str(setting.value),
+            "value": _plain(setting.value),
             "unit": setting.unit.render(lang) if setting.unit else None,
             "source": setting.source.kind,
             "where": setting.source.where,
@@ -21,3 +21,9 @@ def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
         }
         for setting in settings.explain()
     ]
+
+
+def _plain(value: Any) -> int | float | str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return value if isinstance(value, int | float) else str(value)

@@ -22,8 +22,9 @@ from tabane.gateway.servers.variables import Variables
 from tabane.gateway.tools.catalogue import Catalogue
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.names import AliasMap
-from tabane.gateway.upstreams.conversation import Peer
-from tabane.gateway.upstreams.stdio import StdioConnector
+from tabane.gateway.upstreams.connector import Connector
+from tabane.gateway.upstreams.lists import LISTS
+from tabane.gateway.upstreams.peer import Peer
 from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
 from tabane.hub.limits import limits_of
 from tabane.messages import say
@@ -80,9 +81,9 @@ class Trials:
             connect = self._connector(Path(folder, "logs"), settings.max_line)
             return await tried(server, connect, limits_of(settings))
 
-    def _connector(self, logs: Path, max_line: int) -> StdioConnector:
+    def _connector(self, logs: Path, max_line: int) -> Connector:
         # Its log is not that of a configured server of the same name.
-        return StdioConnector(self._loop, self._batch, self._processes, logs, self._environment, max_line)
+        return Connector(self._loop, self._batch, self._processes, logs, self._environment, max_line)
 
 
 def try_alone(
@@ -127,21 +128,27 @@ async def tried(server: Server, connect: Connect, limits: Limits) -> dict[str, A
     Raises UpstreamError with how it ended and what it wrote to stderr, where it does not get so far.
     """
     loop = asyncio.get_running_loop()
-    listed: list[tuple[Peer, list[Raw]]] = []
+    peers: list[Peer] = []
+    lists: dict[str, list[Raw]] = {}
     once = asyncio.Semaphore()
-    upstream = Upstream(server, loop, connect, limits, lambda peer, tools: listed.append((peer, tools)), once)
+
+    def take(peer: Peer, name: str, items: list[Raw]) -> None:
+        peers.append(peer)
+        lists[name] = items
+
+    upstream = Upstream(server, loop, connect, limits, take, once)
     try:
         await _listed(upstream)
-        if not listed:
+        if "tools" not in lists:
             why = upstream.vitals.error or say("it has not been started")
             raise UpstreamError(say("{server} does not work: {why}", server=server.name, why=why))
-        return _row(server, *listed[-1])
+        return _row(server, peers[-1], lists)
     finally:
         await upstream.close()
 
 
 async def _listed(upstream: Upstream) -> None:
-    """Wait for its tools. A quick failure is given a second chance: some servers end at a question of an
+    """Wait for its lists. A quick failure is given a second chance: some servers end at a question of an
     era that they do not know, and the next start does not put it.
     """
     began = time.monotonic()
@@ -149,12 +156,13 @@ async def _listed(upstream: Upstream) -> None:
     if upstream.state is State.WAITING and time.monotonic() - began < QUICK:
         with contextlib.suppress(UpstreamError):
             await upstream.start()
-            await upstream.listed()
+    for name in LISTS:
+        await upstream.listed(name)
 
 
-def _row(server: Server, peer: Peer, tools: list[Raw]) -> dict[str, Any]:
+def _row(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> dict[str, Any]:
     catalogue = Catalogue(AliasMap({}, frozenset()))
-    catalogue.put(server, tools)
+    catalogue.put(server, lists["tools"])
     return {
         "name": server.name,
         "state": "ready",
@@ -162,4 +170,5 @@ def _row(server: Server, peer: Peer, tools: list[Raw]) -> dict[str, Any]:
         "version": peer.version,
         "about": peer.name,
         "tools": [signature(tool) for tool in catalogue.of_server(server.name)],
+        **{name: len(lists.get(name, ())) for name in ("prompts", "resources", "templates")},
     }

@@ -40,7 +40,8 @@ class Caller:
     """Who calls: made once per connection by the face that accepted it.
 
     ``identity`` is ``local`` for a process of the same user on this machine. ``session`` names the
-    connection; ``roots`` are the client's folders as file URIs, ``cwd`` its working directory.
+    connection; ``roots`` are the client's folders as file URIs, ``cwd`` its working directory;
+    ``capabilities`` is a JSON object of what a client of MCP's handshake era said it can be asked.
     """
 
     identity: str
@@ -50,6 +51,7 @@ class Caller:
     client: str = ""
     cwd: str | None = None
     roots: tuple[str, ...] = field(default=())
+    capabilities: bytes = b"{}"
 
 
 class Permission(Protocol):

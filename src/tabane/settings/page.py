@@ -55,5 +55,7 @@ def _section(option: Option) -> str:
 def _default(option: Option) -> str:
     if isinstance(option.default, Message):
         return option.default.render("en")
+    if option.default == ():
+        return "none"
     unit = f" {option.unit.render('en')}" if option.unit and option.kind != "bytes" else ""
     return f"`{shown(option, option.default)}`{unit}"

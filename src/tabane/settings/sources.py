@@ -190,6 +190,15 @@ def _misspelt(environ: Mapping[str, str]) -> list[Message]:
 
 
 def _check_together(settings: Settings) -> None:
+    if settings.http and not _loopback(settings.host):
+        raise ConfigurationError(
+            say(
+                "host is {host}, which other machines can reach. That is refused until the hub can tell "
+                "users apart: give 127.0.0.1 or ::1, and let ssh -L or a proxy with a login of its own "
+                "carry what comes from elsewhere.",
+                host=settings.host,
+            )
+        )
     if settings.restart_first > settings.restart_max:
         raise ConfigurationError(
             say(
@@ -198,3 +207,10 @@ def _check_together(settings: Settings) -> None:
                 longest=settings.restart_max,
             )
         )
+
+
+def _loopback(host: str) -> bool:
+    if host in ("localhost", "::1"):
+        return True
+    parts = host.split(".")
+    return len(parts) == 4 and parts[0] == "127" and all(p.isdecimal() and int(p) < 256 for p in parts)

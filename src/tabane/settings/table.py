@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from tabane.messages import Message, say
 
-Kind = Literal["path", "choice", "switch", "whole", "number", "bytes"]
+Kind = Literal["path", "choice", "switch", "whole", "number", "bytes", "text", "list"]
 Mode = Literal["search", "light", "full"]
 LogLevel = Literal["trace", "debug", "info", "warning", "error", "silent"]
 
@@ -82,6 +82,14 @@ def _choice(default: str, choices: tuple[str, ...], help: Message, *, also: str 
 
 def _switch(default: bool, help: Message) -> Any:
     return field(default=default, metadata={"option": Option("switch", default, help)})
+
+
+def _text(default: str, help: Message) -> Any:
+    return field(default=default, metadata={"option": Option("text", default, help)})
+
+
+def _list(help: Message) -> Any:
+    return field(default=(), metadata={"option": Option("list", (), help)})
 
 
 def _limited(kind: Kind, default: float, lowest: float, highest: float, unit: Message, help: Message) -> Any:
@@ -203,7 +211,9 @@ class Settings:
             "give it in parts."
         ),
     )
-    max_line: int = _bytes(64 * MIB, 64 * KIB, GIB, say("The longest message accepted over stdio."))
+    max_line: int = _bytes(
+        64 * MIB, 64 * KIB, GIB, say("The longest message accepted, whatever way it comes.")
+    )
     outbox: int = _bytes(
         64 * MIB,
         64 * KIB,
@@ -212,6 +222,48 @@ class Settings:
     )
     max_sessions: int = _whole(
         256, 1, 10_000, say("sessions"), say("Clients that may be connected at the same time.")
+    )
+    http: bool = _switch(
+        True,
+        say(
+            "Serve MCP over HTTP too, for clients that cannot start a command. A hub within an assistant's "
+            "client (tabane mcp --standalone) does so only where this is said."
+        ),
+    )
+    host: str = _text(
+        "127.0.0.1", say("The address that HTTP is served at: one that this machine alone can reach.")
+    )
+    port: int = _whole(8765, 0, 65_535, say("port"), say("The port that HTTP is served at; 0 is a free one."))
+    http_token: bool = _switch(
+        True,
+        say(
+            "Ask clients over HTTP for the token in the file token of TABANE_HOME. Without, every program "
+            "and every user of this machine may use the hub."
+        ),
+    )
+    origins: tuple[str, ...] = _list(
+        say(
+            "Origins of web pages that may use the hub from a browser, such as https://app.example.com, "
+            "besides those of this machine."
+        )
+    )
+    http_sessions: int = _whole(
+        4096,
+        1,
+        100_000,
+        say("sessions"),
+        say(
+            "Sessions of clients over HTTP at the same time. A new one takes the place of the one that was "
+            "idle longest; where none is idle, it is refused."
+        ),
+    )
+    http_idle: float = _limited(
+        "number",
+        30,
+        0.001,
+        10_080,
+        say("minutes"),
+        say("A session over HTTP ends after this time without a request, a call or an open stream."),
     )
     keyring: bool = _switch(
         False,
@@ -240,6 +292,8 @@ class Settings:
 def _argument(option: Option, value: object) -> str:
     if option.kind == "switch":
         return option.flag if value else option.flag.replace("--", "--no-", 1)
+    if isinstance(value, tuple):
+        value = ",".join(value)
     return f"{option.flag}={value}"
 
 

@@ -12,6 +12,11 @@ from tabane.settings.places import home_folder
 from tabane.settings.table import GIB, KIB, MIB, Option
 
 _SIZES = {"": 1, "b": 1, "kib": KIB, "mib": MIB, "gib": GIB}
+_SAID = {
+    "path": say("a path"),
+    "text": say("a text without line breaks"),
+    "list": say("texts, separated by commas"),
+}
 _YES = ("1", "true", "yes", "on")
 _NO = ("0", "false", "no", "off")
 
@@ -42,8 +47,8 @@ def allowed(option: Option) -> Message:
         return say("one of {choices}", choices=", ".join(option.choices))
     if option.kind == "switch":
         return say("true or false")
-    if option.kind == "path":
-        return say("a path")
+    if option.kind in _SAID:
+        return _SAID[option.kind]
     limits = {"lowest": shown(option, option.lowest), "highest": shown(option, option.highest)}
     if option.kind == "bytes":
         return say("a size from {lowest} to {highest}", **limits)
@@ -60,6 +65,8 @@ def shown(option: Option, value: object) -> str:
                 return f"{value // size} {name}"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return f"{value:.15g}" if isinstance(value, int | float) else str(value)
 
 
@@ -113,6 +120,18 @@ def _bytes(option: Option, given: object, typed: bool) -> int | None:
     return _whole(option, given, True)
 
 
+def _text(option: Option, given: object, typed: bool) -> str | None:
+    return given if isinstance(given, str) and given.isprintable() else None
+
+
+def _list(option: Option, given: object, typed: bool) -> tuple[str, ...] | None:
+    parts = given.split(",") if isinstance(given, str) else given
+    if not isinstance(parts, list | tuple):
+        return None
+    texts = tuple(part.strip() for part in parts if isinstance(part, str) and part.isprintable())
+    return tuple(text for text in texts if text) if len(texts) == len(parts) else None
+
+
 def _parsed(kind: Callable[[str], Any], text: str) -> Any:
     try:
         return kind(text)
@@ -127,4 +146,6 @@ _KINDS = {
     "whole": _whole,
     "number": _number,
     "bytes": _bytes,
+    "text": _text,
+    "list": _list,
 }

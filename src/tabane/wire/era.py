@@ -30,13 +30,22 @@ META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
-ENVELOPE = (META_VERSION, META_CAPABILITIES, META_CLIENT)
+META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+ENVELOPE = (META_VERSION, META_CAPABILITIES, META_CLIENT, META_LOG_LEVEL)
+"""Members of a modern request's ``_meta`` that a legacy peer settles otherwise."""
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Of log messages, the most talkative first (RFC 5424)."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
+RESOURCE_NOT_FOUND = -32002
+"""Of the legacy era; a modern client is answered with INVALID_PARAMS."""
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 
@@ -88,6 +97,12 @@ def check_envelope(meta: Members) -> None:
         )
 
 
+def log_level(meta: Members) -> int | None:
+    """The place in LOG_LEVELS from which a request asks for log messages; None where it wants none."""
+    level = text(meta.get(META_LOG_LEVEL))
+    return LOG_LEVELS.index(level) if level in LOG_LEVELS else None
+
+
 def without_envelope(meta: Members) -> Members:
     """The members of ``_meta`` that are not the envelope's: what a legacy peer is sent."""
     return {key: value for key, value in meta.items() if key not in ENVELOPE}
@@ -137,6 +152,22 @@ def completed(result: bytes | Raw) -> bytes:
         return join({**fields(body), "resultType": Raw(b'"complete"')})
     rest = body[1:].lstrip()
     return b'{"resultType":"complete"' + (rest if rest == b"}" else b"," + rest)
+
+
+def cacheable(result: bytes) -> bytes:
+    """What was read, as a modern client must get it: with how long it may be kept, and by whom.
+
+    An older server says neither, so the answer is nobody's but this client's, and old at once.
+    """
+    try:
+        members = fields(result)
+    except Garbage:
+        return result
+    if text(members.get("resultType")) not in (None, "complete"):
+        return result
+    if "ttlMs" in members and "cacheScope" in members:
+        return result
+    return join({**members, "ttlMs": Raw(b"0"), "cacheScope": Raw(b'"private"')})
 
 
 def _type_member(result: bytes | Raw) -> Raw | None:

@@ -20,6 +20,12 @@ Catalogue
   --duplicate                lists ``echo`` twice, the second with another description
   --page-size N              tools/list in pages; --endless-cursor: the list never ends
   --no-tools                 announces no tools at all; --extras: announces prompts and resources too
+  --offers                   announces prompts, resources and templates, and has the tools of offers.py;
+                             --uris U,U and --templates T,T: which of these; --quiet-lists: says nothing
+                             when they change; --ttl MS: how long they hold (modern, default 60000)
+  --junk                     lists what is no definition beside them
+  --unknown METHOD,…         does not know these methods of theirs; --broken METHOD,…: fails at them
+  --secret URI,…             refuses to tell of changes of these
 
 What it writes
   --banner [TEXT]            a line before anything else
@@ -82,9 +88,15 @@ def arguments() -> argparse.Namespace:
     add("--crash-after", type=int)
     add("--grandchildren", type=lambda text: text.split(","), default=[])
     add("--pids")
+    add("--ttl", type=int, default=60_000)
+    for several, default in (("--uris", ["memo://one"]), ("--templates", ["memo://{n}"])):
+        add(several, type=lambda text: text.split(",") if text else [], default=default)
+    for several in ("--unknown", "--broken", "--secret"):
+        add(several, type=lambda text: text.split(","), default=[])
     for flag in (
         *("--silent", "--duplicate", "--endless-cursor", "--no-tools", "--extras", "--noise", "--wrong-ids"),
         *("--twice", "--unasked", "--ignore-eof", "--ignore-term", "--deaf", "--stubborn"),
+        *("--offers", "--quiet-lists", "--junk"),
     ):
         add(flag, action="store_true")
     return parser.parse_args()

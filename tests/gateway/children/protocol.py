@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.gateway.children import mischief
 from tests.gateway.children.answers import KEY, MODERN, Json, Raw, Refused
+from tests.gateway.children.offers import Offers
 from tests.gateway.children.toolbox import Toolbox
 
 
@@ -32,6 +33,7 @@ class Server:
         self._answered_calls = 0
         self._writing = threading.RLock()
         self._stdout: int | None = 1
+        self.offers = Offers(self)
         self.toolbox = Toolbox(self)
 
     # Lines in and out
@@ -127,9 +129,9 @@ class Server:
             self.answer(number, result())
 
     def _introduce(self, params: Json) -> Json:
-        tools = {} if self.options.no_tools else {"tools": {"listChanged": True}}
+        tools: Json = {} if self.options.no_tools else {"tools": {"listChanged": True}}
         extras: Json = {"prompts": {}, "resources": {"subscribe": True}} if self.options.extras else {}
-        result: Json = {"capabilities": tools | extras}
+        result: Json = {"capabilities": tools | extras | self.offers.capabilities}
         if self.options.instructions:
             result["instructions"] = self.options.instructions
         if self.modern:
@@ -152,6 +154,8 @@ class Server:
         if not self.modern and method == "logging/setLevel":
             self.log_level = params["level"]
             return {}
+        if (offered := self.offers.answer(method, params)) is not None:
+            return offered
         if self.options.extras and method in EXTRAS:
             return EXTRAS[method](params) | (self._cached() if method != "prompts/get" else {})
         raise Refused(-32601, f"Method not found: {method}")
@@ -243,22 +247,9 @@ class Server:
                 running.set()
 
     def _listen(self, number: Any, params: Json) -> None:
-        wanted = params.get("notifications") or {}
-        self.subscriptions[number] = {key: True for key in ("toolsListChanged",) if wanted.get(key)}
-        acknowledged = {
-            "notifications": self.subscriptions[number],
-            "_meta": {KEY + "subscriptionId": number},
-        }
+        granted = self.offers.listen(number, params)
+        acknowledged = {"notifications": granted, "_meta": {KEY + "subscriptionId": number}}
         self.notify("notifications/subscriptions/acknowledged", acknowledged)
-
-    def tools_changed(self) -> None:
-        """Say that the list of tools is another: to each subscription, or, in legacy, to the client."""
-        method = "notifications/tools/list_changed"
-        if not self.modern:
-            self.notify(method)
-        for number, wanted in self.subscriptions.items():
-            if wanted.get("toolsListChanged"):
-                self.notify(method, {"_meta": {KEY + "subscriptionId": number}})
 
     def session(self) -> Json:
         """What this connection is, for the tool of that name."""

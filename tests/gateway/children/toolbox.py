@@ -115,6 +115,14 @@ class Toolbox:
             _tool("log", "Writes to stderr.", self._log, {"text": "string"}),
         ]
         extras = range(self._server.options.tools)
+        if self._server.options.offers:
+            offers = self._server.offers
+            tools += [
+                _tool("offer", "Offers others.", offers.offer, {"kind": "string", "names": "array"}),
+                _tool("touch", "Changes a resource.", offers.touch, {"uri": "string"}),
+                _tool("subscriptions", "What is told to whom.", offers.state, fields=READ_ONLY),
+                _tool("end_listens", "Ends subscriptions.", offers.end_listens),
+            ]
         return tools + [
             _tool(f"extra_{n}", f"Extra number {n}.", self._echo, {"text": "string"}) for n in extras
         ]
@@ -209,7 +217,7 @@ class Toolbox:
 
     def _change(self, params: Json, _: threading.Event) -> Json:
         self._offered = list(dict.fromkeys([*_given(params, "names", []), "change_tools"]))
-        self._server.tools_changed()
+        self._server.offers.changed("tools")
         return text("changed")
 
     def _log(self, params: Json, _: threading.Event) -> Json:

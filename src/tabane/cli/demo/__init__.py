@@ -213,7 +213,8 @@ def _environment(folder: Path, mark: str) -> Mapping[str, str]:
     settings.touch(mode=0o600)
     home = folder / "home"
     home.mkdir(mode=0o700)
-    return environ | {"TABANE_HOME": str(home), "TABANE_CONFIG": str(settings), MARK: mark}
+    places = {"TABANE_HOME": str(home), "TABANE_CONFIG": str(settings), "TABANE_HTTP": "false"}
+    return environ | places | {MARK: mark}
 
 
 @contextmanager

@@ -10,11 +10,12 @@ from tabane.gateway.servers.commented_json import Document, Member
 from tabane.gateway.servers.identity import fingerprint, written_secrets
 from tabane.gateway.servers.keys import KEYS, SYNONYMS, TRANSPORTS, Wrong, unknown_key
 from tabane.gateway.servers.server import Server, Share, Transport
+from tabane.gateway.servers.urls import unusable
 from tabane.gateway.servers.variables import Expansion, Variables, escaped, expand
 from tabane.messages import Message, say
 
 _MILLISECONDS = 1_000
-_EXPANDED = ("command", "args", "env", "cwd", "url", "headers")
+_EXPANDED = ("command", "args", "env", "cwd", "url", "headers", "ca", "proxy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,6 @@ class _Found:
         if not (url if self.transport != "stdio" else command):
             what = "command" if self.transport == "stdio" else "url"
             return _Problem(self.member.line, say("it has no {key}.", key=what))
-        if self.transport != "stdio":
-            return _Problem(self.line("url"), _NO_HTTP)
         return None
 
     @property
@@ -181,6 +180,9 @@ class _Found:
             cwd=values.get("cwd"),
             url=values.get("url", ""),
             headers=values.get("headers", {}),
+            ca=values.get("ca"),
+            proxy=values.get("proxy", ""),
+            transport_given="type" in values,
             description=values.get("description", ""),
             tags=values.get("tags", ()),
             category=values.get("category", ""),
@@ -221,9 +223,15 @@ def _with_variables(server: Server, found: _Found, variables: Variables) -> tupl
         cwd=_working_folder("".join(done["cwd"]), keep(found.place.folder), keep(variables.home)),
         url="".join(done["url"]),
         headers=dict(zip(server.headers, done["headers"], strict=True)),
+        ca=_file("".join(done["ca"]), keep(found.place.folder), keep(variables.home)),
+        proxy="".join(done["proxy"]),
         secrets=tuple(dict.fromkeys(secrets)),
         needs_folder=needs_folder,
     )
+    if server.transport != "stdio":
+        fault = unusable(filled, done["headers"])
+        if fault is not None:
+            return filled, _Problem(found.line(fault.key), fault.why)
     return (_by_roots(filled, found) if needs_folder else filled), None
 
 
@@ -260,6 +268,10 @@ def _from_home(path: str, home: str) -> str:
     return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
+def _file(path: str, base: str, home: str) -> str | None:
+    return _working_folder(path, base, home) if path else None
+
+
 def _working_folder(cwd: str, base: str, home: str) -> str:
     # A path that begins with the client's folder is absolute once that is known.
     if cwd.startswith("${workspaceFolder}"):
@@ -267,7 +279,6 @@ def _working_folder(cwd: str, base: str, home: str) -> str:
     return os.path.normpath(os.path.join(base, _from_home(cwd, home)))
 
 
-_NO_HTTP = say("servers over HTTP are not supported yet, only those with a command.")
 _NOT_BUILT = {
     "sandbox": say("a sandbox is not supported yet, and without it this server is not started."),
     "oauth": say("oauth is not supported yet."),

@@ -16,6 +16,11 @@ _SECRET_NAME = re.compile(
 )
 _MASK = "***"
 
+_URL_SECRETS = re.compile(
+    r"(?P<head>(?P<user>://[^/?#@:]*:)|[?&](?P<name>[^=&#]+)=)(?P<value>(?(user)[^/?#@]*(?=@)|[^&#]+))"
+)
+"""A password in a URL, and each value of its query."""
+
 
 def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
     """A hash of what decides which tools a server lists, as it is written: 32 hexadecimal digits.
@@ -29,8 +34,9 @@ def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
         _masked_arguments(values.get("args", ())),
         _masked(values.get("env", {})),
         values.get("cwd"),
-        values.get("url"),
+        _masked_url(values.get("url")),
         _masked(values.get("headers", {})),
+        *(part for key in ("ca", "proxy") if (part := _masked_url(values.get(key)))),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
@@ -40,6 +46,9 @@ def written_secrets(values: Mapping[str, Any]) -> tuple[str, ...]:
     named = (pair for key in ("env", "headers") for pair in values.get(key, {}).items())
     found = [value for name, value in named if is_secret_name(name)]
     found += [value for _, value, secret in _arguments(values.get("args", ())) if secret]
+    for url in (values.get("url", ""), values.get("proxy", "")):
+        parts = _URL_SECRETS.finditer(url)
+        found += [part["value"] for part in parts if part["user"] or is_secret_name(part["name"])]
     return tuple(part for value in found for part in _parts(value))
 
 
@@ -57,6 +66,15 @@ def _parts(value: str) -> Iterator[str]:
 
 def _masked(named: Mapping[str, str]) -> list[list[str]]:
     return sorted([name, _MASK if is_secret_name(name) else value] for name, value in named.items())
+
+
+def _masked_url(url: str | None) -> str | None:
+    return None if url is None else _URL_SECRETS.sub(_without_secret, url)
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    secret = found["user"] or is_secret_name(found["name"])
+    return found["head"] + (_MASK if secret else found["value"])
 
 
 def _masked_arguments(args: tuple[str, ...]) -> list[str]:

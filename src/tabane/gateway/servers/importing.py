@@ -13,6 +13,7 @@ from tabane.errors import ConfigurationError
 from tabane.gateway.servers.clients import Client
 from tabane.gateway.servers.configuration import open_document, server_tables
 from tabane.gateway.servers.keys import ELSEWHERE, KEYS, SYNONYMS, is_plain
+from tabane.gateway.servers.urls import is_hub
 from tabane.messages import Message, say
 from tabane.settings.files import read_owned
 
@@ -226,6 +227,8 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | Non
 
 def is_tabane(definition: Mapping[str, Any]) -> bool:
     """Whether a definition of an assistant's file is this hub: importing it would make it call itself."""
+    if is_hub(_url(definition)):
+        return True
     args = definition.get("args")
     words = [definition.get("command"), *(args if isinstance(args, list) else ())]
     plain = [word for word in words if isinstance(word, str)]
@@ -246,10 +249,14 @@ def _folder(found: Found, definition: Definition) -> str | None:
 
 
 def _identity(definition: Mapping[str, Any]) -> tuple[Any, ...]:
-    url = definition.get("url") or definition.get("serverUrl") or definition.get("httpUrl")
+    url = _url(definition)
     args = definition.get("args") or []
     cwd = definition.get("cwd") or None
-    return definition.get("command") or None, args, str(url).rstrip("/") if url else None, cwd
+    return definition.get("command") or None, args, url.rstrip("/") or None, cwd
+
+
+def _url(definition: Mapping[str, Any]) -> str:
+    return str(definition.get("url") or definition.get("serverUrl") or definition.get("httpUrl") or "")
 
 
 def _word(text: str) -> str:

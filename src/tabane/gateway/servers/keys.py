@@ -99,6 +99,8 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "cwd": text,
     "url": text,
     "headers": texts_by_name,
+    "ca": text,
+    "proxy": text,
     "enabled": switch,
     "disabled": switch,
     "description": text,

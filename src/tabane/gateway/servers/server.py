@@ -23,10 +23,14 @@ class Server:
     ``fingerprint`` is a hash of all that decides what the server lists (command, arguments,
     environment, url) as it is written, so never of a secret. ``timeout`` is in seconds;
     ``max_result_tokens`` None stands for the setting ``result_tokens``.
+    ``ca`` is the path of a file of authorities that are trusted beside the system's, ``proxy`` the URL of
+    the proxy that its URL is reached through where the environment's is not meant. ``transport_given``
+    tells whether the file says ``type``; where it does not, a URL may be of either kind.
     ``needs_folder`` is True where the client's folder is still to be put into the texts: such a server
     is started as :meth:`in_folder` gives it. ``share_given`` tells whether the file says ``share``;
     where it does not, what the server asks its client decides. ``roots`` are the folders (file URIs) of
-    the clients that an instance serves; None where it serves all.
+    the clients that an instance serves; None where it serves all. ``capabilities`` (a JSON object) are
+    those of the one client that an instance serves.
     """
 
     name: str
@@ -37,6 +41,9 @@ class Server:
     cwd: str | None = None
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ca: str | None = None
+    proxy: str = field(default="", repr=False)
+    transport_given: bool = False
     description: str = ""
     tags: tuple[str, ...] = ()
     category: str = ""
@@ -54,6 +61,7 @@ class Server:
     fingerprint: str = ""
     needs_folder: bool = False
     roots: tuple[str, ...] | None = None
+    capabilities: bytes | None = None
 
     @property
     def namespace(self) -> str:
@@ -72,6 +80,8 @@ class Server:
             cwd=None if self.cwd is None else with_folder(self.cwd, folder),
             url=with_folder(self.url, folder),
             headers={name: with_folder(text, folder) for name, text in self.headers.items()},
+            ca=None if self.ca is None else with_folder(self.ca, folder),
+            proxy=with_folder(self.proxy, folder),
             needs_folder=False,
         )
 
@@ -84,4 +94,7 @@ class Server:
         return replace(other, **{name: getattr(self, name) for name in _PROCESS})
 
 
-_PROCESS = ("transport", "command", "args", "env", "cwd", "url", "headers", "share", "needs_folder", "roots")
+_PROCESS = (
+    *("transport", "transport_given", "command", "args", "env", "cwd", "url", "headers", "ca", "proxy"),
+    *("share", "needs_folder", "roots", "capabilities"),
+)

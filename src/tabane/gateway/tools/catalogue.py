@@ -67,6 +67,10 @@ class Catalogue:
         return server in self._by_server
 
     @property
+    def count(self) -> int:
+        return len(self._by_alias)
+
+    @property
     def names(self) -> list[str]:
         return list(self._by_alias)
 

@@ -11,26 +11,47 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Raw
 
 from tabane.gateway.tools.names import Entry
 from tabane.wire import json
 from tabane.wire.era import Era
+from tabane.wire.json import Garbage
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS listing(
   server TEXT PRIMARY KEY, fingerprint TEXT, era TEXT, version TEXT, about TEXT, listed REAL, tools BLOB);
+CREATE TABLE IF NOT EXISTS offered(
+  server TEXT PRIMARY KEY, fingerprint TEXT, capabilities BLOB, prompts BLOB, resources BLOB, templates BLOB);
 CREATE TABLE IF NOT EXISTS learned(server TEXT PRIMARY KEY, fingerprint TEXT, share TEXT);
 CREATE TABLE IF NOT EXISTS alias(alias TEXT PRIMARY KEY, server TEXT, name TEXT, namespace TEXT);
+CREATE TABLE IF NOT EXISTS prompt_alias(
+  alias TEXT PRIMARY KEY, server TEXT, name TEXT, namespace TEXT);
 """
+
+# What came with a later version of the file stands in a table of its own, so that an older one reads it.
+LOAD = """
+SELECT listing.server, listing.fingerprint, era, version, about, listed, tools,
+  capabilities, prompts, resources, templates
+FROM listing LEFT JOIN offered
+ON offered.server = listing.server AND offered.fingerprint = listing.fingerprint
+"""
+
+Named = Literal["tools", "prompts"]
+_ALIASES: dict[Named, str] = {"tools": "alias", "prompts": "prompt_alias"}
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The tools of one server as it listed them. ``listed`` is a Unix time; ``about`` its own name."""
+    """What one server offers as it listed it. ``listed`` is a Unix time; ``about`` its own name.
+
+    ``lists`` holds definitions by the name of the list (tools, prompts, resources, templates); one that
+    was never had is not in it. ``capabilities`` is the server's JSON object, empty where not known.
+    """
 
     server: str
     fingerprint: str
@@ -38,7 +59,19 @@ class Listing:
     version: str
     about: str
     listed: float
-    tools: tuple[Raw, ...]
+    lists: Mapping[str, tuple[Raw, ...]]
+    capabilities: bytes = b"{}"
+
+    def has(self, capability: str) -> bool:
+        """Whether the server said that it has that capability."""
+        try:
+            return capability in json.fields(self.capabilities)
+        except Garbage:
+            return False
+
+    def with_list(self, name: str, items: Iterable[Raw]) -> Listing:
+        """This listing with one list as it is now."""
+        return replace(self, listed=time.time(), lists={**self.lists, name: tuple(items)})
 
 
 class Listings:
@@ -55,36 +88,32 @@ class Listings:
 
     def load(self) -> dict[str, Listing]:
         """All listings by server. A row that cannot be read is left out: its server lists anew."""
-        rows = self._database.execute(
-            "SELECT server, fingerprint, era, version, about, listed, tools FROM listing"
-        )
         found = {}
-        for server, fingerprint, era, version, about, listed, tools in rows:
+        for row in self._database.execute(LOAD):
             with contextlib.suppress(ValueError):
-                definitions = tuple(json.elements(tools))
-                found[server] = Listing(server, fingerprint, Era(era), version, about, listed, definitions)
+                listing = _listing(*row)
+                found[listing.server] = listing
         return found
 
     def save(self, listing: Listing) -> None:
-        tools = b"[" + b",".join(bytes(tool) for tool in listing.tools) + b"]"
+        about = (listing.server, listing.fingerprint, listing.era.value, listing.version, listing.about)
+        offered = [_column(listing.lists.get(name)) for name in ("prompts", "resources", "templates")]
         with self._database:
             self._database.execute(
                 "INSERT OR REPLACE INTO listing VALUES (?,?,?,?,?,?,?)",
-                (
-                    listing.server,
-                    listing.fingerprint,
-                    listing.era.value,
-                    listing.version,
-                    listing.about,
-                    listing.listed,
-                    tools,
-                ),
+                (*about, listing.listed, _column(listing.lists.get("tools"))),
+            )
+            self._database.execute(
+                "INSERT OR REPLACE INTO offered VALUES (?,?,?,?,?,?)",
+                (listing.server, listing.fingerprint, listing.capabilities, *offered),
             )
 
     def forget(self, servers: Iterable[str]) -> None:
         """Drop the listings of these servers; what their tools were called is kept."""
+        names = [(name,) for name in servers]
         with self._database:
-            self._database.executemany("DELETE FROM listing WHERE server = ?", [(name,) for name in servers])
+            self._database.executemany("DELETE FROM listing WHERE server = ?", names)
+            self._database.executemany("DELETE FROM offered WHERE server = ?", names)
 
     def learned(self) -> dict[tuple[str, str], str]:
         """How servers have to be shared that showed it by what they asked: by name and fingerprint."""
@@ -97,15 +126,17 @@ class Listings:
                 "INSERT OR REPLACE INTO learned VALUES (?,?,?)", (server, fingerprint, share)
             )
 
-    def aliases(self) -> dict[str, Entry]:
+    def aliases(self, of: Named = "tools") -> dict[str, Entry]:
         """Every alias ever given, oldest first, and what it stands for."""
-        rows = self._database.execute("SELECT alias, server, name, namespace FROM alias ORDER BY rowid")
+        rows = self._database.execute(
+            f"SELECT alias, server, name, namespace FROM {_ALIASES[of]} ORDER BY rowid"
+        )
         return {alias: (server, name, namespace) for alias, server, name, namespace in rows}
 
-    def keep_aliases(self, aliases: Mapping[str, Entry]) -> None:
+    def keep_aliases(self, aliases: Mapping[str, Entry], of: Named = "tools") -> None:
         with self._database:
             self._database.executemany(
-                "INSERT OR IGNORE INTO alias VALUES (?,?,?,?)",
+                f"INSERT OR IGNORE INTO {_ALIASES[of]} VALUES (?,?,?,?)",
                 [(alias, *entry) for alias, entry in aliases.items()],
             )
 
@@ -134,7 +165,33 @@ def remembered_names(path: Path, servers: Collection[str]) -> list[str]:
 
 
 def listing_of(
-    server: str, fingerprint: str, era: Era, version: str, about: str, tools: list[Raw]
+    server: str,
+    fingerprint: str,
+    era: Era,
+    version: str,
+    about: str,
+    capabilities: bytes,
+    lists: Mapping[str, tuple[Raw, ...]],
 ) -> Listing:
     """A listing made now."""
-    return Listing(server, fingerprint, era, version, about, time.time(), tuple(tools))
+    return Listing(server, fingerprint, era, version, about, time.time(), lists, capabilities)
+
+
+def _listing(
+    server: str,
+    fingerprint: str,
+    era: str,
+    version: str,
+    about: str,
+    listed: float,
+    tools: bytes | None,
+    capabilities: bytes | None,
+    *offered: bytes | None,
+) -> Listing:
+    columns = {"tools": tools, **dict(zip(("prompts", "resources", "templates"), offered, strict=True))}
+    lists = {name: tuple(json.elements(items)) for name, items in columns.items() if items is not None}
+    return Listing(server, fingerprint, Era(era), version, about, listed, lists, capabilities or b"{}")
+
+
+def _column(items: Iterable[Raw] | None) -> bytes | None:
+    return None if items is None else b"[" + b",".join(map(bytes, items)) + b"]"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from tabane.wire.json import Garbage, Members, fields, join, member, quote
+from tabane.wire.mirrors import Mirror, mirrors
 
 if TYPE_CHECKING:
     from tabane.gateway.servers.server import Server
@@ -25,7 +26,8 @@ class Tool:
     ``alias`` is the public name (``server__tool``, unique, at most 48 characters), ``name`` the
     upstream's own. The remaining fields are read off the definition for searching and listing;
     ``schema`` is the decoded inputSchema ({} where it is not an object). ``tags``,
-    ``category`` and ``about`` are the user's words about its server.
+    ``category`` and ``about`` are the user's words about its server. ``mirrored`` are the arguments
+    that are repeated in headers where the tool is called over HTTP.
     """
 
     alias: str
@@ -40,6 +42,13 @@ class Tool:
     tags: tuple[str, ...] = ()
     category: str = ""
     about: str = ""
+    idempotent: bool = False
+    mirrored: tuple[Mirror, ...] = ()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call whose answer was lost may be made once more."""
+        return self.read_only or self.idempotent
 
 
 def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
@@ -73,11 +82,12 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
     annotations = member(members, "annotations")
     hints = annotations if isinstance(annotations, dict) else {}
     read_only = hints.get("readOnlyHint") is True
+    definition = join(members)
     return Tool(
         alias=alias,
         server=server.name,
         name=name,
-        definition=join(members),
+        definition=definition,
         title=(_text(member(members, "title")) or _text(hints.get("title")))[:_MOST_TITLE],
         description=_text(member(members, "description"))[:_MOST_DESCRIPTION],
         schema=schema if isinstance(schema, dict) else {},
@@ -87,6 +97,8 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         tags=server.tags,
         category=server.category,
         about=server.description,
+        idempotent=hints.get("idempotentHint") is True,
+        mirrored=mirrors(definition),
     )
 
 

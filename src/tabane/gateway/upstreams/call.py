@@ -1,9 +1,9 @@
-"""A request on its way to an upstream, and what comes back."""
+"""A request on its way to an upstream, what comes back, and what the upstream asks meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -12,11 +12,14 @@ from tabane.errors import TabaneError
 from tabane.wire.era import Era
 from tabane.wire.json import Members
 
+if TYPE_CHECKING:
+    from tabane.wire.headers import Mirror
+
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """What an upstream answered: exactly one of ``result``, ``error`` and ``failure``.
+    """What was answered: exactly one of ``result``, ``error`` and ``failure``.
 
-    ``result`` and ``error`` are the upstream's own JSON, ``error`` a JSON-RPC error object;
+    ``result`` and ``error`` are the other side's own JSON, ``error`` a JSON-RPC error object;
     ``failure`` is why there is no answer. ``era`` tells whether ``result`` carries ``resultType``.
     """
 
@@ -31,13 +34,57 @@ class Owner(Protocol):
 
     def freed(self, reply: Reply) -> None: ...
 
+    def unsent(self, call: Call) -> bool:
+        """Take back a call that did not reach the upstream, to send it again; False where that cannot be."""
+        ...
+
+
+class Question:
+    """What a legacy upstream asks its client in the middle of a call; answered exactly once.
+
+    ``params`` are verbatim. Whoever takes it sets ``on_withdrawn``, which is called with the reason
+    where the upstream no longer wants to know.
+    """
+
+    __slots__ = ("deadline", "done", "method", "on_answer", "on_withdrawn", "params")
+
+    def __init__(self, method: str, params: Raw, on_answer: Callable[[Reply], None]) -> None:
+        self.method, self.params, self.on_answer = method, params, on_answer
+        self.on_withdrawn: Callable[[str], None] | None = None
+        self.deadline = 0.0
+        self.done = False
+
+    def answer(self, reply: Reply) -> None:
+        """Give the answer, once; what comes after it is dropped."""
+        if not self.done:
+            self.done = True
+            self.on_answer(reply)
+
+    def withdraw(self, reason: str) -> None:
+        """Nobody wants the answer any more."""
+        if not self.done:
+            self.done = True
+            if self.on_withdrawn is not None:
+                self.on_withdrawn(reason)
+
+    def time_out(self, reply: Reply) -> None:
+        """It was not answered in time: ``reply`` is given in its place, and who was asked is told."""
+        if not self.done:
+            self.withdraw("nobody answered in time")
+            self.on_answer(reply)
+
 
 class Call:
     """One request for an upstream; made by a session, carried by an instance.
 
     ``params`` are the request's members without ``_meta``, names already the upstream's own;
     ``meta`` is the canonical (modern) ``_meta``. ``on_reply`` is called exactly once, unless the call
-    is cancelled, then never. ``on_progress`` gets the members of each progress notification.
+    is cancelled, then never. ``on_notice`` gets method and params of each notification that belongs to
+    the call (progress, log messages). ``on_question`` is offered each question that the upstream asks
+    meanwhile, and says whether it takes it.
+
+    ``session`` names the client it is made for. ``mirrored`` are the arguments that HTTP repeats in
+    headers. A ``safe`` call may be sent again where its answer was lost.
     """
 
     __slots__ = (
@@ -45,11 +92,15 @@ class Call:
         "done",
         "meta",
         "method",
+        "mirrored",
         "number",
-        "on_progress",
+        "on_notice",
+        "on_question",
         "on_reply",
         "owner",
         "params",
+        "safe",
+        "session",
         "timeout",
     )
 
@@ -59,12 +110,18 @@ class Call:
         params: Members,
         meta: Members,
         on_reply: Callable[[Reply], None],
-        on_progress: Callable[[Members], None] | None = None,
+        on_notice: Callable[[str, Raw], None] | None = None,
         timeout: float = 30.0,
+        *,
+        on_question: Callable[[Question], bool] | None = None,
+        session: str = "",
+        mirrored: tuple[Mirror, ...] = (),
+        safe: bool = False,
     ) -> None:
         self.method, self.params, self.meta = method, params, meta
-        self.on_reply, self.on_progress = on_reply, on_progress
-        self.timeout = timeout
+        self.on_reply, self.on_notice, self.on_question = on_reply, on_notice, on_question
+        self.timeout, self.session = timeout, session
+        self.mirrored, self.safe = mirrored, safe
         self.deadline = 0.0
         self.number = 0
         self.done = False

@@ -64,7 +64,8 @@ class Instances:
         """End what nobody has used for a while, of those not shared by all."""
         now = self._loop.time()
         for key, instance in list(self._by_key.items()):
-            if key[1] and not instance.in_flight and now - instance.vitals.used > self.limits.instance_idle:
+            busy = instance.in_flight or instance.watched
+            if key[1] and not busy and now - instance.vitals.used > self.limits.instance_idle:
                 log.info("%s: an instance was idle for %g s; it is ended", key[0], self.limits.instance_idle)
                 self._close(key)
 
@@ -119,6 +120,8 @@ def _placed(server: Server, caller: Caller | None) -> Server:
     """The server with the folders of the clients it runs for, also in its texts where they name one."""
     if caller is not None and server.share != "hub":
         server = replace(server, roots=_roots(caller))
+    if caller is not None and server.share == "client":
+        server = replace(server, capabilities=caller.capabilities)
     if not server.needs_folder:
         return server
     folder = _folder(caller)

@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec import Raw
+
 from tabane.gateway.processes.processes import Child, Processes, child_environment
 from tabane.gateway.processes.stderr import StderrLog
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.carrier import LineCarrier
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.messages import Message
-from tabane.wire.channel import Batch
+from tabane.wire.channel import Batch, LineChannel
 
 GRACE = 2.0
 """Seconds from end of file to SIGTERM, and from there to SIGKILL."""
@@ -57,7 +60,7 @@ class StdioConnector:
         self._logs, self._environment, self._max_line = logs, environment, max_line
 
     async def __call__(
-        self, server: Server, on_notice: Callable[[str], None], on_closed: Callable[[str], None]
+        self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> StdioConnection:
         """Start a child. Raises UpstreamUnavailable where it cannot be started."""
         child = await self._processes.spawn(
@@ -69,14 +72,29 @@ class StdioConnector:
         conversation = Conversation(
             server.name,
             self._loop,
-            self._batch,
-            child.stdout_fd,
-            child.stdin_fd,
             on_notice=on_notice,
             on_closed=on_closed,
             max_line=self._max_line,
             roots=server.roots,
+            capabilities=server.capabilities,
         )
+        conversation.carrier = LineCarrier(self._channel(child, conversation))
         # Death is noticed by the keeper's word too: a grandchild may hold stdout open.
         child.exited.add_done_callback(lambda exit: conversation.close(str(exit.result())))
         return StdioConnection(conversation, child, stderr)
+
+    def _channel(self, child: Child, conversation: Conversation) -> LineChannel:
+        channel = LineChannel(
+            self._loop,
+            self._batch,
+            child.stdout_fd,
+            child.stdin_fd,
+            on_line=conversation.receive,
+            on_close=conversation.lost,
+            on_oversized=conversation.oversized,
+            max_line=self._max_line,
+            # An upstream may not read before its answer is taken: never wait for each other.
+            pause_at=None,
+        )
+        channel.start()
+        return channel

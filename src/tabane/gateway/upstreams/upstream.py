@@ -12,7 +12,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
@@ -28,7 +28,10 @@ from tabane.errors import (
 )
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, Reply
-from tabane.gateway.upstreams.conversation import Conversation, Peer
+from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.lists import Lists, OnListed
+from tabane.gateway.upstreams.peer import KINDS
+from tabane.gateway.upstreams.subscriptions import Listener, Subscriptions
 from tabane.messages import Message, say
 from tabane.wire.era import Era
 
@@ -39,9 +42,6 @@ TICK = 0.25
 
 STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
-
-REFRESH = 0.2
-"""Seconds to wait after a list_changed for more of them, before listing anew."""
 
 
 class State(Enum):
@@ -70,7 +70,7 @@ class Connection(Protocol):
         ...
 
 
-Connect = Callable[[Server, Callable[[str], None], Callable[[str], None]], Awaitable[Connection]]
+Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], Awaitable[Connection]]
 """Starts a server; the two callables take the notices it gives, and why its connection is over."""
 
 
@@ -103,16 +103,15 @@ class Vitals:
     healthy: bool = True
     since: float = 0.0
     used: float = 0.0
-    listed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Upstream:
     """A supervised instance of one server.
 
-    ``connect`` starts the process and returns its connection; ``on_listed`` is given the tool
-    definitions each time they were listed; ``starts`` bounds how many start at the same time; ``era``
-    is the era it had last time, if that is known; ``on_asked`` is given the method of each question
-    that it put to its client and that was refused.
+    ``connect`` starts the process and returns its connection; ``on_listed`` is given each of its lists
+    whenever it was taken; ``starts`` bounds how many start at the same time; ``era`` is the era it had
+    last time, if that is known; ``on_asked`` is given the method of each question whose client it could
+    not name, ``on_log`` the parameters of each log message that belongs to no call.
     """
 
     def __init__(
@@ -121,23 +120,25 @@ class Upstream:
         loop: asyncio.AbstractEventLoop,
         connect: Connect,
         limits: Limits,
-        on_listed: Callable[[Peer, list[Raw]], None],
+        on_listed: OnListed,
         starts: asyncio.Semaphore,
         era: Era | None = None,
         on_asked: Callable[[str], None] = lambda method: None,
+        on_log: Callable[[Raw], None] = lambda params: None,
     ) -> None:
         self.server = server
         self.state = State.IDLE
         self.vitals = Vitals(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
-        self._on_listed, self._on_asked, self._starts = on_listed, on_asked, starts
+        self._on_asked, self._on_log, self._starts = on_asked, on_log, starts
+        self._lists = Lists(server.name, loop, on_listed, self._note)
+        self._subscriptions = Subscriptions(server.name, loop, self._catch_up)
         self._era = era
         self._connection: Connection | None = None
         self._queue: deque[Call] = deque()
         self._starting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ticking = False
-        self._refreshing: asyncio.Task[None] | None = None
         self._resume_at = 0.0
         self._closed = False
         self._missed = 0
@@ -175,6 +176,15 @@ class Upstream:
             self._advance()
         elif not self.in_flight:
             self._emptied.set()
+
+    def unsent(self, call: Call) -> bool:
+        """A call that did not reach the upstream waits for the next connection, before all others."""
+        if self._closed or self.state is State.STOPPED or len(self._queue) >= self.limits.queue_length:
+            return False
+        call.number = 0
+        self._queue.appendleft(call)
+        self._tick()
+        return True
 
     def _has_room(self, connection: Connection) -> bool:
         return connection.conversation.in_flight < self.server.max_concurrency
@@ -242,15 +252,13 @@ class Upstream:
         if self._connection is None:
             raise self._unavailable(self._resume_at - self._loop.time())
 
-    async def listed(self) -> None:
-        """Wait until its tools were listed, or it failed to start."""
+    async def listed(self, name: str = "tools") -> None:
+        """Wait until that list was taken, or it failed to start."""
         self._start()
         if self._starting:
-            listing = asyncio.ensure_future(self.vitals.listed.wait())
-            await asyncio.wait([self._starting, listing], return_when=asyncio.FIRST_COMPLETED)
-            listing.cancel()
+            await asyncio.wait([self._starting])
         if self.state is State.READY:
-            await self.vitals.listed.wait()
+            await self._lists.known(name)
 
     async def start(self) -> None:
         """Start it by hand: a stopped instance, a waiting one or an open circuit is tried at once."""
@@ -274,7 +282,7 @@ class Upstream:
         """Finish the calls in flight, take no new ones, and end: another instance takes its place."""
         self._closed = True
         deadline = self._loop.time() + self.server.timeout
-        while self.in_flight and self._loop.time() < deadline:
+        while self.in_flight and (self._loop.time() < deadline or self._asking):
             self._emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), TICK)
@@ -288,6 +296,11 @@ class Upstream:
     @property
     def connection(self) -> Connection | None:
         return self._connection
+
+    @property
+    def _asking(self) -> bool:
+        """Whether somebody thinks about a question of it."""
+        return bool(self._connection and self._connection.conversation.asking)
 
     def _start(self) -> None:
         if self._closed or self._starting or self.state in (State.READY, State.STOPPED):
@@ -322,13 +335,13 @@ class Upstream:
 
     async def _open(self) -> None:
         self.vitals.starts += 1
-        self.vitals.listed.clear()
+        self._lists.starting()
         connection = await self._connect(self.server, self._noticed, self._over)
         try:
             async with asyncio.timeout(self.limits.start_timeout):
                 peer = await connection.conversation.open(self._era, self.limits.probe_timeout)
         except BaseException as error:
-            if isinstance(error, UpstreamError) and self._era is None:
+            if _may_be_era(error) and self._era is None:
                 # A legacy server may have ended at a question it did not know.
                 self._era = Era.LEGACY
             ended = await asyncio.shield(connection.stop())
@@ -343,9 +356,8 @@ class Upstream:
         self.vitals.error, self.vitals.healthy = None, True
         self._set(State.READY)
         self._advance()
-        self._refresh(delay=0.0)
-        if peer.era is Era.MODERN and peer.announces_tools:
-            connection.conversation.listen(lambda: None)
+        self._lists.open(connection.conversation)
+        self._subscriptions.open(connection.conversation)
 
     def _failed(self, why: Message) -> None:
         self.vitals.failures += 1
@@ -375,6 +387,8 @@ class Upstream:
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        self._lists.lost()
+        self._subscriptions.lost()
         reaping = self._loop.create_task(self._reap(connection))
         reaping.add_done_callback(_log_failure)
         if self.state is State.STOPPED or self._closed:
@@ -400,14 +414,14 @@ class Upstream:
 
     async def _end(self, refusal: TabaneError) -> None:
         self._refuse_waiting(refusal)
-        for handle in (self._timer, self._refreshing):
-            if handle:
-                handle.cancel()
-        self._timer = self._refreshing = None
-        self.vitals.listed.set()
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
         if self._starting:
             self._starting.cancel()
             await asyncio.wait([self._starting])
+        self._lists.lost()
+        self._subscriptions.lost()
         connection, self._connection = self._connection, None
         if connection:
             await connection.stop()
@@ -433,33 +447,66 @@ class Upstream:
             log.debug("%s: %s → %s", self.server.name, self.state.value, state.value)
             self.state = state
 
-    # -- the list of tools -----------------------------------------------------------------------
+    # -- what it offers --------------------------------------------------------------------------
 
-    def _noticed(self, method: str) -> None:
-        if method == "notifications/tools/list_changed":
-            self._refresh(REFRESH)
-        elif not method.startswith("notifications/"):
-            self._on_asked(method)
+    async def watch(self, uri: str, listener: Listener) -> None:
+        """Have ``listener`` told when that resource changes, until :meth:`unwatch`, restarts included.
 
-    def _refresh(self, delay: float) -> None:
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = self._loop.create_task(self._list(delay))
-
-    async def _list(self, delay: float) -> None:
-        await asyncio.sleep(delay)
-        self._refreshing = None
-        connection = self._connection
-        if connection is None or connection.conversation.peer is None:
-            return
-        peer = connection.conversation.peer
+        It is started where it is not running. Raises UpstreamError where it refuses.
+        """
+        await self.ensure()
+        self.vitals.used = self._loop.time()
         try:
-            tools = await connection.conversation.list_tools() if peer.has_tools else []
-        except UpstreamError as error:
-            self.vitals.error = error.message
-            log.warning("%s did not list its tools: %s", self.server.name, error)
-        else:
-            self._on_listed(peer, tools)
-        self.vitals.listed.set()
+            async with asyncio.timeout(self.server.timeout):
+                await self._subscriptions.watch(uri, listener)
+        except TimeoutError:
+            raise UpstreamTimeout(say(
+                "{server} did not say within {seconds:g} s whether it announces changes of that resource.",
+                server=self.server.name, seconds=self.server.timeout)) from None  # fmt: skip
+
+    def unwatch(self, uri: str, listener: Listener) -> None:
+        """Tell ``listener`` no more."""
+        self._subscriptions.unwatch(uri, listener)
+
+    @property
+    def watched(self) -> int:
+        """Resources of it that somebody watches."""
+        return len(self._subscriptions)
+
+    def holds(self, name: str) -> float | None:
+        """The seconds for which that list may be kept; None where nothing bounds that."""
+        return self._lists.holds(name)
+
+    def is_stale(self, name: str) -> bool:
+        """Whether that list may have changed without a word."""
+        return self._lists.is_stale(name)
+
+    async def fresh(self, name: str) -> None:
+        """Take that list anew. One that cannot be had stays as it is."""
+        await self._lists.fresh(name)
+
+    def _noticed(self, method: str, params: Raw) -> None:
+        match method.split("/"):
+            case ["notifications", kind, "list_changed"]:
+                self._lists.changed(kind)
+            case ["notifications", "resources", "updated"]:
+                self._subscriptions.updated(params)
+            case ["notifications", "subscriptions", "acknowledged"]:
+                self._subscriptions.acknowledged(params)
+            case ["notifications", "message"]:
+                self._on_log(params)
+            case ["notifications", *_]:
+                pass
+            case _:
+                self._on_asked(method)
+
+    def _note(self, fault: Message) -> None:
+        self.vitals.error = fault
+
+    def _catch_up(self) -> None:
+        """Its changes were not announced for a while: take anew what it would have announced."""
+        for kind in KINDS:
+            self._lists.changed(kind)
 
     # -- health ----------------------------------------------------------------------------------
 
@@ -489,6 +536,11 @@ class Upstream:
             # It answered, if only to say that it does not know the question.
             self.vitals.healthy = self._connection is connection
         return self.vitals.healthy
+
+
+def _may_be_era(error: BaseException) -> bool:
+    """Whether a start may have failed at the era that was asked for; unreached, it tells nothing."""
+    return isinstance(error, UpstreamError) and not isinstance(error, UpstreamUnavailable)
 
 
 def _last_words(what: Message, connection: Connection) -> Message:

@@ -31,7 +31,13 @@ SECTIONS = (
     Section(
         "configuration",
         say("Configuration"),
-        (configuration.settings, configuration.servers_file, configuration.variables, configuration.commands),
+        (
+            configuration.settings,
+            configuration.servers_file,
+            configuration.variables,
+            configuration.commands,
+            configuration.urls,
+        ),
     ),
     Section("files", say("Files"), (files.permissions, files.disk, files.caches)),
     Section("assistants", say("Assistants"), (assistants.assistants,)),

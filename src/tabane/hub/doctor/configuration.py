@@ -11,6 +11,7 @@ from tabane.errors import TabaneError
 from tabane.gateway.processes.processes import child_environment
 from tabane.gateway.servers.configuration import why_disabled
 from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.urls import tells_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
@@ -150,6 +151,24 @@ def commands(patient: Patient) -> Iterator[Finding]:
         yield ok(say("The commands of all servers are found ({count})", count=len(local)))
     if recorded(patient.settings.home):
         yield ok(say("PATH is recorded for hubs that an assistant starts"))
+
+
+def urls(patient: Patient) -> Iterator[Finding]:
+    """Whether servers at a URL are asked in a way that keeps secrets, and their own authorities are there."""
+    for server in patient.enabled:
+        if tells_secrets(server):
+            yield warning(
+                say("{server} is sent secrets over plain http, which others on the way can read",
+                    server=server.name),
+                say("Use its https:// URL in {path}", path=patient.servers_path),
+            )  # fmt: skip
+        if server.transport != "stdio" and server.ca and not os.access(server.ca, os.R_OK):
+            yield fault(
+                say(
+                    "{server}: the certificates in {path} cannot be read", server=server.name, path=server.ca
+                ),
+                _where(patient),
+            )
 
 
 def has_command(patient: Patient, server: Server) -> bool:

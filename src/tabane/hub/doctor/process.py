@@ -11,7 +11,7 @@ from pathlib import Path
 from tabane import __version__
 from tabane.hub import lock
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
-from tabane.hub.doctor.patient import Patient
+from tabane.hub.doctor.patient import Live, Patient
 from tabane.hub.hello import newer
 from tabane.hub.launch import COMMAND
 from tabane.messages import say
@@ -57,12 +57,23 @@ def hub(patient: Patient) -> Iterator[Finding]:
                 count=servers,
             )
         )
+        yield from _over_http(patient.live)
     elif patient.hub_problem:
         yield fault(patient.hub_problem, say("End it and start it anew: tabane restart"))
     else:
         yield ok(say("No hub runs; the first assistant or command that needs one starts it"))
         yield from _left_behind(patient)
     yield from _homeless(_PROC)
+
+
+def _over_http(live: Live) -> Iterator[Finding]:
+    if live.status.get("http"):
+        yield ok(say("MCP over HTTP: {url}", url=live.status["http"]))
+    elif live.status.get("http_problem"):
+        yield warning(
+            say("No MCP over HTTP. {why}", why=live.status["http_problem"]),
+            say("Mend that, then: tabane restart"),
+        )
 
 
 def _left_behind(patient: Patient) -> Iterator[Finding]:

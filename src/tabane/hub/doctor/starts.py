@@ -16,7 +16,7 @@ from pathlib import Path
 from tabane.errors import TabaneError
 from tabane.gateway.processes.processes import Processes
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.stdio import StdioConnector
+from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.upstream import Connect
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
@@ -32,11 +32,11 @@ AT_ONCE = 8
 
 
 def to_start(patient: Patient) -> list[Server]:
-    """The servers that a check-up would start: enabled, with a command that is found, and not running."""
+    """The servers that a check-up would start or ask: enabled, not running, their command found."""
     return [
         server
         for server in patient.enabled
-        if server.transport == "stdio" and has_command(patient, server) and _row(patient, server) is None
+        if (server.transport != "stdio" or has_command(patient, server)) and _row(patient, server) is None
     ]
 
 
@@ -72,7 +72,7 @@ def starts(patient: Patient) -> list[Finding]:
 async def _all(patient: Patient, servers: Sequence[Server]) -> list[Finding]:
     processes, places = Processes(), asyncio.Semaphore(AT_ONCE)
     with tempfile.TemporaryDirectory(prefix="tabane-") as logs:
-        connect = StdioConnector(
+        connect = Connector(
             asyncio.get_running_loop(),
             Batch(),
             processes,
@@ -99,6 +99,8 @@ async def _one(patient: Patient, server: Server, connect: Connect, places: async
     if trouble is not None:
         return trouble
     words = _words(server, count, found) | {"seconds": f"{seconds:.1f}"}
+    if server.transport != "stdio":
+        return _works(say("{server} answers in {seconds} s: {count} tools, protocol {version}", **words))
     return _works(say("{server} starts in {seconds} s: {count} tools, protocol {version}", **words))
 
 

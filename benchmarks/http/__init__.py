@@ -1,0 +1,1 @@
+"""Measures of a hub that is reached over HTTP."""

@@ -1,0 +1,96 @@
+"""How fast a call through a hub over HTTP is: python -m benchmarks.http.calls [--calls 4000]
+
+Client → HTTP → hub → pipe → a server of the standard library that answers at once. Each client keeps its
+connection; requests of 2026-07-28 and, in a session, of 2025-11-25.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.http.idle import ENVELOPE, Hub, Stream, begin
+
+CLIENTS = (1, 16, 64)
+
+
+def message(name: str, *, modern: bool) -> dict[str, Any]:
+    params: dict[str, Any] = {"name": name, "arguments": {"text": "hi"}}
+    if modern:
+        params["_meta"] = ENVELOPE
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+async def client(hub: Hub, calls: int, name: str, *, modern: bool, times: list[float]) -> None:
+    stream: Stream = await hub.connect()
+    headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": name}
+    if not modern:
+        headers = await begin(hub, stream)
+    for _ in range(calls):
+        begun = time.perf_counter()
+        await hub.ask(stream, "POST", headers, message(name, modern=modern))
+        times.append(time.perf_counter() - begun)
+    stream[1].close()
+
+
+async def measure(hub: Hub, name: str, calls: int) -> None:
+    for modern in (True, False):
+        await client(hub, 50, name, modern=modern, times=[])
+        for clients in CLIENTS:
+            times: list[float] = []
+            begun = time.perf_counter()
+            each = calls // clients
+            await asyncio.gather(
+                *(client(hub, each, name, modern=modern, times=times) for _ in range(clients))
+            )
+            rate = len(times) / (time.perf_counter() - begun)
+            p50, p99 = (statistics.quantiles(times, n=100)[at] * 1e6 for at in (49, 98))
+            label = "2026-07-28" if modern else "2025-11-25"
+            print(f"{label}  {clients:3} clients  {rate:7.0f} calls/s  p50 {p50:6.0f} µs  p99 {p99:6.0f} µs")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--calls", type=int, default=4000)
+    calls = arguments.parse_args().calls
+    with tempfile.TemporaryDirectory() as folder:
+        hub = Hub(Path(folder))
+        child = Path(folder) / "echo.py"
+        child.write_text(ECHO)
+        hub.configure({"echo": {"command": sys.executable, "args": [str(child)]}})
+        hub.start()
+        try:
+            asyncio.run(measure(hub, "echo__echo", calls))
+        finally:
+            hub.tabane("stop")
+
+
+ECHO = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method, about = message.get("method"), {"name": "echo", "version": "1"}
+    if "id" not in message:
+        continue
+    if method == "initialize":
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": "hi"}]}
+    else:
+        error = {"code": -32601, "message": "not here"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What servers offer besides tools: prompts, resources and templates, and who watches which resource."""

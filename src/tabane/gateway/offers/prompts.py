@@ -1,0 +1,100 @@
+"""All prompts of all upstreams under their public names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec import Raw
+
+from tabane.gateway.offers.definitions import by_key
+from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.names import AliasMap
+from tabane.gateway.tools.tool import original_name
+from tabane.wire.json import fields, join, quote
+
+MOST = 20_000
+"""Prompts that are taken of one server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt: ``name`` is its server's own, ``alias`` the public one, which ``definition`` has."""
+
+    server: str
+    name: str
+    alias: str
+    definition: bytes
+
+
+class PromptCatalogue:
+    """Prompts by alias, named as tools are. ``version`` changes whenever what a client sees has changed.
+
+    The configuration's ``allow`` and ``deny`` are about tools: every prompt is offered.
+    """
+
+    def __init__(self, aliases: AliasMap) -> None:
+        self.aliases = aliases
+        self.version = 0
+        self._by_server: dict[str, tuple[Prompt, ...]] = {}
+        self._by_alias: dict[str, Prompt] = {}
+        self._items: tuple[tuple[str, bytes], ...] | None = None
+
+    def put(self, server: Server, definitions: Iterable[Raw]) -> bool:
+        """Take what a server listed; whether anything changed.
+
+        A definition that is not one, or repeats a name, is left out and logged.
+        """
+        named = by_key(server.name, "prompt", definitions, original_name, MOST)
+        self.aliases = self.aliases.with_names(server.name, server.namespace, named)
+        prompts = []
+        for name, definition in named.items():
+            alias = self.aliases.alias_of(server.name, server.namespace, name)
+            if alias is not None:
+                renamed = join({**fields(definition), "name": Raw(quote(alias))})
+                prompts.append(Prompt(server.name, name, alias, renamed))
+        return self._set(server.name, tuple(prompts))
+
+    def remove(self, server: str) -> bool:
+        """Drop the prompts of a server; their names stay its own."""
+        return self._set(server, None)
+
+    def has(self, server: str) -> bool:
+        """Whether the prompts of that server are known."""
+        return server in self._by_server
+
+    def of_server(self, server: str) -> tuple[Prompt, ...]:
+        return self._by_server.get(server, ())
+
+    def find(self, name: str) -> Prompt | None:
+        """The prompt of that name: an alias, or ``server.prompt`` and ``server__prompt`` with its own."""
+        return self._by_alias.get(name) or self._by_alias.get(self.aliases.resolve(name) or "")
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._by_alias)
+
+    def items(self) -> Sequence[tuple[str, bytes]]:
+        """(alias, definition) of all, by server and then as their servers list them."""
+        if self._items is None:
+            prompts = (prompt for of_server in self._by_server.values() for prompt in of_server)
+            self._items = tuple((prompt.alias, prompt.definition) for prompt in prompts)
+        return self._items
+
+    def _set(self, server: str, prompts: tuple[Prompt, ...] | None) -> bool:
+        before = self._by_server.get(server)
+        if before == prompts:
+            return False
+        for prompt in before or ():
+            self._by_alias.pop(prompt.alias, None)
+        if prompts is None:
+            del self._by_server[server]
+        else:
+            # Servers in order of name: a list must not depend on which of them was fastest.
+            self._by_server = dict(sorted({**self._by_server, server: prompts}.items()))
+        self._by_alias.update((prompt.alias, prompt) for prompt in prompts or ())
+        self._items = None
+        if not before and not prompts:
+            return False
+        self.version += 1
+        return True

@@ -1,0 +1,211 @@
+"""All resources and templates of all upstreams, and which of them a URI belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from msgspec import Raw
+
+from tabane.gateway.offers.addresses import address, addressed, authority, is_own, scheme, template_address
+from tabane.gateway.offers.definitions import by_key, text_member
+from tabane.gateway.offers.templates import Template
+from tabane.wire.json import fields, join, quote
+
+MOST = 20_000
+"""Resources, and as many templates, that are taken of one server."""
+
+MOST_MATCHED = 1000
+"""Templates of one server that a URI is compared with; those beyond are listed alone."""
+
+MOST_SOURCES = 8
+"""Servers that may be asked for one URI."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a resource may be read: at ``server`` under ``uri``. ``shown`` is what the client calls it."""
+
+    server: str
+    uri: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """What one server listed, by URI and by template. ``capable``: it answers resources/read at all."""
+
+    resources: Mapping[str, Raw] = field(default_factory=dict)
+    templates: Mapping[str, Raw] = field(default_factory=dict)
+    capable: bool = True
+
+
+class ResourceCatalogue:
+    """Resources by URI, unchanged unless several servers list the same, or one that looks like ours.
+
+    ``version`` changes whenever what a client sees has changed. The configuration's ``allow`` and
+    ``deny`` are about tools: every resource is offered.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._by_server: dict[str, _Offered] = {}
+        self._items: tuple[tuple[str, bytes], ...] | None = None
+        self._template_items: tuple[tuple[str, bytes], ...] | None = None
+        self._owners: dict[str, list[str]] | None = None
+        self._schemes: dict[str, frozenset[str]] = {}
+        self._compiled: dict[str, tuple[Template, ...]] = {}
+
+    def put(
+        self,
+        server: str,
+        resources: Iterable[Raw] | None = None,
+        templates: Iterable[Raw] | None = None,
+        *,
+        capable: bool = True,
+    ) -> bool:
+        """Take what a server listed, None for what it did not list anew; whether anything changed.
+
+        A definition that is not one, or repeats a URI, is left out and logged.
+        """
+        before = self._by_server.get(server, _Offered())
+        listed, formed = before.resources, before.templates
+        if resources is not None:
+            listed = by_key(server, "resource", resources, lambda one: text_member(one, "uri"), MOST)
+        if templates is not None:
+            formed = by_key(
+                server, "resource template", templates, lambda one: text_member(one, "uriTemplate"), MOST
+            )
+        return self._set(server, _Offered(listed, formed, capable))
+
+    def remove(self, server: str) -> bool:
+        """Drop what a server offers."""
+        return self._set(server, None)
+
+    def has(self, server: str) -> bool:
+        """Whether the resources of that server are known."""
+        return server in self._by_server
+
+    def counts(self, server: str) -> tuple[int, int]:
+        """How many resources and templates a server offers."""
+        offered = self._by_server.get(server, _Offered())
+        return len(offered.resources), len(offered.templates)
+
+    def items(self) -> Sequence[tuple[str, bytes]]:
+        """(URI as shown, definition) of all resources, by server and then as their servers list them."""
+        if self._items is None:
+            listed = {server: offered.resources for server, offered in self._by_server.items()}
+            self._items = tuple(_shown(listed, "uri", address))
+        return self._items
+
+    def template_items(self) -> Sequence[tuple[str, bytes]]:
+        """(template as shown, definition) of all templates, in the same order."""
+        if self._template_items is None:
+            formed = {server: offered.templates for server, offered in self._by_server.items()}
+            self._template_items = tuple(_shown(formed, "uriTemplate", template_address))
+        return self._template_items
+
+    def find(self, uri: str) -> tuple[Source, ...]:
+        """Where to read a URI, the likeliest first; empty where no server reads resources.
+
+        An address belongs to the server in it, a listed URI or template to those that list it. Otherwise
+        it may be of those whose templates make it, then of those that list something of the same
+        authority or scheme. Where no template makes it either, a tool may have named it: then every
+        server is a candidate.
+        """
+        return self.known(uri) or self.guessed(uri)
+
+    def known(self, uri: str) -> tuple[Source, ...]:
+        """As :meth:`find`, but only where something that is listed speaks for a server."""
+        at = addressed(uri)
+        if at is not None and at[0] in self._by_server:
+            return (Source(*at, uri),)
+        owners = self._by_uri().get(uri)
+        if owners:
+            return _sources(owners, uri)
+        makers = [
+            server
+            for server, offered in self._by_server.items()
+            if offered.capable and any(template.matches(uri) for template in self._templates(server))
+        ]
+        return _sources([*makers, *self._neighbours(uri)], uri) if makers else ()
+
+    def guessed(self, uri: str) -> tuple[Source, ...]:
+        """Every server that reads resources, those first that list something of the same kind."""
+        capable = [server for server, offered in self._by_server.items() if offered.capable]
+        return _sources([*self._neighbours(uri), *capable], uri)
+
+    def _neighbours(self, uri: str) -> Iterator[str]:
+        """Servers that list something under the same authority, then something of the same scheme."""
+        for wanted in (authority(uri), scheme(uri)):
+            for server, offered in self._by_server.items():
+                if wanted and offered.capable and wanted in self._kinds(server):
+                    yield server
+
+    def _by_uri(self) -> dict[str, list[str]]:
+        if self._owners is None:
+            self._owners = _owners(
+                {name: {**one.templates, **one.resources} for name, one in self._by_server.items()}
+            )
+        return self._owners
+
+    def _templates(self, server: str) -> tuple[Template, ...]:
+        if server not in self._compiled:
+            listed = islice(self._by_server[server].templates, MOST_MATCHED)
+            self._compiled[server] = tuple(map(Template, listed))
+        return self._compiled[server]
+
+    def _kinds(self, server: str) -> frozenset[str]:
+        if server not in self._schemes:
+            offered = self._by_server[server]
+            uris = [*offered.resources, *offered.templates]
+            self._schemes[server] = frozenset(kind(uri) for uri in uris for kind in (authority, scheme))
+        return self._schemes[server]
+
+    def _set(self, server: str, offered: _Offered | None) -> bool:
+        before = self._by_server.get(server)
+        if before == offered:
+            return False
+        if offered is None:
+            del self._by_server[server]
+        else:
+            # Servers in order of name: a list must not depend on which of them was fastest.
+            self._by_server = dict(sorted({**self._by_server, server: offered}.items()))
+        self._items = self._template_items = self._owners = None
+        self._schemes.pop(server, None)
+        self._compiled.pop(server, None)
+        if not _visible(before) and not _visible(offered):
+            return False
+        self.version += 1
+        return True
+
+
+def _visible(offered: _Offered | None) -> bool:
+    return offered is not None and bool(offered.resources or offered.templates)
+
+
+def _owners(listed: Mapping[str, Mapping[str, Raw]]) -> dict[str, list[str]]:
+    owners: dict[str, list[str]] = {}
+    for server, definitions in listed.items():
+        for key in definitions:
+            owners.setdefault(key, []).append(server)
+    return owners
+
+
+def _shown(
+    listed: Mapping[str, Mapping[str, Raw]], member: str, spelled: Callable[[str, str], str]
+) -> Iterator[tuple[str, bytes]]:
+    """Each definition with what it is shown as, which ``member`` holds."""
+    owners = _owners(listed)
+    for server, definitions in listed.items():
+        for key, definition in definitions.items():
+            if len(owners[key]) == 1 and not is_own(key):
+                yield key, bytes(definition)
+            else:
+                shown = spelled(server, key)
+                yield shown, join({**fields(definition), member: Raw(quote(shown))})
+
+
+def _sources(servers: Iterable[str], uri: str) -> tuple[Source, ...]:
+    return tuple(Source(server, uri, uri) for server in islice(dict.fromkeys(servers), MOST_SOURCES))

@@ -1,0 +1,152 @@
+"""Who watches which resource: clients' wishes, kept on whatever instance serves them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+from msgspec import Raw
+
+from tabane.errors import CallerError, TabaneError
+from tabane.gateway.offers.addresses import address
+from tabane.gateway.offers.resources import Source
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.messages import say
+from tabane.operations import Caller
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.json import Garbage
+
+log = logging.getLogger(__name__)
+
+MOST_OF_SESSION = 1024
+MOST = 20_000
+"""Resources that are watched, by one session and by all."""
+
+OnUpdated = Callable[[str, Raw], None]
+"""Given the watched URI as its client calls it, and the notification's params for that client."""
+
+
+class Route(Protocol):
+    """The instance of a server that serves a caller. Raises TabaneError where none can."""
+
+    def __call__(self, caller: Caller, server: str) -> Upstream: ...
+
+
+class Watch:
+    """One resource that one session watches."""
+
+    def __init__(self, caller: Caller, source: Source, on_updated: OnUpdated) -> None:
+        self.caller, self.source, self.on_updated = caller, source, on_updated
+        self.instance: Upstream | None = None
+        self._ended = False
+
+    async def begin(self, instance: Upstream) -> None:
+        if not self._ended:
+            self.instance = instance
+            await instance.watch(self.source.uri, self._updated)
+
+    def end(self) -> None:
+        self._ended = True
+        if self.instance is not None:
+            self.instance.unwatch(self.source.uri, self._updated)
+
+    def _updated(self, uri: str, params: Raw) -> None:
+        self.on_updated(self.source.shown, renamed(params, self.source, uri))
+
+
+class Watches:
+    """The watched resources of all sessions, bounded.
+
+    They follow a server to the instance that takes the place of another. ``spawn`` runs what goes on
+    while nobody waits.
+    """
+
+    def __init__(self, route: Route, spawn: Callable[[Coroutine[None, None, None]], object]) -> None:
+        self._route, self._spawn = route, spawn
+        self._by_session: dict[str, dict[str, Watch]] = {}
+        self._count = 0
+
+    async def watch(self, session: str, caller: Caller, source: Source, on_updated: OnUpdated) -> None:
+        """Tell ``on_updated`` whenever the resource changes; instead of another of the session's for it.
+
+        Raises TabaneError where its server cannot be reached or refuses, or there are too many.
+        """
+        watch = Watch(caller, source, on_updated)
+        before = self._by_session.get(session, {}).get(source.shown)
+        if before is None:
+            self._check_room(session)
+            self._count += 1
+        self._by_session.setdefault(session, {})[source.shown] = watch
+        try:
+            await watch.begin(self._route(caller, source.server))
+        except BaseException:
+            self._forget(session, watch)
+            raise
+        finally:
+            # The new one stands before the old is given up, so the server is asked for nothing twice.
+            if before is not None:
+                before.end()
+        if self._by_session.get(session, {}).get(source.shown) is not watch:
+            watch.end()
+
+    def unwatch(self, session: str, uri: str) -> None:
+        """Watch that URI, as the client calls it, no more."""
+        watch = self._by_session.get(session, {}).get(uri)
+        if watch is not None:
+            self._forget(session, watch)
+            watch.end()
+
+    def leave(self, session: str) -> None:
+        """A session is over."""
+        for uri in list(self._by_session.get(session, ())):
+            self.unwatch(session, uri)
+
+    def moved(self, server: str) -> None:
+        """Instances of a server may have been let go of: their successors are watched in their place."""
+        for watches in self._by_session.values():
+            for watch in watches.values():
+                if watch.source.server == server:
+                    self._spawn(self._follow(watch))
+
+    async def _follow(self, watch: Watch) -> None:
+        try:
+            instance = self._route(watch.caller, watch.source.server)
+            if instance is not watch.instance:
+                await watch.begin(instance)
+        except TabaneError as error:
+            log.info("%s: %s is not watched any more: %s", watch.source.server, watch.source.uri, error)
+
+    def _check_room(self, session: str) -> None:
+        if len(self._by_session.get(session, ())) >= MOST_OF_SESSION:
+            raise CallerError(say(
+                "{count} resources are watched already, which is the most for one client.",
+                count=MOST_OF_SESSION))  # fmt: skip
+        if self._count >= MOST:
+            raise CallerError(say(
+                "{count} resources are watched already, which is the most for all clients together.",
+                count=MOST))  # fmt: skip
+
+    def _forget(self, session: str, watch: Watch) -> None:
+        watches = self._by_session.get(session, {})
+        if watches.get(watch.source.shown) is watch:
+            del watches[watch.source.shown]
+            self._count -= 1
+            if not watches:
+                del self._by_session[session]
+
+
+def renamed(params: Raw, source: Source, uri: str) -> Raw:
+    """A notification as the client is told it: its own URI, and nothing of the server's subscription."""
+    try:
+        members = json.fields(params)
+    except Garbage:
+        return params
+    meta = eras.take_meta(members)
+    meta.pop(eras.META_SUBSCRIPTION, None)
+    if uri == source.uri:
+        shown = source.shown
+    else:
+        shown = uri if source.shown == source.uri else address(source.server, uri)
+    return Raw(eras.with_meta({**members, "uri": Raw(json.quote(shown))}, meta))

@@ -1,0 +1,179 @@
+"""The messages in the answer to an HTTP request: one JSON body, or a stream of events as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Raw
+
+from tabane.errors import UpstreamError
+from tabane.gateway.upstreams.dialling import Broken
+from tabane.messages import say
+from tabane.wire import json
+from tabane.wire.json import Garbage
+from tabane.wire.sse import HEAD, Event, EventParser, TooLarge
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
+LINGER = 0.25
+"""Seconds that a stream is given to end by itself after its answer, so that its connection is kept."""
+
+LARGEST_ERROR = 1 << 20
+"""Bytes of the body of an error that are read."""
+
+EVENTS = "text/event-stream"
+JSON = "application/json"
+
+Take = Callable[[bytes], bool]
+"""Gets a message in one line; True where nothing more is wanted."""
+
+
+class TooLong(Exception):
+    """A body was longer than a message may be; ``head`` is its beginning."""
+
+    def __init__(self, head: bytes) -> None:
+        super().__init__("a message is too long")
+        self.head = head
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a stream of events was read: what going on with it needs.
+
+    ``wait`` is how many seconds the server wants to pass before that, None where it said nothing.
+    """
+
+    last_id: str = ""
+    wait: float | None = None
+    count: int = 0
+
+
+def kind_of(response: ClientResponse) -> str:
+    """The content type, without its parameters, in lower case; empty where there is none."""
+    return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+async def read(
+    response: ClientResponse, limit: int, take: Take, place: Position, too_long: Callable[[bytes], None]
+) -> None:
+    """Hand each message of an answer to ``take`` as it comes, until it wants no more or the end.
+
+    Of a message longer than ``limit`` bytes the beginning goes to ``too_long``. Raises
+    :class:`Broken` where the connection breaks, and UpstreamError for what is neither JSON nor events.
+    """
+    kind = kind_of(response)
+    if kind == EVENTS:
+        await read_events(response, limit, lambda event: _taken(event, take), place, too_long)
+    elif kind == JSON or not kind:
+        for message in messages(await body(response, limit)):
+            take(message)
+    else:
+        raise UpstreamError(say(
+            "the answer is {kind}, neither JSON nor a stream of events. Is the URL that of an MCP server?",
+            kind=kind))  # fmt: skip
+
+
+def messages(text: bytes) -> Iterable[bytes]:
+    """The messages of a JSON body, one or a batch, each in one line."""
+    text = one_line(text).strip()
+    if not text.startswith(b"["):
+        return [text]
+    try:
+        return [bytes(part) for part in json.elements(text)]
+    except Garbage:
+        return [text]
+
+
+def one_line(text: bytes) -> bytes:
+    """The same JSON without line breaks: they stand between its tokens alone, never inside a string."""
+    return text.translate(_SPACED) if b"\n" in text or b"\r" in text else text
+
+
+async def body(response: ClientResponse, limit: int) -> bytes:
+    """The whole body. Raises :class:`TooLong` and :class:`Broken`."""
+    length = response.content_length
+    if length is not None and length <= limit and "Content-Encoding" not in response.headers:
+        with _breaks():
+            return await response.read()
+    parts = bytearray()
+    while chunk := await _chunk(response):
+        parts += chunk
+        if len(parts) > limit:
+            raise TooLong(bytes(parts[:HEAD]))
+    return bytes(parts)
+
+
+def error_in(text: bytes) -> Raw | None:
+    """The error object of a JSON-RPC error, None where the text is something else."""
+    for message in messages(text):
+        with contextlib.suppress(Garbage):
+            error = json.decode_frame(message).error
+            if error is not UNSET and isinstance(json.decode(error), dict):
+                return error
+    return None
+
+
+async def read_events(
+    response: ClientResponse,
+    limit: int,
+    take: Callable[[Event], bool],
+    place: Position,
+    too_long: Callable[[bytes], None],
+) -> None:
+    """Hand each event of a stream to ``take`` as it comes, until it wants no more or the end.
+
+    Raises :class:`Broken` where the connection breaks.
+    """
+    parser = EventParser(limit)
+    try:
+        while chunk := await _chunk(response):
+            try:
+                events = parser.feed(chunk)
+            except TooLarge as large:
+                events = large.events
+                for head in large.heads:
+                    too_long(head)
+            for event in events:
+                place.count += 1
+                if take(event):
+                    await _to_end(response)
+                    return
+    finally:
+        place.last_id = parser.last_id or place.last_id
+        if parser.retry is not None:
+            place.wait = parser.retry / 1000
+
+
+def _taken(event: Event, take: Take) -> bool:
+    return event.event == "message" and bool(event.data) and take(one_line(event.data))
+
+
+async def _to_end(response: ClientResponse) -> None:
+    if not response.content.at_eof():
+        with contextlib.suppress(TimeoutError, Broken):
+            async with asyncio.timeout(LINGER):
+                while await _chunk(response):
+                    pass
+
+
+async def _chunk(response: ClientResponse) -> bytes:
+    with _breaks():
+        return await response.content.readany()
+
+
+@contextlib.contextmanager
+def _breaks() -> Iterator[None]:
+    from aiohttp import ClientError
+
+    try:
+        yield
+    except (ClientError, OSError) as error:
+        raise Broken(say("the answer broke off ({error})", error=type(error).__name__)) from None
+
+
+_SPACED = bytes.maketrans(b"\r\n", b"  ")

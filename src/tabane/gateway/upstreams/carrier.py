@@ -1,0 +1,64 @@
+"""What carries a conversation: a line channel to a process, or requests over HTTP."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tabane.gateway.upstreams.call import Call
+from tabane.wire.channel import LineChannel
+from tabane.wire.era import Era
+
+
+class Carrier(Protocol):
+    """Takes a conversation's messages to an upstream; what comes back goes to its ``receive``."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def request(self, call: Call, line: bytes, era: Era) -> None:
+        """Send a request; ``call.number`` is its id. Trouble with this one is told to ``fail``."""
+        ...
+
+    def tell(self, line: bytes, about: int | None = None) -> None:
+        """Send a notification, or the answer to a question that came while call ``about`` ran."""
+        ...
+
+    def cancel(self, call: Call, line: bytes) -> None:
+        """Give a request up. ``line`` is the notification that says so, where that is the way."""
+        ...
+
+    def end_input(self) -> None:
+        """Say that nothing more will be asked: a well-behaved upstream ends by itself."""
+        ...
+
+    def close(self, why: str) -> None:
+        """End the connection; the conversation is told with ``lost``, once."""
+        ...
+
+
+class LineCarrier:
+    """A line channel as a carrier: one stream for everything."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: LineChannel) -> None:
+        self._channel = channel
+
+    @property
+    def closed(self) -> bool:
+        return self._channel.closed
+
+    def request(self, call: Call, line: bytes, era: Era) -> None:
+        self._channel.send(line)
+
+    def tell(self, line: bytes, about: int | None = None) -> None:
+        self._channel.send(line)
+
+    def cancel(self, call: Call, line: bytes) -> None:
+        self._channel.send(line)
+
+    def end_input(self) -> None:
+        self._channel.end_writing()
+
+    def close(self, why: str) -> None:
+        self._channel.close(why)

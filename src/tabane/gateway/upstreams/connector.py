@@ -1,0 +1,73 @@
+"""How a server is reached, by its transport: a process of ours, streamable HTTP, or HTTP with SSE."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Raw
+
+from tabane.gateway.processes.processes import Processes
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.call import Call
+from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.stdio import StdioConnector
+from tabane.gateway.upstreams.upstream import Connection
+from tabane.wire.channel import Batch
+from tabane.wire.era import Era
+
+
+class Connector:
+    """Starts or dials servers. ``environment`` is the hub's own: children get a few names of it, and it
+    names proxies; ``logs`` is the folder for what children write to stderr, ``max_line`` the most bytes
+    of a message.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch: Batch,
+        processes: Processes,
+        logs: Path,
+        environment: Mapping[str, str],
+        max_line: int,
+    ) -> None:
+        self._loop, self._environment, self._max_line = loop, environment, max_line
+        self._stdio = StdioConnector(loop, batch, processes, logs, environment, max_line)
+
+    async def __call__(
+        self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
+    ) -> Connection:
+        """Start or dial a server. Raises UpstreamUnavailable where that cannot be."""
+        if server.transport == "stdio":
+            return await self._stdio(server, on_notice, on_closed)
+        # The HTTP client is large; a hub whose servers are all processes goes without.
+        from tabane.gateway.upstreams.dialling import Dialler
+        from tabane.gateway.upstreams.remote import RemoteConnection
+        from tabane.gateway.upstreams.sse import SseCarrier
+
+        dialler = Dialler(server, self._environment)
+        conversation = Conversation(
+            server.name,
+            self._loop,
+            on_notice=on_notice,
+            on_closed=on_closed,
+            max_line=self._max_line,
+            roots=server.roots,
+            capabilities=server.capabilities,
+        )
+        if server.transport == "sse":
+            conversation.carrier = SseCarrier(server, conversation, dialler, self._loop, self._max_line)
+            return RemoteConnection(conversation, dialler)
+        from tabane.gateway.upstreams.http import HttpCarrier
+
+        def old(call: Call, line: bytes, era: Era) -> None:
+            """It takes no requests where streamable HTTP has them: it may be of the kind before that."""
+            conversation.carrier = SseCarrier(server, conversation, dialler, self._loop, self._max_line)
+            conversation.carrier.request(call, line, era)
+
+        conversation.carrier = HttpCarrier(
+            server, conversation, dialler, self._loop, self._max_line, None if server.transport_given else old
+        )
+        return RemoteConnection(conversation, dialler)

@@ -1,0 +1,114 @@
+"""The first exchange with an upstream: which era it is of, and who it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from msgspec import Raw
+
+from tabane.gateway.upstreams.peer import CAPABILITIES, CLIENT, Peer, Refused, peer_of
+from tabane.messages import say
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era
+from tabane.wire.json import Members
+
+
+class Asking(Protocol):
+    """Puts a request of the hub's own in the shape of that era; the members of its result."""
+
+    def __call__(self, method: bytes, params: Members, era: Era) -> Awaitable[Members]: ...
+
+
+class Handshake:
+    """Settles the era and introduces the hub.
+
+    ``capabilities`` is what a legacy upstream is told its client can do, ``roots`` whether it may ask
+    for folders. ``tell`` sends a notification.
+    """
+
+    def __init__(
+        self, ask: Asking, tell: Callable[[bytes], None], capabilities: bytes | None, *, roots: bool
+    ) -> None:
+        self._ask, self._tell = ask, tell
+        self._capabilities = declared(capabilities, roots=roots)
+
+    async def perform(self, known: Era | None, probe_timeout: float) -> Peer:
+        """Who is there. ``known`` is what it was last time.
+
+        A server of unknown era is asked ``server/discover`` first. One that does not answer within
+        ``probe_timeout`` seconds is sent ``initialize`` as well, and the first positive answer counts,
+        since a slow start looks just like silence. Raises UpstreamError.
+        """
+        if known is Era.LEGACY:
+            try:
+                return await self._initialize()
+            except Refused as refusal:
+                if refusal.code != eras.UNSUPPORTED_VERSION:
+                    raise
+        return await self._discover_or_initialize(probe_timeout)
+
+    async def _discover_or_initialize(self, probe_timeout: float) -> Peer:
+        probe = asyncio.ensure_future(self._discover())
+        # Where the start is given up meanwhile, nobody waits for its failure any more.
+        probe.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait([probe], timeout=probe_timeout)
+        if done:
+            error = probe.exception()
+            if error is None:
+                return probe.result()
+            if not isinstance(error, Refused):
+                raise error
+            return await self._initialize()
+        handshake = asyncio.ensure_future(self._initialize())
+        return await _first_success([handshake, probe])
+
+    async def _discover(self) -> Peer:
+        result = await self._ask(b"server/discover", {}, Era.MODERN)
+        versions = json.member(result, "supportedVersions")
+        if not isinstance(versions, list) or eras.MODERN not in versions:
+            raise Refused(
+                0, say("it supports no protocol version that Tabane knows: {versions}", versions=versions)
+            )
+        meta = json.fields(result["_meta"]) if "_meta" in result else {}
+        return peer_of(Era.MODERN, eras.MODERN, result, json.member(meta, eras.META_SERVER))
+
+    async def _initialize(self) -> Peer:
+        params = {
+            "protocolVersion": Raw(json.quote(eras.LEGACY[0])),
+            "capabilities": Raw(self._capabilities),
+            "clientInfo": Raw(CLIENT),
+        }
+        result = await self._ask(b"initialize", params, Era.LEGACY)
+        version = json.text(result.get("protocolVersion"))
+        if version not in eras.LEGACY:
+            raise Refused(
+                0, say("it speaks protocol version {version}, which Tabane does not know", version=version)
+            )
+        self._tell(json.notification_line("notifications/initialized"))
+        return peer_of(Era.LEGACY, version, result, json.member(result, "serverInfo"))
+
+
+def declared(capabilities: bytes | None, *, roots: bool) -> bytes:
+    """The capabilities for ``initialize``: those of the one client it runs for, or of a shared upstream."""
+    members = json.fields(CAPABILITIES if capabilities is None else capabilities)
+    if roots:
+        members["roots"] = Raw(b"{}")
+    return json.join(members)
+
+
+async def _first_success(tasks: list[asyncio.Future[Peer]]) -> Peer:
+    """The first result; the first task's exception where none has one."""
+    waiting: set[asyncio.Future[Peer]] = set(tasks)
+    try:
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if task.exception() is None:
+                    return task.result()
+        raise tasks[0].exception() or AssertionError
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,267 @@
+"""The session that a legacy upstream over HTTP may keep: begun by ``initialize``, renewed when it is lost.
+
+A server that was started anew, or that let the session go, refuses what is sent in it without acting on
+it. So it is begun anew and the refused is sent again, and nobody else notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from tabane.errors import UpstreamError, UpstreamUnavailable
+from tabane.gateway.upstreams.answers import EVENTS, JSON, Position, kind_of, read
+from tabane.gateway.upstreams.dialling import Broken, Dialler, Unreached
+from tabane.gateway.upstreams.patience import BUSY
+from tabane.messages import say
+from tabane.wire import json
+from tabane.wire.headers import VERSION
+from tabane.wire.json import Garbage, Members
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
+log = logging.getLogger(__name__)
+
+POSTED: Mapping[str, str] = {"Accept": f"{JSON}, {EVENTS}", "Content-Type": JSON}
+INITIALIZED = json.notification_line("notifications/initialized")
+
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
+"""Seconds before a stream that broke is opened again; twice as long each time."""
+
+LASTING = 5.0
+"""Seconds after which a stream counts as one that had worked."""
+
+MOST_KEPT = 1024
+"""Requests that a new session is told again: the log level, and what was subscribed to."""
+
+_ID = "Mcp-Session-Id"
+
+
+class Expired(Exception):
+    """What was sent in the session ``used`` was refused, since the server does not know that one."""
+
+    def __init__(self, used: str) -> None:
+        super().__init__("the session is not known any more")
+        self.used = used
+
+
+class HttpSession:
+    """One legacy session. ``id`` is empty where the server keeps none, ``version`` until one is agreed on.
+
+    ``receive`` takes what the server says by itself; ``on_unreached`` is told when it cannot be
+    reached for that, ``on_anew`` when a new session has begun in place of one that was lost.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dialler: Dialler,
+        loop: asyncio.AbstractEventLoop,
+        limit: int,
+        receive: Callable[[bytes], None],
+        on_unreached: Callable[[Unreached], None],
+        on_anew: Callable[[], None],
+    ) -> None:
+        self.id = self.version = ""
+        self._name, self._dialler, self._loop, self._limit = name, dialler, loop, limit
+        self._receive, self._on_unreached, self._on_anew = receive, on_unreached, on_anew
+        self._introduction = b""
+        self._kept: dict[bytes, bytes] = {}
+        self._settling: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._stream: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def headers(self) -> dict[str, str]:
+        """What each request within the session carries."""
+        headers = {VERSION: self.version} if self.version else {}
+        if self.id:
+            headers[_ID] = self.id
+        return headers
+
+    # -- the beginning ---------------------------------------------------------------------------
+
+    def introduced(self, line: bytes, response: ClientResponse, answer: bytes) -> None:
+        """``answer`` came to the ``initialize`` of ``line``: the session begins where it is a result."""
+        version = _version(answer)
+        if version is not None:
+            self._introduction, self.version = line, version
+            self.id = response.headers.get(_ID, "")
+
+    def settle(self) -> None:
+        """Tell the server that the hub is ready, which it hears before anything else."""
+        self._settling = self._loop.create_task(self._settle())
+
+    async def settled(self) -> None:
+        """Wait until it was told."""
+        if self._settling is not None:
+            await asyncio.shield(self._settling)
+
+    async def _settle(self) -> None:
+        try:
+            response = await self._dialler.send("POST", {**POSTED, **self.headers()}, INITIALIZED)
+        except (Unreached, Broken, UpstreamError) as fault:
+            log.warning("%s: %s", self._name, fault)
+        else:
+            response.release()
+            self._stream = self._loop.create_task(self._listen())
+        self._settling = None
+
+    def keep(self, method: bytes, params: Members, line: bytes) -> None:
+        """Remember a request that changes what the session does, to be made again in the next."""
+        if method == b"logging/setLevel":
+            self._kept[method] = line
+        elif method == b"resources/subscribe" and len(self._kept) < MOST_KEPT:
+            self._kept[bytes(params.get("uri", b""))] = line
+        elif method == b"resources/unsubscribe":
+            self._kept.pop(bytes(params.get("uri", b"")), None)
+
+    # -- renewal ---------------------------------------------------------------------------------
+
+    async def renew(self, used: str) -> None:
+        """Begin a new session in place of ``used``, once for all who found that one gone.
+
+        Raises Unreached, Broken and UpstreamError.
+        """
+        if self.id == used:
+            await asyncio.shield(self._renewal())
+
+    def _renewal(self) -> asyncio.Task[None]:
+        if self._renewing is None:
+            self._renewing = self._loop.create_task(self._begin_anew())
+            self._renewing.add_done_callback(self._renewed)
+        return self._renewing
+
+    def _renewed(self, task: asyncio.Task[None]) -> None:
+        self._renewing = None
+        if not task.cancelled():
+            task.exception()  # Whoever waits gets it; where nobody does any more it is of no interest.
+
+    async def _begin_anew(self) -> None:
+        log.info("%s: its session is gone; a new one is begun", self._name)
+        self._stop_listening()
+        await self._introduce()
+        await self._settle()
+        for line in list(self._kept.values()):
+            await self._tell_again(line)
+        self._on_anew()
+
+    async def _introduce(self) -> None:
+        response = await self._dialler.send("POST", POSTED, self._introduction)
+        found: list[str] = []
+
+        def take(message: bytes) -> bool:
+            found.extend(filter(None, [_version(message)]))
+            return bool(found)
+
+        try:
+            if response.status == 200:
+                await read(response, self._limit, take, Position(), self._too_long)
+        finally:
+            response.release()
+        identity = response.headers.get(_ID, "")
+        if found != [self.version] or identity == self.id:
+            raise UpstreamUnavailable(
+                say("its session was gone, and no new one could be begun ({status})", status=response.status)
+            )
+        self.id = identity
+
+    async def _tell_again(self, line: bytes) -> None:
+        try:
+            response = await self._dialler.send("POST", {**POSTED, **self.headers()}, line)
+            try:
+                await read(response, self._limit, lambda message: True, Position(), self._too_long)
+            finally:
+                response.release()
+        except (Unreached, Broken, UpstreamError) as fault:
+            log.warning("%s: what it was told before could not be told again: %s", self._name, fault)
+
+    # -- what the server says by itself ----------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """Keep the stream open on which the server speaks unasked; some have none (405)."""
+        place, wait, opened = Position(), FIRST_WAIT, False
+        while not self._closed:
+            began = self._loop.time()
+            try:
+                status = await self._hear(place)
+                if status == 404 and opened:
+                    self._renewal()
+                    return
+                if status != 200 and status not in BUSY:
+                    return
+                opened = opened or status == 200
+            except Unreached as fault:
+                self._on_unreached(fault)
+            except Broken:
+                pass
+            except UpstreamError as fault:
+                log.warning("%s: %s", self._name, fault)
+                return
+            wait = FIRST_WAIT if self._loop.time() - began > LASTING else min(wait * 2, LONGEST_WAIT)
+            await asyncio.sleep(wait if place.wait is None else max(place.wait, 0.05))
+
+    async def _hear(self, place: Position) -> int:
+        """One stream, to its end; its status, 415 where it is no stream of events."""
+        response = await self.resume(place)
+        try:
+            if response.status == 200:
+                if kind_of(response) != EVENTS:
+                    return 415
+                await read(response, self._limit, self._heard, place, self._too_long)
+            return response.status
+        finally:
+            response.close()
+
+    def _heard(self, message: bytes) -> bool:
+        self._receive(message)
+        return False
+
+    def _too_long(self, head: bytes) -> None:
+        log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
+
+    async def resume(self, place: Position) -> ClientResponse:
+        """The stream from ``place`` on, or a new one where that is nowhere."""
+        headers = {"Accept": EVENTS, **self.headers()}
+        if place.last_id:
+            headers["Last-Event-ID"] = place.last_id
+        return await self._dialler.send("GET", headers)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    async def end(self) -> None:
+        """Tell the server that the session is not needed any more."""
+        self._stop_listening()
+        if self.id:
+            try:
+                response = await self._dialler.send("DELETE", self.headers())
+                response.release()
+            except (Unreached, Broken, UpstreamError) as fault:
+                log.debug("%s: %s", self._name, fault)
+
+    def close(self) -> None:
+        """Stop whatever is under way."""
+        self._closed = True
+        self._stop_listening()
+        for task in (self._settling, self._renewing):
+            if task is not None:
+                task.cancel()
+
+    def _stop_listening(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None and stream is not asyncio.current_task():
+            stream.cancel()
+
+
+def _version(message: bytes) -> str | None:
+    """The protocol version in the result of ``initialize``; None in any other message."""
+    try:
+        result = json.decode_frame(message).result
+        return None if result is UNSET else json.text(json.fields(result).get("protocolVersion"))
+    except Garbage:
+        return None

@@ -1,0 +1,228 @@
+"""The lists of one instance: tools, prompts, resources and templates, each asked for by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+
+from msgspec import Raw
+
+from tabane.errors import UpstreamError
+from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.peer import Peer, Refused
+from tabane.messages import Message
+from tabane.wire import json
+from tabane.wire.era import METHOD_NOT_FOUND
+from tabane.wire.json import Garbage, Members
+
+log = logging.getLogger(__name__)
+
+REFRESH = 0.2
+"""Seconds to wait after a list_changed for more of them, before listing anew."""
+
+FRESH = 5.0
+"""Seconds for which a list counts as that of now, where its server neither announces changes nor says."""
+
+MOST_PAGES = 1000
+MOST_ITEMS = 20_000
+
+OnListed = Callable[[Peer, str, list[Raw]], None]
+"""Given who listed, the name of the list, and its items verbatim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """How a list is asked for, the member of the result that holds it, and whose capability it is."""
+
+    method: str
+    member: str
+    capability: str
+
+
+LISTS = {
+    "tools": Listed("tools/list", "tools", "tools"),
+    "prompts": Listed("prompts/list", "prompts", "prompts"),
+    "resources": Listed("resources/list", "resources", "resources"),
+    "templates": Listed("resources/templates/list", "resourceTemplates", "resources"),
+}
+
+
+@dataclass(slots=True)
+class _State:
+    """One list: when it was taken, how long that holds (as ``given`` by the server, or else taken), and
+    the order of what is under way."""
+
+    known: asyncio.Event = field(default_factory=asyncio.Event)
+    at: float = float("-inf")
+    ttl: float = FRESH
+    given: float | None = None
+    begun: int = 0
+    taken: int = 0
+    waiting: asyncio.Task[None] | None = None
+    running: asyncio.Task[None] | None = None
+
+
+class Lists:
+    """What an instance lists, given to ``on_listed`` each time and list by list.
+
+    A list that cannot be had leaves the others as they are: ``on_fault`` is told why. One that the
+    server has no capability for, or does not know, is empty.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        loop: asyncio.AbstractEventLoop,
+        on_listed: OnListed,
+        on_fault: Callable[[Message], None],
+    ) -> None:
+        self._server, self._loop = server, loop
+        self._on_listed, self._on_fault = on_listed, on_fault
+        self._conversation: Conversation | None = None
+        self._states = {name: _State() for name in LISTS}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def starting(self) -> None:
+        """The server is being started: what is known of its lists is about to be known anew."""
+        for state in self._states.values():
+            state.known.clear()
+
+    def open(self, conversation: Conversation) -> None:
+        """It runs: ask for everything."""
+        self._conversation = conversation
+        for name in LISTS:
+            self.refresh(name)
+
+    def lost(self) -> None:
+        """Its connection is over; whoever waits for a list has waited long enough."""
+        self._conversation = None
+        for task in self._tasks:
+            task.cancel()
+        for state in self._states.values():
+            state.waiting = state.running = None
+            state.known.set()
+
+    async def known(self, name: str) -> None:
+        """Wait until that list was taken, or could not be had."""
+        await self._states[name].known.wait()
+
+    def changed(self, kind: str) -> None:
+        """The server announced a change: its lists of that kind are taken anew, soon."""
+        for name, listed in LISTS.items():
+            if listed.capability == kind:
+                self.refresh(name, REFRESH)
+
+    def refresh(self, name: str, delay: float = 0.0) -> None:
+        state = self._states[name]
+        if state.waiting is None and self._conversation is not None:
+            state.waiting = self._spawn(self._take_later(name, self._conversation, delay))
+
+    def holds(self, name: str) -> float | None:
+        """The seconds for which that list may be kept; None where the server says when it changes."""
+        conversation, state = self._conversation, self._states[name]
+        capability = LISTS[name].capability
+        if conversation is None or conversation.peer is None or not conversation.peer.has(capability):
+            return None
+        announced = conversation.peer.can(capability, "listChanged")
+        return state.given if announced else state.ttl
+
+    def is_stale(self, name: str) -> bool:
+        """Whether the server may have changed that list without a word. False where it is not running."""
+        conversation, state = self._conversation, self._states[name]
+        if conversation is None or conversation.peer is None or not state.known.is_set():
+            return False
+        capability = LISTS[name].capability
+        if not conversation.peer.has(capability) or conversation.peer.can(capability, "listChanged"):
+            return False
+        return self._loop.time() - state.at > state.ttl
+
+    async def fresh(self, name: str) -> None:
+        """Take that list anew, together with whoever else wants it now."""
+        state = self._states[name]
+        if self._conversation is None:
+            return
+        if state.running is None:
+            state.running = self._spawn(self._take(name, self._conversation))
+        # Waited for, not awaited: who gives up waiting does not cut off the others.
+        await asyncio.wait([state.running])
+
+    async def _take_later(self, name: str, conversation: Conversation, delay: float) -> None:
+        await asyncio.sleep(delay)
+        self._states[name].waiting = None
+        await self._take(name, conversation)
+
+    async def _take(self, name: str, conversation: Conversation) -> None:
+        state, peer = self._states[name], conversation.peer
+        if peer is None:
+            return
+        state.begun = number = state.begun + 1
+        try:
+            items, ttl = await list_all(conversation, LISTS[name], self._server)
+        except UpstreamError as error:
+            self._on_fault(error.message)
+            log.warning("%s did not list its %s: %s", self._server, name, error)
+        else:
+            # Two may be under way: what was asked for later is what holds.
+            if number > state.taken:
+                state.taken, state.at = number, self._loop.time()
+                state.given, state.ttl = ttl, FRESH if ttl is None else ttl
+                self._on_listed(peer, name, items)
+        finally:
+            state.running = None
+            state.known.set()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def list_all(conversation: Conversation, wanted: Listed, server: str) -> tuple[list[Raw], float | None]:
+    """All items of a list, verbatim, following cursors, and the seconds for which its server says it holds.
+
+    A list that does not end is cut; one that the server does not have is empty. Raises UpstreamError.
+    """
+    if conversation.peer is None or not conversation.peer.has(wanted.capability):
+        return [], None
+    items: list[Raw] = []
+    seen: set[bytes] = set()
+    cursor: Raw | None = None
+    ttl: float | None = None
+    for _ in range(MOST_PAGES):
+        page = await _page(conversation, wanted, cursor)
+        items += _items(page.get(wanted.member))
+        ttl = _shorter(ttl, json.member(page, "ttlMs"))
+        cursor = page.get("nextCursor")
+        if cursor is None or bytes(cursor) == b"null":
+            return items[:MOST_ITEMS], ttl
+        if bytes(cursor) in seen or len(items) > MOST_ITEMS:
+            break
+        seen.add(bytes(cursor))
+    log.warning("%s: its %s does not end; the first %d are taken", server, wanted.method, MOST_ITEMS)
+    return items[:MOST_ITEMS], ttl
+
+
+async def _page(conversation: Conversation, wanted: Listed, cursor: Raw | None) -> Members:
+    try:
+        return await conversation.ask(wanted.method.encode(), {} if cursor is None else {"cursor": cursor})
+    except Refused as refusal:
+        if refusal.code == METHOD_NOT_FOUND and cursor is None:
+            return {}
+        raise
+
+
+def _items(raw: Raw | None) -> list[Raw]:
+    try:
+        return json.elements(raw) if raw is not None else []
+    except Garbage:
+        return []
+
+
+def _shorter(ttl: float | None, milliseconds: object) -> float | None:
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not milliseconds >= 0:
+        return ttl
+    seconds = milliseconds / 1000
+    return seconds if ttl is None else min(ttl, seconds)

@@ -1,0 +1,123 @@
+"""Questions to a client of the handshake era: what an upstream wants to know, and what the hub does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Raw
+
+from tabane.gateway.upstreams.call import Question, Reply
+from tabane.wire import json
+from tabane.wire.json import Frame, Garbage, Members
+
+if TYPE_CHECKING:
+    from tabane.hub.session import Session
+
+NEEDED = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+"""The capability that a client declares where it can be asked that."""
+
+ROOTS_WAIT = 2.0
+"""Seconds that a client may take to name its folders before a call goes on without them."""
+
+MOST_ROOTS = 64
+MOST_OPEN = 256
+
+
+class Asking:
+    """What one client was asked and has not answered yet.
+
+    Ids are the hub's own and differ from those of any other hub, so that a bridge which outlives this
+    hub takes no answer for another's.
+    """
+
+    def __init__(self, session: Session, capabilities: Members) -> None:
+        self._session = session
+        self._can = {method for method, need in NEEDED.items() if need in capabilities}
+        self._open: dict[str, Callable[[Reply], None]] = {}
+        self._count = 0
+        self.roots_due = "roots/list" in self._can
+
+    @property
+    def possible(self) -> bool:
+        return bool(self._can)
+
+    def ask(self, about: bytes, question: Question) -> bool:
+        """Put a question that belongs to the client's request ``about``; whether the client can be asked."""
+        if question.method not in self._can or len(self._open) >= MOST_OPEN:
+            return False
+        name = self._put(question.method, question.params, about, question.answer)
+        question.on_withdrawn = lambda reason: self._withdraw(name, about, reason)
+        return True
+
+    async def learn_roots(self) -> None:
+        """Ask the client for its folders, which decide the instance that serves it."""
+        self.roots_due = False
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        name = self._put("roots/list", Raw(b"{}"), None, partial(_settle, answer))
+        try:
+            reply = await asyncio.wait_for(answer, ROOTS_WAIT)
+        except TimeoutError:
+            self._withdraw(name, None, "it took too long")
+            return
+        roots = _folders(reply)
+        if roots:
+            self._session.caller = replace(self._session.caller, roots=roots)
+
+    def roots_changed(self) -> None:
+        """The client has other folders now: it is asked for them when they matter next."""
+        self.roots_due = "roots/list" in self._can
+
+    def answered(self, frame: Frame) -> None:
+        """A client's message with an id and no method."""
+        name = json.text(frame.id) if frame.id is not UNSET else None
+        on_answer = self._open.pop(name or "", None)
+        if on_answer is None:
+            return
+        if frame.result is not UNSET:
+            on_answer(Reply(result=frame.result))
+        elif frame.error is not UNSET:
+            on_answer(Reply(error=frame.error))
+
+    def close(self) -> None:
+        """The client is gone: nobody answers any more."""
+        waiting, self._open = list(self._open.values()), {}
+        for on_answer in waiting:
+            on_answer(Reply())
+
+    def _put(self, method: str, params: Raw, about: bytes | None, on_answer: Callable[[Reply], None]) -> str:
+        self._count += 1
+        session = self._session
+        name = f"{session.hub.mark}-{session.key}-{self._count}"
+        self._open[name] = on_answer
+        line = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}\n'
+        session.tell(line % (json.quote(name), json.quote(method), bytes(params)), about)
+        return name
+
+    def _withdraw(self, name: str, about: bytes | None, reason: str) -> None:
+        if self._open.pop(name, None) is not None:
+            note = json.encode({"requestId": name, "reason": reason})
+            self._session.tell(json.notification_line("notifications/cancelled", note), about)
+
+
+def _settle(answer: asyncio.Future[Reply], reply: Reply) -> None:
+    if not answer.done():
+        answer.set_result(reply)
+
+
+def _folders(reply: Reply) -> tuple[str, ...]:
+    """The folders in the answer to roots/list, as file URIs; none where it is no such answer."""
+    try:
+        value = json.decode(reply.result) if reply.result is not None else None
+    except Garbage:
+        return ()
+    roots = value.get("roots") if isinstance(value, dict) else None
+    uris = [root.get("uri") for root in roots if isinstance(root, dict)] if isinstance(roots, list) else []
+    return tuple(uri for uri in uris if isinstance(uri, str) and uri.startswith("file://"))[:MOST_ROOTS]

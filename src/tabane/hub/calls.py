@@ -1,0 +1,114 @@
+"""A client's calls in flight: made, told of, cancelled; whatever method they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from tabane.gateway.upstreams.call import Call, Question, Reply
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era
+from tabane.wire.json import Garbage, Members
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.upstream import Upstream
+    from tabane.hub.session import Session
+    from tabane.wire.headers import Mirror
+
+DEFAULT_TIMEOUT = 30.0
+
+
+class Calls:
+    """The requests of one client that upstreams work on.
+
+    ``level`` is the place in LOG_LEVELS from which a legacy client wants log messages; None where it
+    never said, and is told what servers choose to say.
+    """
+
+    __slots__ = ("_in_flight", "_session", "level")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._in_flight: dict[bytes, tuple[Call, Upstream]] = {}
+        self.level: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._in_flight)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._in_flight
+
+    def send(
+        self,
+        key: bytes,
+        upstream: Upstream,
+        method: bytes,
+        params: Members,
+        meta: Members,
+        on_reply: Callable[[Reply], None],
+        *,
+        mirrored: tuple[Mirror, ...] = (),
+        safe: bool = False,
+    ) -> None:
+        """Hand a request to an upstream. ``on_reply`` gets the answer, unless the call is cancelled."""
+        session = self._session
+
+        def replied(reply: Reply) -> None:
+            self._in_flight.pop(key, None)
+            on_reply(reply)
+
+        if self.level is not None:
+            meta = {**meta, eras.META_LOG_LEVEL: Raw(json.quote(eras.LOG_LEVELS[self.level]))}
+        call = Call(
+            method,
+            params,
+            meta,
+            replied,
+            lambda notice, about: self._noticed(key, meta, notice, about),
+            upstream.server.timeout,
+            on_question=self._asker(key),
+            session=session.key,
+            mirrored=mirrored,
+            safe=safe,
+        )
+        self._in_flight[key] = (call, upstream)
+        upstream.submit(call)
+
+    def cancel(self, key: bytes, reason: str) -> None:
+        """Give one up; nothing comes back for it."""
+        entry = self._in_flight.pop(key, None)
+        if entry:
+            call, upstream = entry
+            upstream.cancel(call, reason)
+
+    def close(self) -> None:
+        """The client is gone: give all of them up."""
+        for key in list(self._in_flight):
+            self.cancel(key, "the client is gone")
+
+    def wants(self, params: Raw, level: int | None) -> bool:
+        """Whether a log message is at least as severe as the client asked for."""
+        if level is None:
+            return self._session.era is Era.LEGACY
+        try:
+            severity = json.text(json.fields(params).get("level"))
+        except Garbage:
+            return False
+        return severity in eras.LOG_LEVELS and eras.LOG_LEVELS.index(severity) >= level
+
+    def _asker(self, key: bytes) -> Callable[[Question], bool] | None:
+        asking = self._session.asking
+        return (lambda question: asking.ask(key, question)) if asking and asking.possible else None
+
+    def _noticed(self, key: bytes, meta: Members, method: str, params: Raw) -> None:
+        if method == "notifications/progress":
+            token = meta.get("progressToken")
+            if token is None:
+                return
+            params = Raw(json.join({**json.fields(params), "progressToken": token}))
+        elif not self.wants(params, eras.log_level(meta)):
+            return
+        self._session.tell(json.notification_line(method, params), key)

@@ -1,0 +1,132 @@
+"""prompts/get, resources/read and completion/complete: passed to the server that the name stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from tabane.gateway.upstreams.call import Reply
+from tabane.hub.tool_calls import note_question, question_of
+from tabane.operations import Privilege
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era, Refusal
+from tabane.wire.json import Garbage, Members
+
+if TYPE_CHECKING:
+    from tabane.gateway.offers.resources import Source
+    from tabane.hub.session import Session
+
+
+async def get_prompt(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    name = _required(params, "name", "the name of a prompt")
+    prompt = await session.hub.gateway.find_prompt(session.caller, name)
+    session.hub.door.check(session.caller, Privilege.READ, prompt.alias)
+    _forward(
+        session, request_id, prompt.server, b"prompts/get",
+        {**params, "name": Raw(json.quote(prompt.name))}, meta, prompt.alias,
+    )  # fmt: skip
+
+
+async def complete(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    """completion/complete, for the arguments of a prompt or of a template of resources."""
+    try:
+        ref = json.fields(params["ref"])
+    except (KeyError, Garbage):
+        raise Refusal(eras.INVALID_PARAMS, "ref: an object with type and name or uri is required") from None
+    kind = json.text(ref.get("type"))
+    if kind == "ref/prompt":
+        name = _required(ref, "name", "the name of a prompt")
+        prompt = await session.hub.gateway.find_prompt(session.caller, name)
+        server, ref = prompt.server, {**ref, "name": Raw(json.quote(prompt.name))}
+    elif kind == "ref/resource":
+        source = (await _sources(session, _required(ref, "uri", "a URI or a template of URIs")))[0]
+        server, name = source.server, source.shown
+        ref = {**ref, "uri": Raw(json.quote(source.uri))}
+    else:
+        raise Refusal(eras.INVALID_PARAMS, "ref.type: ref/prompt or ref/resource")
+    given = {**params, "ref": Raw(json.join(ref))}
+    _forward(session, request_id, server, b"completion/complete", given, meta, name)
+
+
+async def read_resource(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    """resources/read. Where nobody lists the URI, the servers that may know it are asked in turn."""
+    uri = _required(params, "uri", "the URI of a resource")
+    sources = await _sources(session, uri)
+    session.no_longer_runs(request_id)
+    _read(session, bytes(request_id), params, meta, sources)
+
+
+def _read(session: Session, key: bytes, params: Members, meta: Members, sources: tuple[Source, ...]) -> None:
+    source, others = sources[0], sources[1:]
+
+    def replied(reply: Reply) -> None:
+        if others and reply.result is None:
+            _read(session, key, params, meta, others)
+        elif reply.result is not None and source.shown != source.uri:
+            renamed = _renamed(reply.result, source)
+            _replied(session, key, source.shown, Reply(result=renamed, era=reply.era), cached=True)
+        else:
+            _replied(session, key, source.shown, reply, cached=True)
+
+    upstream = session.hub.gateway.instance_for(session.caller, source.server)
+    given = {**params, "uri": Raw(json.quote(source.uri))}
+    session.calls.send(key, upstream, b"resources/read", given, meta, replied, safe=True)
+
+
+def _forward(
+    session: Session, request_id: Raw, server: str, method: bytes, params: Members, meta: Members, name: str
+) -> None:
+    key = bytes(request_id)
+    session.no_longer_runs(request_id)
+    upstream = session.hub.gateway.instance_for(session.caller, server)
+    session.calls.send(
+        key, upstream, method, params, meta, lambda reply: _replied(session, key, name, reply), safe=True
+    )
+
+
+def _replied(session: Session, key: bytes, name: str, reply: Reply, *, cached: bool = False) -> None:
+    result = reply.result
+    if reply.failure is not None:
+        session.fail(key, reply.failure)
+    elif result is None:
+        session.give(key, json.error_line(key, reply.error or b"null"), ok=False)
+    elif session.era is Era.MODERN:
+        whole = eras.completed(result)
+        session.give(key, json.result_line(key, eras.cacheable(whole) if cached else whole))
+    elif reply.era is Era.MODERN and eras.result_type(result) not in (None, "complete"):
+        note_question(name)
+        session.fail(key, question_of(name))
+    else:
+        session.give(key, json.result_line(key, result))
+
+
+async def _sources(session: Session, uri: str) -> tuple[Source, ...]:
+    sources = await session.hub.gateway.sources(session.caller, uri)
+    if not sources:
+        legacy = session.era is Era.LEGACY
+        code = eras.RESOURCE_NOT_FOUND if legacy else eras.INVALID_PARAMS
+        raise Refusal(code, f"Resource not found: {uri}", {"uri": uri})
+    return sources
+
+
+def _renamed(result: Raw, source: Source) -> Raw:
+    """What was read, under the URI that it was asked for by: two servers have the same one."""
+    try:
+        members = json.fields(result)
+        contents = [json.fields(item) for item in json.elements(members["contents"])]
+    except (Garbage, KeyError):
+        return result
+    for item in contents:
+        if json.text(item.get("uri")) == source.uri:
+            item["uri"] = Raw(json.quote(source.shown))
+    members["contents"] = Raw(b"[" + b",".join(map(json.join, contents)) + b"]")
+    return Raw(json.join(members))
+
+
+def _required(params: Members, key: str, what: str) -> str:
+    value = json.text(params.get(key))
+    if value is None:
+        raise Refusal(eras.INVALID_PARAMS, f"{key}: {what} is required")
+    return value

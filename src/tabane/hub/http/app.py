@@ -1,0 +1,285 @@
+"""The application: which request goes where."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import UNSET
+
+from tabane.hub.http.gate import METHODS, Gate, json_reply
+from tabane.hub.http.metrics import TEXT, Metrics
+from tabane.hub.http.modern import Modern
+from tabane.hub.http.request import Gone, Receive, Reply, Request, Scope, Send, TooLarge, Turned, refusal
+from tabane.hub.http.sessions import Sessions
+from tabane.hub.http.stream import Pulse
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era, Refusal
+from tabane.wire.http import accepted, era_of, is_json, legacy_version, may_post
+from tabane.wire.json import Frame, Garbage
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tabane.hub.http.door import HttpDoor
+    from tabane.hub.http.legacy import HttpSession
+    from tabane.settings import Mode
+
+log = logging.getLogger(__name__)
+
+MCP = "/mcp"
+MODES: dict[str, Mode] = {"/mcp/search": "search", "/mcp/light": "light", "/mcp/full": "full"}
+
+BATCHED = "2025-03-26"
+"""The one protocol version that has batches."""
+
+_INITIALIZE = "initialize"
+_CANCELLED = "notifications/cancelled"
+_NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
+
+
+class Message(NamedTuple):
+    """What a POST carries: ``line`` is its body as one line."""
+
+    line: bytes
+    frames: list[Frame]
+    batch: bool
+
+    @property
+    def first(self) -> Frame:
+        return self.frames[0]
+
+    @property
+    def requests(self) -> set[bytes]:
+        """The ids of what has to be answered."""
+        return {bytes(f.id) for f in self.frames if f.method is not UNSET and f.id is not UNSET}
+
+
+class App:
+    """An ASGI application. It counts on :class:`~tabane.hub.http.connection.Connection` below it."""
+
+    def __init__(self, door: HttpDoor, pulse: Pulse) -> None:
+        self._door = door
+        self._gate = Gate(door)
+        self.sessions = Sessions(door, pulse)
+        self.modern = Modern(door, pulse)
+        self.metrics = Metrics(door, self)
+        self._pages: dict[str, Callable[[], Awaitable[Reply]]] = {
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        self._door.touch()
+        try:
+            await self._answer(request)
+        except Turned as turned:
+            await request.reply(turned.reply)
+        except TooLarge:
+            limit = self._door.settings.max_line
+            await request.reply(
+                refusal(413, f"a message may have {limit} bytes (the setting max_line)").reply
+            )
+        except Gone:
+            return
+        except Exception:
+            log.exception("a request over HTTP failed")
+            if not request.status:
+                text = "internal error; see the hub's log: tabane logs"
+                await request.reply(refusal(500, text, code=eras.INTERNAL_ERROR).reply)
+        finally:
+            self.metrics.count(request)
+
+    async def close(self) -> None:
+        """End every response that is still open."""
+        self.sessions.close()
+        self.modern.close()
+
+    # -- where it goes ---------------------------------------------------------------------------
+
+    async def _answer(self, request: Request) -> None:
+        self._gate.check(request)
+        mode = self._door.settings.mode if request.path == MCP else MODES.get(request.path)
+        if mode is not None:
+            await self._mcp(request, mode)
+            return
+        page = self._pages.get(request.path)
+        if page is None:
+            raise refusal(404, f"there is nothing at this path; MCP is at {MCP}")
+        if request.method not in ("GET", "HEAD"):
+            raise _not_allowed(b"GET, HEAD")
+        await request.reply(await page())
+
+    async def _mcp(self, request: Request, mode: Mode) -> None:
+        if request.method == "OPTIONS":
+            raise self._gate.preflight(request)
+        if request.method not in ("GET", "POST", "DELETE"):
+            raise _not_allowed(METHODS)
+        self._gate.check_token(request)
+        if request.method == "POST":
+            await self._post(request, mode)
+            return
+        version = request.headers.get("mcp-protocol-version")
+        if era_of(version) is Era.MODERN and "mcp-session-id" not in request.headers:
+            raise _not_allowed(b"POST, OPTIONS")
+        session = self._session(request)
+        request.era = "legacy"
+        if request.method == "DELETE":
+            self.sessions.end(session, "its client ended it")
+            await request.reply(Reply(204))
+        elif not accepted(request.headers.get("accept")).events:
+            raise refusal(406, "this is a stream: accept text/event-stream")
+        else:
+            self._refuse_if_draining(None)
+            await session.listen(request)
+
+    async def _post(self, request: Request, mode: Mode) -> None:
+        kinds = accepted(request.headers.get("accept"))
+        if not may_post(kinds):
+            raise refusal(406, "accept both application/json and text/event-stream")
+        if not is_json(request.headers.get("content-type")):
+            raise refusal(415, "Content-Type: application/json is what is read here")
+        message = _read(await request.body(self._door.settings.max_line))
+        frame = message.first
+        request.method_name = "batch" if message.batch else frame.method or "answer"
+        enveloped = not message.batch and _enveloped(frame)
+        if "mcp-session-id" not in request.headers or enveloped:
+            era = era_of(request.headers.get("mcp-protocol-version"), enveloped)
+        else:
+            era = Era.LEGACY
+        request.era = era.value
+        self._refuse_if_draining(frame)
+        if era is Era.MODERN:
+            if message.batch:
+                raise refusal(400, "this version has no batches: send one message to a request")
+            await self.modern.post(request, mode, message.line, frame, kinds)
+        else:
+            await self._post_legacy(request, mode, message)
+
+    async def _post_legacy(self, request: Request, mode: Mode, message: Message) -> None:
+        kinds = accepted(request.headers.get("accept"))
+        ids = message.requests
+        if message.first.method == _INITIALIZE and "mcp-session-id" not in request.headers and ids:
+            if message.batch:
+                raise refusal(400, "initialize is sent alone")
+            _check_version(request, None)
+            session = self.sessions.make(request, mode)
+            await session.post(request, message.line, ids, kinds, batch=False, fresh=True)
+            if session.session.version is None:
+                self.sessions.end(session, "its initialize was refused")
+            return
+        session = self._session(request)
+        if session.knows(ids) or len(ids) < _count(message):
+            raise refusal(400, "the id of a request is in use already")
+        if message.batch and session.session.version != BATCHED:
+            raise refusal(400, f"only {BATCHED} has batches: send one message to a request")
+        await session.post(request, message.line, ids, kinds, batch=message.batch)
+        cancelled = _cancelled(message)
+        if cancelled is not None:
+            session.cancelled(cancelled)
+
+    def _session(self, request: Request) -> HttpSession:
+        """The session of a request. Raises Turned where there is none, or its version is none of ours."""
+        session = self.sessions.find(request.headers.get("mcp-session-id"))
+        _check_version(request, session.session.version)
+        session.used = self._door.loop.time()
+        return session
+
+    def _refuse_if_draining(self, frame: Frame | None) -> None:
+        if self._door.hub.draining:
+            request_id = None if frame is None or frame.id is UNSET else bytes(frame.id)
+            text = "The hub is stopping. Send the request again in a moment."
+            raise refusal(
+                503,
+                text,
+                (b"retry-after", b"1"),
+                code=eras.INTERNAL_ERROR,
+                data={"reason": "draining"},
+                request_id=request_id,
+            )
+
+    # -- pages -----------------------------------------------------------------------------------
+
+    async def _healthz(self) -> Reply:
+        return json_reply(200, b'{"status":"ok"}\n')
+
+    async def _readyz(self) -> Reply:
+        if self._door.hub.draining:
+            return json_reply(503, b'{"status":"stopping"}\n')
+        return json_reply(200, b'{"status":"ready"}\n')
+
+    async def _metrics(self) -> Reply:
+        return Reply(
+            200, self.metrics.page().encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")]
+        )
+
+
+def _read(body: bytes) -> Message:
+    """The message of a body. Raises Turned where it is none."""
+    batch = body.lstrip(b" \t\r\n")[:1] == b"["
+    try:
+        parts = [bytes(part) for part in json.elements(body)] if batch else [body]
+        frames = [json.decode_frame(part) for part in parts]
+    except Garbage as reason:
+        shape = batch or str(reason) in _NOT_REQUESTS
+        code = eras.INVALID_REQUEST if shape and _is_json(body) else eras.PARSE_ERROR
+        raise refusal(400, f"not a JSON-RPC message: {reason}", code=code) from None
+    if not frames:
+        raise refusal(400, "an empty batch")
+    for frame in frames:
+        _check(frame)
+    # Breaks between tokens would break the lines that messages are to servers on pipes.
+    if b"\n" in body or b"\r" in body:
+        body = body.replace(b"\n", b" ").replace(b"\r", b" ")
+    return Message(body, frames, batch)
+
+
+def _check(frame: Frame) -> None:
+    if frame.id is not UNSET and bytes(frame.id)[:1] not in b'"-0123456789':
+        raise refusal(400, "id: a string or a number")
+    request_id = None if frame.id is UNSET else bytes(frame.id)
+    if frame.method is UNSET and frame.result is UNSET and frame.error is UNSET:
+        raise refusal(400, "a request needs a method", request_id=request_id)
+    if frame.method is not UNSET and frame.params is not UNSET and bytes(frame.params)[:1] != b"{":
+        raise refusal(400, "params: an object", code=eras.INVALID_PARAMS, request_id=request_id)
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.decode(body)
+    except Garbage:
+        return False
+    return True
+
+
+def _enveloped(frame: Frame) -> bool:
+    if frame.params is UNSET:
+        return False
+    return eras.has_envelope(eras.take_meta(json.fields(frame.params)))
+
+
+def _check_version(request: Request, negotiated: str | None) -> None:
+    try:
+        legacy_version(request.headers.get("mcp-protocol-version"), negotiated)
+    except Refusal as refused:
+        raise refusal(400, refused.message, code=refused.code, data=refused.data) from None
+
+
+def _count(message: Message) -> int:
+    return sum(1 for frame in message.frames if frame.method is not UNSET and frame.id is not UNSET)
+
+
+def _not_allowed(methods: bytes) -> Turned:
+    return refusal(405, "this method is not for this path", (b"allow", methods))
+
+
+def _cancelled(message: Message) -> bytes | None:
+    """The id of the request that a message cancels; None where it cancels none."""
+    frame = message.first
+    if frame.method != _CANCELLED or frame.params is UNSET:
+        return None
+    name = json.fields(frame.params).get("requestId")
+    return None if name is None else bytes(name)

@@ -1,0 +1,186 @@
+"""One connection of a client over HTTP: uvicorn's, with limits on what it takes and how long that takes."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import time
+from asyncio import BaseTransport, Transport
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from tabane.hub.http.joining import Joining
+from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.hub.http.server import Server
+
+MOST_HEAD = 64 << 10
+"""Bytes of a request line and its headers."""
+
+MOST_HEADERS = 128
+MOST_URL = 8 << 10
+
+LINGER = 2.0
+"""Seconds that a client has to read why it was refused, before its connection is closed."""
+
+# What uvicorn logs of a client's mistakes would let any client fill the log.
+quiet = logging.getLogger("tabane.hub.http.uvicorn")
+quiet.setLevel(logging.ERROR)
+
+
+# Clients that would rather speak HTTP/2 say so beside a request that is good as it is (Java's does), but
+# httptools stops at the body of one. What is not understood is to be passed over (RFC 9110, 7.8).
+_upgrade = re.compile(rb"(?i)(?<=\n)upgrade(?=:[ \t]*(?!websocket))")
+
+
+class _Refused(Exception):
+    """Stops the parser; what the client is answered is remembered by then."""
+
+
+class Connection(HttpToolsProtocol):
+    """``on_lost`` is called once, when the client goes away while a response is on its way to it."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server.config, server.state, {}, server.loop)
+        self.logger, self.access_log = quiet, False
+        self.on_lost: Callable[[], None] | None = None
+        self._server = server
+        self._reading: Literal["head", "body", ""] = "head"
+        self._since = server.loop.time()
+        self._head = self._count = 0
+        self._refusal: tuple[int, str] | None = None
+        self._over = False
+
+    # -- what the transport says -----------------------------------------------------------------
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        joining = Joining(cast("Transport", transport), self._server.loop)
+        super().connection_made(joining)  # type: ignore[arg-type]
+        if self._server.full:
+            self._close_with(503, "The hub has as many connections as it takes.", b"retry-after: 5\r\n")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._server.lost()
+        on_lost, self.on_lost = self.on_lost, None
+        if on_lost:
+            on_lost()
+
+    def data_received(self, data: bytes) -> None:
+        if self._over or self.transport.is_closing():
+            return
+        now = self._server.loop.time()
+        if b"pgrade:" in data and self._reading != "body":
+            head, end, rest = data.partition(b"\r\n\r\n")
+            data = _upgrade.sub(b"passed-over", head) + end + rest
+        if self._reading == "head":
+            self._head += len(data)
+        elif self._reading == "body":
+            self._since = now
+        super().data_received(data)
+        if self._over or self.transport.is_closing():
+            return
+        if self._reading == "head" and self._head > MOST_HEAD:
+            self._close_with(431, f"the headers of a request may have {MOST_HEAD} bytes")
+        elif not self._reading and not self.answering and self.timeout_keep_alive_task is None:
+            self._await_head(now)  # Line breaks between two requests end the wait for the next.
+
+    # -- what the parser says --------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._server.refresh()
+        self._await_head(self._server.loop.time())
+        super().on_message_begin()
+        cast("dict[str, Any]", self.scope)["tabane.connection"] = self
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > MOST_URL:
+            self._refuse(414, f"a URL may have {MOST_URL} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count += 1
+        if self._count > MOST_HEADERS:
+            self._refuse(431, f"a request may have {MOST_HEADERS} headers")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._reading = "body"
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._reading = ""
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.on_lost = None
+        if not self._reading and self.cycle is not None and self.cycle.response_complete:
+            # An idle connection keeps nothing of its last request.
+            self.scope = self.headers = self.cycle = None  # type: ignore[assignment]
+
+    def _unsupported_upgrade_warning(self) -> None:
+        # The parser has stopped within this request: what follows on the connection is not to be read.
+        self._over, self._since = True, math.inf
+        self.cycle.keep_alive = False
+
+    def send_400_response(self, msg: str) -> None:
+        status, text = self._refusal or (400, "this is not a request of HTTP/1.1")
+        self._close_with(status, text)
+
+    # -- what the server asks --------------------------------------------------------------------
+
+    @property
+    def answering(self) -> bool:
+        """Whether a response is due."""
+        return bool(self.pipeline) or (self.cycle is not None and not self.cycle.response_complete)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of responses that the client has not read."""
+        return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
+
+    def overdue(self, now: float) -> None:
+        """Close a connection whose request takes too long to arrive."""
+        waits = self._server.waits
+        if self._over:
+            if now - self._since > LINGER:
+                self.transport.abort()
+        elif self._reading and now - self._since > (waits.head if self._reading == "head" else waits.body):
+            self._close_with(408, "the request did not arrive in time")
+
+    def _await_head(self, now: float) -> None:
+        self._reading, self._since, self._head, self._count = "head", now, 0, 0
+
+    def _refuse(self, status: int, text: str) -> None:
+        self._refusal = status, text
+        raise _Refused(text)
+
+    def _close_with(self, status: int, text: str, headers: bytes = b"") -> None:
+        # A response that is on its way would be torn by another: such a connection just ends.
+        if not self.answering or not (self.cycle and self.cycle.response_started):
+            body = json.error_line(None, json.error_object(-32600, text))
+            head = b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n%b\r\n"
+            self.transport.write(head % (STATUS_LINE[status], len(body), headers) + body)
+            # Closing now, with bytes unread, would reset the connection, and the answer be lost.
+            self._over, self._since = True, self._server.loop.time()
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def date_header(now: float) -> tuple[bytes, bytes]:
+    """The header that every response has, of a time in seconds since the epoch."""
+    return b"date", formatdate(now, usegmt=True).encode()
+
+
+def wall_clock() -> int:
+    return int(time.time())

@@ -1,0 +1,221 @@
+"""The hub's door over HTTP: it listens from the start, and loads what serves with the first connection.
+
+A hub that nobody reaches this way so costs a socket. What can go wrong with it (a port that is taken,
+a token file that others may read) is a problem to tell, and no reason for the hub not to be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import importlib
+import logging
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tabane.errors import TabaneError
+from tabane.hub.http.token import take_token, token_file
+from tabane.messages import Message, language, say
+from tabane.operations import Caller, Face
+
+if TYPE_CHECKING:
+    from tabane.hub.http.request import Request
+    from tabane.hub.http.server import Server
+    from tabane.hub.hub import Hub
+    from tabane.settings import Settings
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1024
+
+ENDING = 2.0
+"""Seconds that clients have to read what they are still sent when the hub ends."""
+
+MOST_FILES = 16_384
+"""Open files that are asked of the system."""
+
+FILES_OF_OTHERS = 256
+"""Of those, what clients over HTTP leave to servers, bridges and logs."""
+
+_SERVER = "tabane.hub.http.server"
+
+
+class Waits(NamedTuple):
+    """How patient the door is with clients that send slowly, in seconds.
+
+    ``head`` is from the first byte of a request to the end of its headers, ``body`` between two parts
+    of its body; ``look`` is how often that is looked after.
+    """
+
+    head: float = 10.0
+    body: float = 30.0
+    look: float = 5.0
+
+
+class HttpDoor:
+    """Serves a hub over HTTP. ``problem`` says why it does not."""
+
+    def __init__(self, hub: Hub, waits: Waits = Waits()) -> None:  # noqa: B008  (it is frozen)
+        self.hub, self.loop, self.waits = hub, hub.loop, waits
+        self.problem: Message | None = None
+        self.token: str | None = None
+        """What clients have to show; None where they need not."""
+        self.port = 0
+        self.used = self.loop.time()
+        self._started = time.monotonic()
+        self._listening: socket.socket | None = None
+        self._server: Server | None = None
+        self._loading: asyncio.Task[None] | None = None
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Listen. Never raises: see ``problem``."""
+        try:
+            if self.settings.http_token:
+                self.token = take_token(self.settings.home)
+            self._listening = self._bound()
+        except TabaneError as error:
+            self.problem = error.message
+            log.warning("%s", error)
+            return
+        self.port = self._listening.getsockname()[1]
+        self.loop.add_reader(self._listening, self._knocked)
+        log.info("MCP over HTTP at %s", self.url)
+
+    async def close(self) -> None:
+        """End what is open, and listen no more."""
+        if self._loading:
+            await asyncio.wait([self._loading])
+        if self._server:
+            await self._server.close(ENDING)
+        elif self._listening:
+            self.loop.remove_reader(self._listening)
+        if self._listening:
+            self._listening.close()
+            self._listening = None
+
+    def touch(self) -> None:
+        """A client is there, or was until now."""
+        self.used = self.loop.time()
+
+    # -- what is told of it ----------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force: they follow the file while the hub runs."""
+        return self.hub.settings
+
+    @property
+    def token_path(self) -> Path:
+        return token_file(self.settings.home)
+
+    @property
+    def url(self) -> str | None:
+        """Where MCP is served; None where it is not."""
+        host = self.settings.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/mcp" if self._listening else None
+
+    @property
+    def uptime(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def connections(self) -> int:
+        return self._server.connections if self._server else 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether clients are there: a session, a request that is not answered yet."""
+        app = self._server.app if self._server else None
+        return bool(app and (len(app.sessions) or app.modern.in_flight))
+
+    def report(self, lang: str) -> dict[str, Any]:
+        """What status shows: ``http`` is the URL, ``http_token`` the file, ``http_problem`` a sentence."""
+        found: dict[str, Any] = {"http": self.url}
+        if self.url and self.token is not None:
+            found["http_token"] = str(self.token_path)
+        if self.problem:
+            found["http_problem"] = self.problem.render("ja" if lang == "ja" else "en")
+        return found
+
+    def caller(self, request: Request, session: str) -> Caller:
+        """Who a client over HTTP is: this machine's user, who has shown the token."""
+        first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
+        return Caller(
+            identity="local",
+            face=Face.MCP,
+            session=session,
+            lang=language(self.settings.lang, first, self.hub.environment.get("LANG")),
+        )
+
+    # -- the first connection --------------------------------------------------------------------
+
+    def _bound(self) -> socket.socket:
+        """A socket that listens. Raises TabaneError."""
+        host, port = self.settings.host, self.settings.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # Named as TCP, so that asyncio turns Nagle's algorithm off: else each answer waits 40 ms.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listening.setblocking(False)
+            # What the last hub's clients left in TIME_WAIT is no reason to wait for them.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(("127.0.0.1" if host == "localhost" else host, port))
+            listening.listen(BACKLOG)
+        except OSError as error:
+            listening.close()
+            raise TabaneError(_cannot(error, host, port)) from None
+        return listening
+
+    def _knocked(self) -> None:
+        if self._listening:
+            self.loop.remove_reader(self._listening)
+            self._loading = self.loop.create_task(self._load(self._listening))
+
+    async def _load(self, listening: socket.socket) -> None:
+        """Import what serves, in a thread: calls in flight are not to wait for it."""
+        try:
+            module = await asyncio.to_thread(importlib.import_module, _SERVER)
+        except ImportError as error:
+            # An installation that was broken, or taken away, since the hub started.
+            self.problem = say("Nothing is served over HTTP: {reason}. Install Tabane anew.", reason=error)
+            log.exception("%s", self.problem)
+            listening.close()
+            self._listening = None
+            return
+        self._server = module.Server(self.loop, self, allow_files() - FILES_OF_OTHERS)
+        await self._server.listen(listening)
+
+
+def allow_files() -> int:
+    """Allow this process as many open files as it may have, within reason: a client is one. How many."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MOST_FILES
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _cannot(error: OSError, host: str, port: int) -> Message:
+    if error.errno == errno.EADDRINUSE:
+        return say(
+            "Nothing is served over HTTP: port {port} of {host} is taken, perhaps by another hub. Give "
+            "another one with the setting port (TABANE_PORT), or turn it off with http = false.",
+            port=port,
+            host=host,
+        )
+    return say(
+        "Nothing is served over HTTP: {host}, port {port}: {reason}. See the settings host and port.",
+        host=host,
+        port=port,
+        reason=error.strerror,
+    )

@@ -1,0 +1,332 @@
+"""A client of the handshake era over HTTP: one session, many responses, streams that can be resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tabane.hub.http.replay import Journal, event_id, place_of
+from tabane.hub.http.request import Reply, Request, refusal
+from tabane.hub.http.stream import Pulse, Stream
+from tabane.wire import json
+from tabane.wire.http import Accepted
+from tabane.wire.sse import encode_event
+
+if TYPE_CHECKING:
+    from tabane.hub.session import Session
+
+PATIENCE = 1.0
+"""Seconds that an answer may take before its response becomes a stream, which can be resumed."""
+
+RETRY = 1000
+"""Milliseconds after which a client connects again to a stream that broke."""
+
+PRIMED = "2025-11-25"
+"""The version whose clients know an event without data, which only has an id."""
+
+MOST_KEPT, MOST_KEPT_BYTES = 256, 1 << 20
+"""Events of responses kept for a client that comes back, and their bytes."""
+
+MOST_WAITING, MOST_WAITING_BYTES = 64, 64 << 10
+"""Of what belongs to no request: events kept until the client listens."""
+
+KEPT_FOR = 60.0
+"""Seconds that the events of a response are kept after its end, since nobody says that they arrived."""
+
+CANCELLED = -32800
+"""What a request is answered with that was cancelled, since its response has to end (as in the SDKs)."""
+
+_LISTENING = 0
+
+
+class _Post:
+    """A response that answers the requests of one POST: ``waiting`` are the ids still to be answered."""
+
+    __slots__ = ("answers", "batch", "ended", "number", "resumable", "stream", "waiting")
+
+    def __init__(self, number: int, waiting: set[bytes], stream: Stream, batch: bool) -> None:
+        self.number, self.waiting, self.batch = number, waiting, batch
+        self.stream: Stream | None = stream
+        self.answers: list[bytes] = []
+        self.resumable = False
+        """Whether the client was given an event's id, by which it can ask for the rest."""
+        self.ended: float | None = None
+
+
+class HttpSession:
+    """The outlet of a session, and the session itself: what came over which response goes back there."""
+
+    __slots__ = (
+        "_count",
+        "_current",
+        "_delivered",
+        "_journal",
+        "_listening",
+        "_loop",
+        "_over",
+        "_posts",
+        "_pulse",
+        "_requests",
+        "_streams",
+        "_unheard",
+        "_with_events",
+        "id",
+        "limit",
+        "session",
+        "used",
+    )
+
+    session: Session
+
+    def __init__(self, session_id: str, pulse: Pulse, limit: int) -> None:
+        self.id, self.limit = session_id, limit
+        self.used = pulse.loop.time()
+        self._pulse, self._loop = pulse, pulse.loop
+        self._count = self._posts = self._delivered = 0
+        self._requests: dict[bytes, _Post] = {}
+        self._streams: dict[int, _Post] = {}
+        self._journal: Journal | None = None
+        self._unheard: Journal | None = None
+        self._listening: Stream | None = None
+        self._current: _Post | None = None
+        self._over = False
+
+    # -- the outlet ------------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> int:
+        streams = {post.stream for post in self._streams.values()} | {self._listening}
+        return sum(stream.unsent for stream in streams if stream)
+
+    @property
+    def closed(self) -> bool:
+        return self._over
+
+    def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        post = self._requests.pop(request_id, None) if request_id is not None else None
+        post = post or (self._current if request_id is None else None)
+        if post is None:
+            return
+        stream = post.stream
+        if request_id is None:
+            post.waiting.clear()
+        else:
+            post.waiting.discard(request_id)
+        if post.resumable or (stream and stream.begun):
+            self._say(post, line)
+        elif post.batch:
+            post.answers.append(line)
+        elif stream:
+            stream.answer(200 if request_id is not None else 400, line)
+        if not post.waiting:
+            self._end(post)
+
+    def tell(self, line: bytes, about: bytes | None) -> None:
+        post = self._requests.get(about) if about is not None else None
+        if post is not None:
+            self._say(post, line)
+        elif not self._over:
+            self._say_to_listener(line)
+
+    def drain(self) -> None:
+        return
+
+    def close(self, why: str) -> None:
+        """End every response: those that have not begun, with an error."""
+        self.end(refusal(503, why, (b"retry-after", b"1")).reply)
+
+    def end(self, reply: Reply) -> None:
+        """The same with an answer for those that have not begun."""
+        self._over = True
+        for post in list(self._streams.values()):
+            if post.stream:
+                post.stream.reply(reply)
+            self._end(post)
+        if self._listening:
+            self._listening.finish()
+
+    # -- requests in -----------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is in use now: a call in flight, a stream open."""
+        attached = any(post.stream for post in self._streams.values())
+        return bool(self._listening or attached or self.session.in_flight)
+
+    def knows(self, ids: Iterable[bytes]) -> bool:
+        """Whether one of these ids is in use."""
+        return any(name in self._requests for name in ids)
+
+    async def post(
+        self,
+        request: Request,
+        body: bytes,
+        ids: set[bytes],
+        kinds: Accepted,
+        *,
+        batch: bool,
+        fresh: bool = False,
+    ) -> None:
+        """Take the message of a POST, and answer it. ``ids`` are its requests, each of them not in use."""
+        patience = PATIENCE if kinds.events else None
+        stream = Stream(request, self._pulse, self.limit, patience=patience)
+        self._posts += 1
+        post = _Post(self._posts, ids, stream, batch)
+        stream.opening = lambda: self._opened(post)
+        stream.mute = not kinds.events
+        if fresh:
+            stream.head = [(b"mcp-session-id", self.id.encode())]
+        for name in ids:
+            self._requests[name] = post
+        self._streams[post.number] = post
+        if ids and not kinds.json:
+            stream.begin()
+        self._take(post, body)
+        try:
+            if not ids and not stream.finished:
+                self._end(post)
+                stream.reply(Reply(202))
+            await stream.run()
+        finally:
+            self._left(post, stream)
+
+    def cancelled(self, request_id: bytes) -> None:
+        """The client has cancelled a request: where the session does not answer it, its response ends."""
+        if request_id in self._requests:
+            error = json.error_object(CANCELLED, "Request cancelled")
+            self.answer(request_id, json.error_line(request_id, error), False)
+
+    async def listen(self, request: Request) -> None:
+        """Answer a GET: what belongs to no request, or the rest of a stream that broke. Raises Turned."""
+        last = request.headers.get("last-event-id")
+        place = place_of(last) if last else (_LISTENING, self._delivered)
+        if place is None:
+            raise refusal(400, "Last-Event-ID: not an event of this session")
+        number, seen = place
+        stream = Stream(request, self._pulse, self.limit, patience=None)
+        stream.opening = lambda: self._prime(number, seen)
+        if number == _LISTENING:
+            await self._hear(stream, seen, resumed=bool(last))
+        else:
+            await self._resume(stream, number, seen)
+
+    def tidy(self, now: float) -> None:
+        """Drop events that were kept long enough."""
+        for number, post in list(self._streams.items()):
+            if post.ended is not None and now - post.ended > KEPT_FOR:
+                self._drop(number)
+
+    # -- responses of POSTs ----------------------------------------------------------------------
+
+    def _take(self, post: _Post, body: bytes) -> None:
+        self._current = post
+        try:
+            self.session.receive(body)
+        finally:
+            self._current = None
+
+    def _say(self, post: _Post, line: bytes) -> None:
+        stream = post.stream
+        if stream and stream.mute:
+            return
+        if stream:
+            stream.begin()
+        if not post.resumable:
+            return  # Nobody will ever ask for it.
+        event = self._kept(post, line)
+        if stream:
+            stream.event(event)
+
+    def _kept(self, post: _Post, line: bytes) -> bytes:
+        self._count += 1
+        event = encode_event(line, event_id(post.number, self._count))
+        if self._journal is None:
+            self._journal = Journal(MOST_KEPT, MOST_KEPT_BYTES)
+        self._journal.keep(post.number, self._count, event)
+        return event
+
+    def _opened(self, post: _Post) -> bytes:
+        """The response has become a stream: what it begins with."""
+        post.resumable = True
+        opening = [self._prime(post.number, self._count), *(self._kept(post, line) for line in post.answers)]
+        post.answers = []
+        return b"".join(opening)
+
+    def _prime(self, number: int, seen: int) -> bytes:
+        if (self.session.version or "") < PRIMED:
+            return b""
+        return encode_event(b"", event_id(number, seen), RETRY)
+
+    def _end(self, post: _Post) -> None:
+        """Every request of that response is answered, or will not be."""
+        for name in post.waiting:
+            self._requests.pop(name, None)
+        post.waiting.clear()
+        stream = post.stream
+        if stream and post.answers:
+            stream.answer(200, b"[" + b",".join(line.rstrip(b"\n") for line in post.answers) + b"]\n")
+        post.answers = []
+        if stream and (stream.begun or stream.mute):
+            stream.finish()
+        if post.resumable:
+            post.ended = self._loop.time()
+        else:
+            self._drop(post.number)
+
+    def _left(self, post: _Post, stream: Stream) -> None:
+        """A response has ended, or its client has gone; the requests go on."""
+        self.used = self._loop.time()
+        if post.stream is stream:
+            post.stream = None
+
+    def _drop(self, number: int) -> None:
+        self._streams.pop(number, None)
+        if self._journal is not None:
+            self._journal.forget(number)
+
+    async def _resume(self, stream: Stream, number: int, seen: int) -> None:
+        post = self._streams.get(number)
+        if post is None:
+            raise refusal(400, "Last-Event-ID: that stream is over, and is kept no longer")
+        before, post.stream = post.stream, stream
+        if before:
+            before.finish()  # The client knows better than we do that it broke.
+        stream.begin()
+        for event in self._journal.after(number, seen) if self._journal else ():
+            stream.event(event)
+        if post.ended is not None:
+            stream.finish()
+        try:
+            await stream.run()
+        finally:
+            self._left(post, stream)
+
+    # -- what belongs to no request --------------------------------------------------------------
+
+    def _say_to_listener(self, line: bytes) -> None:
+        self._count += 1
+        event = encode_event(line, event_id(_LISTENING, self._count))
+        if self._unheard is None:
+            self._unheard = Journal(MOST_WAITING, MOST_WAITING_BYTES)
+        self._unheard.keep(_LISTENING, self._count, event)
+        if self._listening and not self._listening.lost:
+            self._delivered = self._count
+            self._listening.event(event)
+
+    async def _hear(self, stream: Stream, seen: int, *, resumed: bool) -> None:
+        before = self._listening
+        if before and not (resumed or before.lost):
+            raise refusal(409, "this session has a stream for what belongs to no request already")
+        self._listening = stream
+        if before:
+            before.finish()
+        stream.begin()
+        for event in self._unheard.after(_LISTENING, seen) if self._unheard else ():
+            stream.event(event)
+        self._delivered = self._count
+        try:
+            await stream.run()
+        finally:
+            self.used = self._loop.time()
+            if self._listening is stream:
+                self._listening = None

@@ -1,0 +1,145 @@
+"""Clients of 2026-07-28 over HTTP: each POST is a session of one request, and its connection its life."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from tabane.hub.http.request import Reply, Request, refusal
+from tabane.hub.http.stream import Pulse, Stream
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era, Refusal
+from tabane.wire.headers import Mirror, check_headers
+from tabane.wire.http import LISTEN, Accepted, answers_json, may_post, status_of
+from tabane.wire.json import Frame, Members
+from tabane.wire.sse import encode_event
+
+if TYPE_CHECKING:
+    from tabane.hub.http.door import HttpDoor
+    from tabane.settings import Mode
+
+SESSION = "http"
+"""What all these clients are called: parts of long results and servers of one client hang on it."""
+
+PATIENCE = 15.0
+"""Seconds that an answer may take before its response becomes a stream, which proxies do not cut."""
+
+
+class Modern:
+    """Answers the POSTs of this era."""
+
+    def __init__(self, door: HttpDoor, pulse: Pulse) -> None:
+        self._door, self._pulse = door, pulse
+        self._open: set[SingleOutlet] = set()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._open)
+
+    async def post(self, request: Request, mode: Mode, body: bytes, frame: Frame, kinds: Accepted) -> None:
+        """``body`` is the message that ``frame`` is, as one line. Raises Turned."""
+        request_id = None if frame.id is UNSET else bytes(frame.id)
+        try:
+            self._check(request, frame, kinds)
+        except Refusal as refused:
+            status = status_of(refused.code)
+            raise refusal(
+                status, refused.message, code=refused.code, data=refused.data, request_id=request_id
+            ) from None
+        if request_id is None:
+            await request.reply(Reply(202))
+            return
+        hub = self._door.hub
+        stream = Stream(
+            request, self._pulse, hub.settings.outbox, patience=PATIENCE if kinds.events else None
+        )
+        outlet = SingleOutlet(stream, kinds, frame.method == LISTEN)
+        session = hub.session(self._door.caller(request, SESSION), mode, outlet, Era.MODERN, shared=True)
+        self._open.add(outlet)
+        try:
+            session.receive(body)
+            await stream.run()
+        finally:
+            self._open.discard(outlet)
+            session.gone()
+
+    def close(self) -> None:
+        """End what is still open, without an answer."""
+        for outlet in list(self._open):
+            outlet.close("the hub ended")
+
+    def _check(self, request: Request, frame: Frame, kinds: Accepted) -> None:
+        """Raises Refusal, and Turned where the client takes no answer there could be."""
+        if frame.method is UNSET:
+            raise Refusal(
+                eras.INVALID_REQUEST, "a request needs a method; answers are not sent in this version"
+            )
+        if frame.id is UNSET:
+            _check_version(request.headers.get("mcp-protocol-version"))
+            return
+        params = {} if frame.params is UNSET else json.fields(frame.params)
+        meta = eras.take_meta(params)
+        check_headers(request.pairs, frame.method, params, meta, self._mirrors(frame.method, params))
+        if frame.method == "initialize":
+            raise Refusal(eras.METHOD_NOT_FOUND, f"Method not found: {eras.MODERN} has no initialize")
+        if not may_post(kinds, frame.method):
+            raise refusal(406, "a subscription is a stream: accept text/event-stream")
+
+    def _mirrors(self, method: str, params: Members) -> tuple[Mirror, ...]:
+        if method != "tools/call":
+            return ()
+        tool = self._door.hub.gateway.catalogue.find(json.text(params.get("name")) or "")
+        return tool.mirrored if tool else ()
+
+
+class SingleOutlet:
+    """Where the messages of one request go: its own response."""
+
+    __slots__ = ("_kinds", "_listens", "_stream")
+
+    def __init__(self, stream: Stream, kinds: Accepted, listens: bool) -> None:
+        self._stream, self._kinds, self._listens = stream, kinds, listens
+
+    @property
+    def unsent(self) -> int:
+        return self._stream.unsent
+
+    @property
+    def closed(self) -> bool:
+        return self._stream.lost or self._stream.finished
+
+    def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        method = LISTEN if self._listens and ok else None
+        if answers_json(self._kinds, method, self._stream.begun) or not (ok or self._stream.begun):
+            self._stream.answer(200 if ok else status_of(error_code(line)), line)
+        else:
+            self._stream.event(encode_event(line))
+            self._stream.finish()
+
+    def tell(self, line: bytes, about: bytes | None) -> None:
+        if self._kinds.events:
+            self._stream.event(encode_event(line))
+
+    def drain(self) -> None:
+        return
+
+    def close(self, why: str) -> None:
+        if self._stream.begun:
+            self._stream.finish()
+        else:
+            self._stream.reply(refusal(503, why, (b"retry-after", b"1")).reply)
+
+
+def error_code(line: bytes) -> int:
+    """The code of an error that is answered."""
+    error = json.decode_frame(line).error
+    code = json.member(json.fields(error), "code") if error is not UNSET else None
+    return code if isinstance(code, int) else eras.INTERNAL_ERROR
+
+
+def _check_version(header: str | None) -> None:
+    if header != eras.MODERN:
+        data = {"supported": [eras.MODERN, *eras.LEGACY], "requested": header}
+        raise Refusal(eras.UNSUPPORTED_VERSION, "MCP-Protocol-Version: not a version of this hub", data)

@@ -1,0 +1,148 @@
+"""One HTTP request as the application sees it, and the answers that are given whole."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, NamedTuple, Protocol
+
+from tabane.wire import json
+from tabane.wire.era import INVALID_REQUEST
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+HeaderList = list[tuple[bytes, bytes]]
+
+JSON_HEAD: HeaderList = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+
+
+class Line(Protocol):
+    """The connection that a request came on. ``on_lost`` is called when the client goes away."""
+
+    on_lost: Callable[[], None] | None
+
+    @property
+    def unsent(self) -> int: ...
+
+    @property
+    def transport(self) -> Any: ...
+
+
+class Reply(NamedTuple):
+    """An answer that is given whole."""
+
+    status: int
+    body: bytes = b""
+    headers: HeaderList = []
+
+
+class Turned(Exception):
+    """The request is answered with this, and nothing else is done with it."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply.status)
+        self.reply = reply
+
+
+class TooLarge(Exception):
+    """The body is longer than is taken."""
+
+
+class Gone(Exception):
+    """The client went away before its request was read."""
+
+
+def refusal(
+    status: int,
+    text: str,
+    *headers: tuple[bytes, bytes],
+    code: int = INVALID_REQUEST,
+    data: Any = None,
+    request_id: bytes | None = None,
+) -> Turned:
+    """A JSON-RPC error as the whole answer to a request."""
+    line = json.error_line(request_id, json.error_object(code, text, data))
+    return Turned(Reply(status, line, [*JSON_HEAD, *headers]))
+
+
+class Request:
+    """``headers`` are by lower-case name, the last one where it came twice; ``pairs`` has all of them."""
+
+    __slots__ = (
+        "_receive",
+        "_send",
+        "era",
+        "extra",
+        "headers",
+        "line",
+        "method",
+        "method_name",
+        "path",
+        "received",
+        "scope",
+        "sent",
+        "status",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self._receive, self._send = receive, send
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers = dict(self.pairs)
+        self.line: Line = scope["tabane.connection"]
+        self.extra: HeaderList = []
+        """Headers that every answer to this request has."""
+        self.status = 0
+        self.received = self.sent = 0
+        """Bytes of bodies."""
+        self.era = "none"
+        self.method_name = ""
+        """Of the message in the body, for the metrics."""
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        # httptools leaves the blanks after a value, which are none of it (RFC 9110, 5.5).
+        return [(n.decode("latin-1"), v.decode("latin-1").strip(" \t")) for n, v in self.scope["headers"]]
+
+    def forget(self) -> None:
+        """Let go of the headers: nobody asks for them while a stream is open, for hours maybe."""
+        self.headers = {}
+        self.scope["headers"].clear()
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body. Raises TooLarge where it is longer than ``limit`` bytes, and Gone."""
+        length = self.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > limit:
+            raise TooLarge
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            part = message["body"]
+            size += len(part)
+            self.received += len(part)
+            if size > limit:
+                raise TooLarge
+            parts.append(part)
+            if not message["more_body"]:
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def reply(self, reply: Reply) -> None:
+        """Answer with that, and nothing after it."""
+        headers = [*reply.headers, *self.extra]
+        if reply.status not in (204, 304):
+            headers.append((b"content-length", b"%d" % len(reply.body)))
+        await self.start(reply.status, headers)
+        await self.send(reply.body, more=False)
+
+    async def start(self, status: int, headers: HeaderList) -> None:
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def send(self, body: bytes, *, more: bool) -> None:
+        """The next part of the answer. Waits while the client does not read."""
+        self.sent += len(body)
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})

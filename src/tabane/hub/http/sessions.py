@@ -1,0 +1,104 @@
+"""The sessions of clients of the handshake era over HTTP: made, found, ended when idle, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tabane.hub.http.legacy import HttpSession
+from tabane.hub.http.request import Reply, Request, refusal
+from tabane.wire.era import Era
+
+if TYPE_CHECKING:
+    from tabane.hub.http.door import HttpDoor
+    from tabane.hub.http.stream import Pulse
+    from tabane.settings import Mode
+
+log = logging.getLogger(__name__)
+
+LONGEST_LOOK = 30.0
+"""Seconds between two looks for sessions that are idle too long, at most."""
+
+
+class Sessions:
+    """By their ids, which nobody can guess. The one idle longest gives way where there are too many."""
+
+    def __init__(self, door: HttpDoor, pulse: Pulse) -> None:
+        self._door, self._pulse = door, pulse
+        self._loop = pulse.loop
+        self._by_id: dict[str, HttpSession] = {}
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.expired = self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[HttpSession]:
+        return iter(self._by_id.values())
+
+    def make(self, request: Request, mode: Mode) -> HttpSession:
+        """A new session. Raises Turned where there are too many, and none of them is idle."""
+        settings = self._door.settings
+        if len(self._by_id) >= settings.http_sessions:
+            self._make_room()
+        self._count += 1
+        name = base64.urlsafe_b64encode(os.urandom(24)).decode()
+        made = HttpSession(name, self._pulse, settings.outbox)
+        caller = self._door.caller(request, f"http-{self._count}")
+        made.session = self._door.hub.session(caller, mode, made, Era.LEGACY)
+        self._by_id[name] = made
+        self._look_later()
+        return made
+
+    def find(self, name: str | None) -> HttpSession:
+        """Raises Turned: 400 without a name, 404 where there is no such session any more."""
+        if not name:
+            raise refusal(400, "Mcp-Session-Id is missing: begin with initialize, and send the id it gives")
+        found = self._by_id.get(name)
+        if found is None:
+            raise refusal(404, "Mcp-Session-Id: no such session, or it has ended; begin with initialize")
+        return found
+
+    def end(self, session: HttpSession, why: str) -> None:
+        """Cancel what it has in flight, end its streams, forget it."""
+        if self._by_id.pop(session.id, None) is None:
+            return
+        log.info("session %s over HTTP ended: %s", session.session.caller.session, why)
+        gone: Reply = refusal(404, f"the session has ended: {why}").reply
+        session.end(gone)
+        session.session.gone()
+
+    def close(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        for session in list(self._by_id.values()):
+            session.close("the hub ended")
+            self.end(session, "the hub ended")
+
+    def _make_room(self) -> None:
+        idle = min((one for one in self if not one.busy), key=lambda one: one.used, default=None)
+        if idle is None:
+            text = "the hub has as many sessions as it takes, and all of them are in use"
+            raise refusal(503, text, (b"retry-after", b"30"))
+        self.evicted += 1
+        self.end(idle, "it was idle longest when another client came")
+
+    def _look_later(self) -> None:
+        if self._timer is None and self._by_id:
+            limit = self._door.settings.http_idle * 60
+            self._timer = self._loop.call_later(min(LONGEST_LOOK, limit / 2), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now, limit = self._loop.time(), self._door.settings.http_idle * 60
+        for session in list(self):
+            session.tidy(now)
+            if now - session.used > limit and not session.busy:
+                self.expired += 1
+                self.end(session, "it was idle")
+        self._look_later()

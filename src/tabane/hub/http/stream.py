@@ -1,0 +1,222 @@
+"""The answer to a POST, or what a GET listens to: one JSON text, or events, as turns out.
+
+What is said before the answer makes it a stream of events; so does time. There is one task to a
+request, the one that uvicorn began, and it sleeps on one future; the keep-alives of all streams and
+the turning of slow answers into streams come from one :class:`Pulse`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from tabane.hub.http.request import JSON_HEAD, HeaderList, Reply, Request
+from tabane.wire.http import EVENTS
+from tabane.wire.sse import KEEP_ALIVE
+
+KEEP_ALIVE_EVERY = 15.0
+"""Seconds of silence on a stream, after which a comment is sent for the proxies on the way."""
+
+BEAT = 1.0
+
+STREAM_HEAD: HeaderList = [
+    (b"content-type", EVENTS.encode()),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Beating(Protocol):
+    """Something that waits, and is looked at each second."""
+
+    def beat(self, now: float) -> None: ...
+
+
+class Pulse:
+    """One timer for everything that waits; it stands still while nothing does."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, every: float = BEAT) -> None:
+        self.loop = loop
+        self._every = every
+        self._waiting: set[Beating] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, one: Beating) -> None:
+        self._waiting.add(one)
+        if self._timer is None:
+            self._timer = self.loop.call_later(self._every, self._beat)
+
+    def discard(self, one: Beating) -> None:
+        self._waiting.discard(one)
+
+    @property
+    def beats(self) -> bool:
+        """Whether it will beat again."""
+        return self._timer is not None
+
+    def close(self) -> None:
+        self._waiting.clear()
+        if self._timer:
+            self._timer.cancel()
+
+    def _beat(self) -> None:
+        now = self.loop.time()
+        for one in list(self._waiting):
+            one.beat(now)
+        self._timer = self.loop.call_later(self._every, self._beat) if self._waiting else None
+
+
+class Stream:
+    """The response to one request, written as messages come.
+
+    ``patience`` is how many seconds an answer may take before the response becomes a stream of events
+    (None: it waits). ``opening`` gives what such a stream begins with; a ``mute`` one never becomes one,
+    since its client takes JSON alone. ``limit`` bounds the bytes that
+    wait for a client that reads too slowly: one that lets more pile up is cut off.
+    """
+
+    __slots__ = (
+        "_future",
+        "_limit",
+        "_lost",
+        "_patience",
+        "_pending",
+        "_pulse",
+        "_reply",
+        "_request",
+        "_since",
+        "_size",
+        "begun",
+        "finished",
+        "head",
+        "mute",
+        "opening",
+    )
+
+    def __init__(self, request: Request, pulse: Pulse, limit: int, *, patience: float | None) -> None:
+        self._request, self._pulse, self._limit, self._patience = request, pulse, limit, patience
+        self.opening: Callable[[], bytes] | None = None
+        self.mute = False
+        self._pending: list[bytes] = []
+        self._size = 0
+        self._reply: Reply | None = None
+        self._future: asyncio.Future[None] | None = None
+        self._since = pulse.loop.time()
+        self._lost = False
+        self.head: HeaderList = []
+        """Headers of this response besides its type's."""
+        self.begun = False
+        """Whether it is a stream of events by now."""
+        self.finished = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether the client has gone, or was cut off."""
+        return self._lost
+
+    @property
+    def unsent(self) -> int:
+        return 0 if self._lost else self._size + self._request.line.unsent
+
+    def event(self, event: bytes) -> None:
+        """Send an encoded event; the response is a stream from here on."""
+        if self.finished or self._lost:
+            return
+        self.begin()
+        self._push(event)
+
+    def begin(self) -> None:
+        """Make the response a stream of events, if it is none yet."""
+        if not self.begun and not self.finished:
+            self.begun = True
+            self._push(self.opening() if self.opening else b"")
+
+    def answer(self, status: int, line: bytes) -> None:
+        """The whole answer as JSON, where the response is no stream yet."""
+        self.reply(Reply(status, line, JSON_HEAD))
+
+    def reply(self, reply: Reply) -> None:
+        if not self.finished and not self.begun:
+            self._reply = reply
+            self.finish()
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        if not self.finished:
+            self.finished = True
+            self._stir()
+
+    async def run(self) -> bool:
+        """Write until finished. Returns whether the client was there to the end."""
+        line = self._request.line
+        line.on_lost = self._on_lost
+        try:
+            while not self._lost:
+                if self._reply is not None:
+                    await self._request.reply(self._with_head(self._reply))
+                    return not self._lost
+                if self._pending or self.finished:
+                    if await self._write():
+                        return not self._lost
+                    continue
+                await self._wait()
+            return False
+        finally:
+            line.on_lost = None
+            self._pulse.discard(self)
+
+    def beat(self, now: float) -> None:
+        """Called each second while this waits: say that it is alive."""
+        if self._request.headers:
+            self._request.forget()
+        quiet = now - self._since
+        if not self.begun:
+            if self._patience is not None and quiet >= self._patience:
+                self.begin()
+                self._push(KEEP_ALIVE if not self._size else b"")
+        elif quiet >= KEEP_ALIVE_EVERY and not self._pending and not self._request.line.unsent:
+            self._push(KEEP_ALIVE)
+
+    async def _write(self) -> bool:
+        """Send what waits; True where that was the end."""
+        if not self._request.status:
+            await self._request.start(200, [*STREAM_HEAD, *self.head, *self._request.extra])
+        last = self.finished
+        chunk = b"".join(self._pending)
+        self._pending.clear()
+        self._size = 0
+        self._since = self._pulse.loop.time()
+        await self._request.send(chunk, more=not last)
+        return last
+
+    async def _wait(self) -> None:
+        self._future = self._pulse.loop.create_future()
+        self._pulse.add(self)
+        try:
+            await self._future
+        finally:
+            self._future = None
+
+    def _push(self, data: bytes) -> None:
+        # One message may be as long as it is; what counts is what was not read when it came.
+        if self._size + self._request.line.unsent > self._limit:
+            self._request.line.transport.abort()
+            self._on_lost()
+            return
+        self._pending.append(data)
+        self._size += len(data)
+        self._stir()
+
+    def _stir(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    def _on_lost(self) -> None:
+        self._lost = True
+        self._pending.clear()
+        self._size = 0
+        self._stir()
+
+    def _with_head(self, reply: Reply) -> Reply:
+        return reply._replace(headers=[*reply.headers, *self.head]) if self.head else reply

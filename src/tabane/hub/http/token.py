@@ -1,0 +1,57 @@
+"""The token of a hub: a secret in a file that its user alone can read."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+from tabane.errors import ConfigurationError
+from tabane.messages import say
+from tabane.settings.files import read_private, write_private
+
+BITS = 256
+FEWEST = 16
+"""Characters of a token that somebody put there by hand: less could be guessed."""
+
+_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=")
+"""What a bearer token is made of (RFC 6750, 2.1)."""
+
+_MOST = 4096
+
+
+def token_file(home: Path) -> Path:
+    return home / "token"
+
+
+def take_token(home: Path) -> str:
+    """The token of this home, made where there is none.
+
+    Raises ConfigurationError where others can read the file, or what it holds is no token.
+    """
+    path = token_file(home)
+    try:
+        text = read_private(path, _MOST).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return _made(path)
+    if len(text) < FEWEST or not _CHARACTERS.issuperset(text) or "=" in text.rstrip("="):
+        raise ConfigurationError(
+            say(
+                "{path} holds no token: that is at least {count} letters, digits and -._~+/ without "
+                "spaces. Delete the file, and the next start of the hub makes one.",
+                path=path,
+                count=FEWEST,
+            )
+        )
+    return text
+
+
+def _made(path: Path) -> str:
+    token = base64.urlsafe_b64encode(os.urandom(BITS // 8)).rstrip(b"=")
+    try:
+        write_private(path, token + b"\n")
+    except OSError as error:
+        raise ConfigurationError(
+            say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
+        ) from None
+    return token.decode()

@@ -1,0 +1,102 @@
+"""Where a client's messages go: a line channel here, responses over HTTP elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from tabane.hub.hello import DRAIN
+from tabane.wire.channel import Batch, LineChannel
+
+if TYPE_CHECKING:
+    from tabane.hub.session import Session
+
+
+class Outlet(Protocol):
+    """Takes the messages of a session to its client. Each ``line`` is one message, newline included."""
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the client has not read yet."""
+        ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        """The final answer to the request of that id (verbatim); None where a message had none to read.
+
+        ``ok`` is False where it is an error object.
+        """
+        ...
+
+    def tell(self, line: bytes, about: bytes | None) -> None:
+        """A notification or a question; ``about`` is the id of the client's request that it belongs to."""
+        ...
+
+    def drain(self) -> None:
+        """Ask for no more requests, where the client understands that."""
+        ...
+
+    def close(self, why: str) -> None:
+        """Send what is due, and end."""
+        ...
+
+
+class LineOutlet:
+    """A client on a line channel: the socket of a bridge, or standard input and output.
+
+    One that ``lingers`` (standard input, as opposed to a bridge, which waits itself) is answered what it
+    asked for before its end of file.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, lingers: bool) -> None:
+        self._loop, self._lingers = loop, lingers
+        self._channel: LineChannel
+
+    def open(
+        self, session: Session, batch: Batch, read_fd: int, write_fd: int, *, max_line: int, max_outbox: int
+    ) -> None:
+        """Begin to read for that session; the descriptors are the channel's from here on."""
+        self._session = session
+        self._channel = LineChannel(
+            self._loop,
+            batch,
+            read_fd,
+            write_fd,
+            on_line=session.receive,
+            on_close=lambda why: session.gone(),
+            on_oversized=session.oversized,
+            on_end=self._linger if self._lingers else None,
+            max_line=max_line,
+            max_outbox=max_outbox,
+        )
+        self._channel.start()
+
+    @property
+    def unsent(self) -> int:
+        return self._channel.unsent
+
+    @property
+    def closed(self) -> bool:
+        return self._channel.closed
+
+    def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        self._channel.send(line)
+
+    def tell(self, line: bytes, about: bytes | None) -> None:
+        self._channel.send(line)
+
+    def drain(self) -> None:
+        self._channel.send(DRAIN)
+
+    def close(self, why: str) -> None:
+        self._channel.flush()
+        self._channel.close(why)
+
+    def _linger(self) -> None:
+        """The client asks nothing more: close when it has had the answers that are still due."""
+        if (self._session.in_flight or self.unsent) and not self.closed:
+            self._loop.call_later(0.01, self._linger)
+        else:
+            self._session.close("end of file")

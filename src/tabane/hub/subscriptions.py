@@ -1,0 +1,172 @@
+"""What a client wants to be told of: changed lists, updated resources; each era in its own way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from tabane.errors import HubError, TabaneError
+from tabane.messages import say
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era, Refusal
+from tabane.wire.json import Garbage, Members
+
+if TYPE_CHECKING:
+    from tabane.hub.session import Session
+
+LISTS = {
+    "tools": "toolsListChanged",
+    "prompts": "promptsListChanged",
+    "resources": "resourcesListChanged",
+}
+"""Kinds of lists, and the members of a subscription that ask for their changes."""
+
+MOST_LISTENS = 16
+MOST_URIS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Listen:
+    """One subscriptions/listen of a modern client: kinds of lists, and URIs of resources."""
+
+    lists: frozenset[str]
+    uris: frozenset[str]
+
+
+class Subscriptions:
+    """The subscriptions of one client, whatever its era."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._listens: dict[bytes, _Listen] = {}
+        self._uris: set[str] = set()
+
+    # -- modern ----------------------------------------------------------------------------------
+
+    def listen(self, request_id: bytes, params: Members) -> None:
+        """Begin a subscription, acknowledged with what of it is granted, and answered when it ends."""
+        if len(self._listens) >= MOST_LISTENS:
+            raise HubError(say("Too many subscriptions on one connection."))
+        wanted = _wanted(params)
+        lists = {kind for kind, name in LISTS.items() if bytes(wanted.get(name, b"")) == b"true"}
+        uris = _uris(wanted)
+        self._listens[request_id] = _Listen(frozenset(lists), frozenset(uris))
+        if uris:
+            self._session.run(Raw(request_id), self._watch_all(request_id, lists, uris))
+        else:
+            self._acknowledge(request_id, lists, [])
+
+    async def _watch_all(self, request_id: bytes, lists: Collection[str], uris: list[str]) -> None:
+        # Together: a modern server is asked for all of them at once.
+        heard = await asyncio.gather(*map(self._watched, uris))
+        watched = [uri for uri, told in zip(uris, heard, strict=True) if told]
+        if request_id in self._listens:
+            self._acknowledge(request_id, lists, watched)
+
+    async def _watched(self, uri: str) -> bool:
+        try:
+            await self._watch(uri)
+        except (TabaneError, Refusal):
+            return False
+        return True
+
+    def _acknowledge(self, request_id: bytes, lists: Collection[str], uris: list[str]) -> None:
+        granted: dict[str, object] = {name: True for kind, name in LISTS.items() if kind in lists}
+        if uris:
+            granted["resourceSubscriptions"] = uris
+        note = {"_meta": _about(request_id), "notifications": Raw(json.encode(granted))}
+        line = json.notification_line("notifications/subscriptions/acknowledged", json.join(note))
+        self._session.tell(line, request_id)
+
+    def end(self, request_id: bytes) -> bool:
+        """End a subscription gracefully, with its result; whether there was one of that id."""
+        listen = self._listens.pop(request_id, None)
+        if listen is None:
+            return False
+        for uri in listen.uris:
+            self._unwatch(uri)
+        self._session.answer(Raw(request_id), b'{"_meta":' + bytes(_about(request_id)) + b"}")
+        return True
+
+    def end_all(self) -> None:
+        for request_id in list(self._listens):
+            self.end(request_id)
+
+    # -- legacy ----------------------------------------------------------------------------------
+
+    async def subscribe(self, request_id: Raw, uri: str) -> None:
+        """resources/subscribe. Raises TabaneError where the resource's server refuses."""
+        if len(self._uris) >= MOST_URIS:
+            raise HubError(say("Too many subscriptions on one connection."))
+        await self._watch(uri)
+        self._uris.add(uri)
+        self._session.answer(request_id, b"{}")
+
+    def unsubscribe(self, request_id: Raw, uri: str) -> None:
+        self._uris.discard(uri)
+        self._unwatch(uri)
+        self._session.answer(request_id, b"{}")
+
+    # -- what is told ----------------------------------------------------------------------------
+
+    def changed(self, kind: str) -> None:
+        """A list of that kind is another now."""
+        method = f"notifications/{kind}/list_changed"
+        if self._session.era is Era.LEGACY:
+            self._session.tell(json.notification_line(method), None)
+        for request_id, listen in self._listens.items():
+            if kind in listen.lists:
+                note = json.join({"_meta": _about(request_id)})
+                self._session.tell(json.notification_line(method, note), request_id)
+
+    def _updated(self, watched: str, params: Raw) -> None:
+        """Tell of a change; ``params`` name the resource, which may lie below the one that is watched."""
+        method = "notifications/resources/updated"
+        if watched in self._uris:
+            self._session.tell(json.notification_line(method, params), None)
+        for request_id, listen in self._listens.items():
+            if watched in listen.uris:
+                note = json.join({**json.fields(params), "_meta": _about(request_id)})
+                self._session.tell(json.notification_line(method, note), request_id)
+
+    async def _watch(self, uri: str) -> None:
+        session, gateway = self._session, self._session.hub.gateway
+        sources = await gateway.sources(session.caller, uri)
+        if not sources:
+            raise Refusal(eras.INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
+        await gateway.watch(
+            session.key, session.caller, sources[0], lambda shown, params: self._updated(uri, params)
+        )
+
+    def _unwatch(self, uri: str) -> None:
+        if uri not in self._uris and not any(uri in listen.uris for listen in self._listens.values()):
+            self._session.hub.gateway.unwatch(self._session.key, uri)
+
+
+def _about(request_id: bytes) -> Raw:
+    return Raw(json.join({eras.META_SUBSCRIPTION: Raw(request_id)}))
+
+
+def _wanted(params: Members) -> Members:
+    if "notifications" not in params:
+        return {}
+    try:
+        return json.fields(params["notifications"])
+    except Garbage:
+        raise Refusal(eras.INVALID_PARAMS, "notifications: an object is required") from None
+
+
+def _uris(wanted: Members) -> list[str]:
+    value = json.member(wanted, "resourceSubscriptions")
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(uri, str) for uri in value):
+        raise Refusal(eras.INVALID_PARAMS, "resourceSubscriptions: a list of URIs is required")
+    if len(value) > MOST_URIS:
+        raise Refusal(eras.INVALID_PARAMS, f"resourceSubscriptions: {MOST_URIS} URIs at most")
+    return list(dict.fromkeys(value))

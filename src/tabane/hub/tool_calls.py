@@ -1,0 +1,189 @@
+"""tools/call: built-in tools, an upstream's tools by their names, and those called through call_tool.
+
+Direct calls are forwarded from the readiness callback that read them, without a task: the raw data
+plane. Whatever needs to wait (searching, a server that is still starting) runs as a task.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from tabane.errors import CallerError, TabaneError, UnknownName
+from tabane.gateway.paging import SHORT
+from tabane.gateway.requests import Inner, inner_call, tool_failure, upstream_failure
+from tabane.gateway.upstreams.call import Reply
+from tabane.messages import say
+from tabane.operations import Face, Privilege
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era, Refusal
+from tabane.wire.json import Garbage, Members
+
+if TYPE_CHECKING:
+    from tabane.gateway.tools.tool import Tool
+    from tabane.hub.session import Session
+
+log = logging.getLogger(__name__)
+
+THROUGH = {"call_tool": False, "call_readonly_tool": True}
+"""The tools that call another tool, and whether they take read-only ones alone."""
+
+
+def call_tool(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    """Answer tools/call, now or later. Raises Refusal, or TabaneError of a direct call."""
+    name = json.text(params.get("name"))
+    if name is None:
+        raise Refusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
+    if name in THROUGH:
+        _call_through(session, request_id, name, params, meta)
+    elif (operation := session.hub.table.get(name)) and Face.MCP in operation.faces:
+        session.run(request_id, _operate(session, request_id, name, params.get("arguments")))
+    else:
+        tool = session.hub.gateway.catalogue.find(name)
+        inner = Inner(name, params)
+        if tool is None or _waits_for_roots(session, tool):
+            session.run(request_id, _forward_later(session, request_id, inner, meta, through=False))
+        else:
+            _forward(session, request_id, tool, inner, meta, through=False)
+
+
+def _call_through(session: Session, request_id: Raw, by: str, params: Members, meta: Members) -> None:
+    """call_tool and call_readonly_tool: failures are results, so that the model reads them."""
+    try:
+        inner = inner_call(params, read_only=THROUGH[by])
+        tool = session.hub.gateway.catalogue.find(inner.name)
+        if tool is None or _waits_for_roots(session, tool):
+            session.run(request_id, _forward_later(session, request_id, inner, meta, through=True))
+        else:
+            _check(session, tool, inner)
+            _forward(session, request_id, tool, inner, meta, through=True)
+    except TabaneError as error:
+        _failed(session, request_id, error)
+
+
+async def _forward_later(
+    session: Session, request_id: Raw, inner: Inner, meta: Members, *, through: bool
+) -> None:
+    try:
+        if session.asking and session.asking.roots_due and session.hub.gateway.goes_by_roots():
+            await session.asking.learn_roots()
+        tool = await session.hub.gateway.find(session.caller, inner.name)
+        if through:
+            _check(session, tool, inner)
+        session.no_longer_runs(request_id)
+        _forward(session, request_id, tool, inner, meta, through=through)
+    except TabaneError as error:
+        if not through:
+            raise
+        _failed(session, request_id, error)
+
+
+def _waits_for_roots(session: Session, tool: Tool) -> bool:
+    """Whether the client has to name its folders before it is known which instance serves it."""
+    asking = session.asking
+    return asking is not None and asking.roots_due and session.hub.gateway.goes_by_roots(tool.server)
+
+
+def _check(session: Session, tool: Tool, inner: Inner) -> None:
+    inner.check_marks(tool)
+    session.hub.gateway.validator.check(tool, inner.arguments)
+
+
+def _forward(
+    session: Session, request_id: Raw, tool: Tool, inner: Inner, meta: Members, *, through: bool
+) -> None:
+    hub, key = session.hub, bytes(request_id)
+    hub.door.check(session.caller, Privilege.CALL, tool.alias)
+    session.calls.send(
+        key,
+        hub.gateway.route(session.caller, tool),
+        b"tools/call",
+        inner.params_for(tool),
+        meta,
+        lambda reply: _replied(session, key, tool, reply, through),
+        mirrored=tool.mirrored,
+        safe=tool.repeatable,
+    )
+
+
+def _replied(session: Session, key: bytes, tool: Tool, reply: Reply, through: bool) -> None:
+    result = reply.result
+    if result is None:
+        _unanswered(session, key, tool, reply, through)
+        return
+    if through and len(result) > SHORT:
+        result = session.hub.in_parts(session.caller, tool, result)
+    if session.era is Era.MODERN:
+        session.give(key, json.result_line(key, eras.completed(result)))
+    elif reply.era is Era.MODERN and eras.result_type(result) not in (None, "complete"):
+        note_question(tool.server)
+        _fail(session, key, question_of(tool.alias), through)
+    else:
+        session.give(key, json.result_line(key, result))
+
+
+def _unanswered(session: Session, key: bytes, tool: Tool, reply: Reply, through: bool) -> None:
+    if reply.error is not None and session.era is Era.LEGACY and wants_capability(reply.error):
+        note_question(tool.server)
+    if reply.failure is not None:
+        _fail(session, key, reply.failure, through)
+    elif reply.error is not None and through:
+        session.answer(Raw(key), upstream_failure(tool, reply.error))
+    elif reply.error is not None:
+        session.give(key, json.error_line(key, reply.error), ok=False)
+
+
+async def _operate(session: Session, request_id: Raw, name: str, arguments: Raw | None) -> None:
+    """A built-in tool, through the door. Its failures are results: the model is to read them."""
+    try:
+        value = await session.hub.door.invoke(session.caller, name, arguments or b"{}")
+    except UnknownName as error:
+        raise Refusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
+    except TabaneError as error:
+        _failed(session, request_id, error)
+        return
+    if isinstance(value, Raw):
+        # A tool's own result, to be passed on as it is.
+        session.answer(request_id, bytes(value))
+        return
+    operation = session.hub.table.get(name)
+    render = operation.text if operation else None
+    text = render(value, session.caller.lang) if render else json.encode(value).decode()
+    session.answer(request_id, json.encode({"content": [{"type": "text", "text": text}], "isError": False}))
+
+
+def _failed(session: Session, request_id: Raw, error: TabaneError) -> None:
+    session.answer(request_id, tool_failure(error, session.caller.lang))
+
+
+def _fail(session: Session, key: bytes, error: TabaneError, through: bool) -> None:
+    if through:
+        _failed(session, Raw(key), error)
+    else:
+        session.fail(key, error)
+
+
+def note_question(server: str) -> None:
+    """Tell the user that a question went nowhere."""
+    log.warning(
+        "%s wants to ask its client something; a client of the handshake era cannot be asked on behalf of a "
+        "server of 2026-07-28 yet", server,
+    )  # fmt: skip
+
+
+def wants_capability(error: Raw) -> bool:
+    """Whether a modern server's error says that it would have to ask, and its client cannot be asked."""
+    try:
+        return json.fields(error).get("code") == Raw(b"%d" % eras.MISSING_CAPABILITY)
+    except Garbage:
+        return False
+
+
+def question_of(name: str) -> CallerError:
+    """The refusal of a question that this client's protocol version cannot carry."""
+    return CallerError(say(
+        "{tool} wants to ask you something, which your client's protocol version cannot carry from "
+        "this server. Give all it needs in the arguments.", tool=name))  # fmt: skip

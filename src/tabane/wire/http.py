@@ -1,0 +1,196 @@
+"""Rules of MCP over HTTP that need no connection: statuses, media types, versions, and who may knock; pure.
+
+Source: the specification's pages on Streamable HTTP of 2025-03-26 to 2026-07-28.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+from tabane.wire.era import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LEGACY,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    MODERN,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    Era,
+    Refusal,
+)
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+UNSAID_VERSION = "2025-03-26"
+"""What a legacy request speaks that has no version header, and no session that knows better."""
+
+LISTEN = "subscriptions/listen"
+
+_STATUS = dict.fromkeys(
+    (PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION),
+    400,
+) | {METHOD_NOT_FOUND: 404}
+
+_LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
+
+_host = re.compile(r"(\[[0-9a-f:.]+\]|[^\s\[\]:/@,]+)(?::(\d{1,5}))?").fullmatch
+_origin = re.compile(r"(https?)://(.+)").fullmatch
+_bearer = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE).fullmatch
+
+
+class Accepted(NamedTuple):
+    """The kinds of answer that a client takes."""
+
+    json: bool
+    events: bool
+
+
+def status_of(code: int) -> int:
+    """The HTTP status of a modern answer with that JSON-RPC error; 200 where none is prescribed.
+
+    Once a stream of events was begun its status is 200 whatever comes.
+    """
+    return _STATUS.get(code, 200)
+
+
+def accepted(header: str | None) -> Accepted:
+    """What an ``Accept`` header takes. None and blank take anything, as HTTP has it."""
+    if not header or not header.strip():
+        return Accepted(True, True)
+    ranges = {kind for kind, *settings in map(_parts, header.split(",")) if not _refused(settings)}
+    return Accepted(
+        not ranges.isdisjoint((JSON, "application/*", "*/*")),
+        not ranges.isdisjoint((EVENTS, "text/*", "*/*")),
+    )
+
+
+def may_post(kinds: Accepted, method: str | None = None) -> bool:
+    """Whether a POST can be answered at all; where not, the status is 406. ``method`` is the message's.
+
+    Clients must take JSON and events in both eras. One that takes one of them is served all the same:
+    with JSON its notifications are left out, and only what is a stream by nature needs events.
+    """
+    return kinds.events or (kinds.json and method != LISTEN)
+
+
+def answers_json(kinds: Accepted, method: str | None = None, begun: bool = False) -> bool:
+    """Whether an answer goes out as one JSON object rather than as an event.
+
+    ``begun``: something was sent before it, as an event. Legacy sessions that can resume a stream may
+    always choose events.
+    """
+    return kinds.json and not begun and method != LISTEN
+
+
+def media_type(header: str | None) -> str:
+    """The type of a ``Content-Type`` header in lower case, without its parameters; "" where there is none."""
+    return _parts(header)[0] if header else ""
+
+
+def is_json(header: str | None) -> bool:
+    """Whether a body of that ``Content-Type`` is JSON in UTF-8; where not, the status is 415.
+
+    Browsers send other types across origins without asking, so they are not read as JSON.
+    """
+    kind, *settings = _parts(header or "")
+    charsets = [
+        value.strip("\"' ") for name, _, value in (s.partition("=") for s in settings) if name == "charset"
+    ]
+    return kind == JSON and all(charset in ("utf-8", "utf8", "us-ascii") for charset in charsets)
+
+
+def era_of(version: str | None, enveloped: bool = False) -> Era:
+    """The era of a POST: by its ``MCP-Protocol-Version`` header, and by whether the body is enveloped.
+
+    Modern is what carries the envelope, or names any version but a legacy one: the modern checks then
+    say what is missing, or which versions there are.
+    """
+    return Era.LEGACY if not enveloped and (version is None or version in LEGACY) else Era.MODERN
+
+
+def legacy_version(header: str | None, negotiated: str | None = None) -> str:
+    """The version a legacy request speaks: what it says, else what its session settled, else 2025-03-26.
+
+    Raises :class:`~tabane.wire.era.Refusal` for a version that is none; the status is 400.
+    """
+    if header is None:
+        return negotiated or UNSAID_VERSION
+    if header not in LEGACY:
+        data = {"supported": [MODERN, *LEGACY], "requested": header}
+        raise Refusal(UNSUPPORTED_VERSION, f"protocol version {header[:40]} is not supported", data)
+    return header
+
+
+def allowed_host(host: str | None, port: int, allowed: Collection[str] = ()) -> bool:
+    """Whether a request with that ``Host`` header is meant for us, and not for a name rebound to us.
+
+    Names of the loopback are, with any port (it may be forwarded). ``allowed`` has more: ``name`` with
+    our own ``port`` or none, ``name:8443``, or ``name:*``.
+    """
+    match = _host((host or "").lower())
+    if not match:
+        return False
+    name, given = match[1], match[2]
+    if name in _LOOPBACK:
+        return True
+    spellings = [f"{name}:*"]
+    if given:
+        spellings.append(f"{name}:{given}")
+    if given is None or int(given) == port:
+        spellings.append(name)
+    return _any_of(spellings, allowed)
+
+
+def allowed_origin(origin: str | None, allowed: Collection[str] = ()) -> bool:
+    """Whether a page of that ``Origin`` may call us; where not, the status is 403.
+
+    No header is no page. Pages of the loopback may, on any port; ``allowed`` has more, whole
+    (``https://app.example``, ``vscode-webview://x``) or with any port (``https://app.example:*``).
+    ``null``, which sandboxed pages and files send, is nobody's in particular and never allowed.
+    """
+    if origin is None:
+        return True
+    origin = origin.strip().lower()
+    web = _origin(origin)
+    host = _host(web[2]) if web else None
+    if host and host[1] in _LOOPBACK:
+        return True
+    spellings = [origin, f"{web[1]}://{host[1]}:*"] if web and host else [origin]
+    return "://" in origin and _any_of(spellings, allowed)
+
+
+def bearer(authorization: str | None) -> str | None:
+    """The token of an ``Authorization: Bearer`` header; None where there is none, or it is malformed."""
+    match = _bearer(authorization) if authorization else None
+    return match[1] if match else None
+
+
+def same_token(given: str | None, token: str) -> bool:
+    """Whether the token given is ours, in a time that does not tell how much of it is right.
+
+    An empty ``token`` is nobody's.
+    """
+    return bool(token) and given is not None and hmac.compare_digest(_bytes(given), _bytes(token))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _parts(header: str) -> list[str]:
+    return [part.strip().lower() for part in header.split(";")]
+
+
+def _refused(settings: list[str]) -> bool:
+    """Whether a media range says q=0: anything but this."""
+    return any(re.fullmatch(r"q *= *0(\.0{0,3})?", setting) for setting in settings)
+
+
+def _any_of(spellings: list[str], allowed: Collection[str]) -> bool:
+    return any(entry.lower() in spellings for entry in allowed)

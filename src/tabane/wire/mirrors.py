@@ -1,0 +1,113 @@
+"""Which arguments of a tool are mirrored into HTTP headers: the marks ``x-mcp-header`` of its schema; pure.
+
+Source: the specification 2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters". One
+invalid mark makes the whole tool invalid: a client on HTTP leaves it out of the list and logs why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tabane.wire.json import Garbage, decode
+
+MARK = "x-mcp-header"
+
+_KINDS = ("string", "integer", "boolean")
+_token = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
+
+# Keywords of JSON Schema 2020-12 whose values are schemas. What else a schema holds (default, enum,
+# const, examples) is data, in which a mark means nothing; a $ref is not followed.
+_HOLD_ONE = frozenset(("items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames"))
+_HOLD_ONE |= {"unevaluatedProperties", "not", "if", "then", "else", "contentSchema"}
+_HOLD_LIST = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+_HOLD_NAMED = frozenset(("patternProperties", "dependentSchemas", "$defs", "definitions"))
+
+_Path = tuple[str, ...] | None
+
+
+class Mirror(NamedTuple):
+    """An argument that is sent as a header too. ``header`` is the name after ``Mcp-Param-``.
+
+    ``path`` are the keys that lead to it in the arguments; ``kind`` is its type in JSON Schema:
+    string, integer or boolean.
+    """
+
+    header: str
+    path: tuple[str, ...]
+    kind: str
+
+
+def mirrors(definition: bytes) -> tuple[Mirror, ...]:
+    """The arguments that a tool's definition marks; none where a mark is invalid."""
+    if MARK.encode() not in definition:
+        return ()
+    return _read(definition)[0]
+
+
+def mirror_fault(definition: bytes) -> str | None:
+    """Why the marks of a tool's definition make it unfit for HTTP, for a log; None where they are valid."""
+    if MARK.encode() not in definition:
+        return None
+    return _read(definition)[1]
+
+
+def _read(definition: bytes) -> tuple[tuple[Mirror, ...], str | None]:
+    try:
+        tool = decode(definition)
+    except Garbage:
+        return (), None
+    found: dict[str, Mirror] = {}
+    for path, schema in _positions(tool.get("inputSchema") if isinstance(tool, dict) else None):
+        if MARK in schema:
+            mirror = _marked(path, schema)
+            if isinstance(mirror, str):
+                return (), mirror
+            twin = found.setdefault(mirror.header.lower(), mirror)
+            if twin is not mirror:
+                pair = " and ".join(sorted((".".join(twin.path), ".".join(mirror.path))))
+                return (), f"{MARK}: {pair} have the same header, {mirror.header}"
+    return tuple(found.values()), None
+
+
+def _marked(path: _Path, schema: dict[str, Any]) -> Mirror | str:
+    """The mirror that a marked position stands for, or what is wrong with it."""
+    if not path:
+        return f"{MARK}: a mark stands where no chain of properties alone leads"
+    where, header, kind = ".".join(path), schema[MARK], schema.get("type")
+    if not isinstance(header, str) or not _token(header):
+        return f"{MARK}: {where}: the value must be the name of a header"
+    if not isinstance(kind, str) or kind not in _KINDS:
+        return f"{MARK}: {where}: the type must be one of {', '.join(_KINDS)}"
+    return Mirror(header, path, kind)
+
+
+def _positions(root: Any) -> Iterator[tuple[_Path, dict[str, Any]]]:
+    """Each schema within a schema, with the names of the properties that lead to it.
+
+    The names are None where anything but ``properties`` lies between. No recursion: depth is the
+    peer's choice.
+    """
+    waiting: list[tuple[_Path, Any]] = [((), root)]
+    for path, schema in waiting:  # which grows as it is read
+        if not isinstance(schema, dict):
+            continue
+        yield path, schema
+        for keyword, value in schema.items():
+            if keyword == "properties" and isinstance(value, dict):
+                waiting.extend(
+                    (None if path is None else (*path, name), part) for name, part in value.items()
+                )
+            else:
+                waiting.extend((None, part) for part in _held(keyword, value))
+
+
+def _held(keyword: str, value: Any) -> list[Any]:
+    if keyword in _HOLD_ONE:
+        return [value]
+    if keyword in _HOLD_LIST and isinstance(value, list):
+        return value
+    if keyword in _HOLD_NAMED and isinstance(value, dict):
+        return list(value.values())
+    return []
