@@ -26,6 +26,12 @@ def test_the_nearest_name_comes_first(wanted: str, first: str) -> None:
     assert nearest(NAMES, wanted)[0] == first
 
 
+def test_of_servers_with_the_same_tool_the_one_that_was_named_comes_first() -> None:
+    names = [f"{server}__read_file" for server in ("aa", "bb", "cc", "dd", "yy")]
+    assert nearest(names, "yy__read_fil")[0] == "yy__read_file"
+
+
+
 def test_a_right_server_is_no_reason_to_offer_its_tools() -> None:
     assert nearest(NAMES, "slack__zzzzzz") == ()
 

@@ -37,10 +37,12 @@ def nearest(names: Iterable[str], wanted: str, n: int = 3) -> tuple[str, ...]:
         candidate = normalise(name)
         own = candidate.partition("__")[2] or candidate
         # The server's part weighs less than the tool's: a right server is no reason to offer its tools.
-        score = max(similar(bare, own), similar(target, candidate) * 0.9, _contained(bare, own))
+        whole = similar(target, candidate)
+        score = max(similar(bare, own), whole * 0.9, _contained(bare, own))
         if score:
-            scored.append((-score, name))
-    return tuple(name for _, name in sorted(scored)[:n])
+            # Of servers with the same tool, the one that was named comes first.
+            scored.append((-score, -whole, name))
+    return tuple(name for _, _, name in sorted(scored)[:n])
 
 
 def _similar(cutoff: float = _SIMILAR) -> Measure:

@@ -43,12 +43,18 @@ class Handshake:
         since a slow start looks just like silence. Raises UpstreamError.
         """
         if known is Era.LEGACY:
-            try:
-                return await self._initialize()
-            except Refused as refusal:
-                if refusal.code != eras.UNSUPPORTED_VERSION:
-                    raise
+            return await self._initialize_or_discover()
         return await self._discover_or_initialize(probe_timeout)
+
+    async def _initialize_or_discover(self) -> Peer:
+        try:
+            return await self._initialize()
+        except Refused as refusal:
+            # It may be another version by now. Where it is not, what it said first is what is wrong.
+            try:
+                return await self._discover()
+            except Refused:
+                raise refusal from None
 
     async def _discover_or_initialize(self, probe_timeout: float) -> Peer:
         probe = asyncio.ensure_future(self._discover())
