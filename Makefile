@@ -49,6 +49,7 @@ format: env
 
 bench: env
 	@$(BIN)/python -m benchmarks.gateway --write $(ARGS)
+	@$(BIN)/python -m benchmarks.http --write
 
 lock: $(BIN)/uv $(NODE_RUNTIME)
 	@$(UV) lock

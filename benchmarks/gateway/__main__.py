@@ -19,8 +19,8 @@ from benchmarks.gateway.starting import starts
 from benchmarks.gateway.tokens import Counter, o200k
 from benchmarks.gateway.ways import three_ways
 from benchmarks.gateway.weighing import big_list, crowd, weight_daemon, weight_standalone
+from benchmarks.performance import publish
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "performance.md"
 CROWDS = (50, 200)
 
 
@@ -30,10 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
         figures = asyncio.run(_measure(Path(folder), options.rounds, options.calls, count))
     text = page(figures, _command(options))
-    print(text)
-    if options.write:
-        PAGE.write_text(text + "\n", encoding="utf-8")
-        print(f"\nwritten to {PAGE}", file=sys.stderr)
+    publish("gateway", text, write=options.write)
 
 
 async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Figures:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -15,23 +14,24 @@ from benchmarks.gateway.figures import BIG, Figures, goals
 from benchmarks.gateway.starting import NEW, Start
 from benchmarks.gateway.tokens import Tokens
 from benchmarks.gateway.ways import BRIDGE, DIRECT, STANDALONE
+from benchmarks.performance import table
 
 PARTS = ("hub", "keeper", "bridge", "upstream")
 
 
 def page(figures: Figures, command: str) -> str:
-    """docs/performance.md: goals, tables, how it was measured."""
+    """Its section of docs/performance.md: goals, tables, how it was measured."""
     return "\n\n".join(
         [
-            "# Performance",
+            "## The gateway, over stdio",
             _head(figures, command),
-            "## Against the goals",
+            "### Against the goals",
             table(("", "measured", "goal", ""), _goals(figures)),
-            "## Tokens",
+            "### Tokens",
             table(("", *_units(figures.sizes.task)), _tokens(figures)),
-            "## Starting",
+            "### Starting",
             table(("", "first answer", "CPU", "first result of a tool", "CPU"), _starts(figures.starts)),
-            "## Calling",
+            "### Calling",
             "One after the other, at the scheduler's pleasure and with all processes on one core:",
             table(("", "p50", "p95", "× direct", "CPU a call", "one core: p50", "× direct"), _calls(figures)),
             "Side by side:",
@@ -39,29 +39,13 @@ def page(figures: Figures, command: str) -> str:
                 ("", *(f"{width} at once" for width in (1, *WIDTHS)), "of direct", "CPU a call"),
                 (_rates(one, figures.direct) for one in figures.calls),
             ),
-            "## Memory",
+            "### Memory",
             table(("", *PARTS, "without the servers"), _weights(figures)),
             table(("servers configured, none used", "first answer", "CPU", "memory"), _crowds(figures)),
-            "## How it was measured",
+            "### How it was measured",
             _notes(figures),
         ]
     )
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose columns line up in a terminal too; all but the first to the right."""
-    lines = [list(head), *map(list, rows)]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines.insert(1, rule)
-    return "\n".join(f"| {' | '.join(_fitted(line, widths))} |" for line in lines)
-
-
-def _fitted(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [
-        line[0].ljust(widths[0]),
-        *(text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True)),
-    ]
 
 
 def _head(figures: Figures, command: str) -> str:

@@ -12,6 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,21 @@ async def client(hub: Hub, calls: int, name: str, *, modern: bool, times: list[f
     stream[1].close()
 
 
-async def measure(hub: Hub, name: str, calls: int) -> None:
-    for modern in (True, False):
+@dataclass(frozen=True)
+class Rate:
+    """So many clients of that version: calls a second, and seconds of a call."""
+
+    version: str
+    clients: int
+    rate: float
+    p50: float
+    p99: float
+
+
+async def measure(hub: Hub, name: str, calls: int) -> list[Rate]:
+    found = []
+    for version in ("2026-07-28", "2025-11-25"):
+        modern = version == "2026-07-28"
         await client(hub, 50, name, modern=modern, times=[])
         for clients in CLIENTS:
             times: list[float] = []
@@ -50,15 +64,13 @@ async def measure(hub: Hub, name: str, calls: int) -> None:
                 *(client(hub, each, name, modern=modern, times=times) for _ in range(clients))
             )
             rate = len(times) / (time.perf_counter() - begun)
-            p50, p99 = (statistics.quantiles(times, n=100)[at] * 1e6 for at in (49, 98))
-            label = "2026-07-28" if modern else "2025-11-25"
-            print(f"{label}  {clients:3} clients  {rate:7.0f} calls/s  p50 {p50:6.0f} µs  p99 {p99:6.0f} µs")
+            p50, p99 = (statistics.quantiles(times, n=100)[at] for at in (49, 98))
+            found.append(Rate(version, clients, rate, p50, p99))
+    return found
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--calls", type=int, default=4000)
-    calls = arguments.parse_args().calls
+def rates(calls: int) -> list[Rate]:
+    """Both versions, with 1, 16 and 64 clients."""
     with tempfile.TemporaryDirectory() as folder:
         hub = Hub(Path(folder))
         child = Path(folder) / "echo.py"
@@ -66,9 +78,17 @@ def main() -> None:
         hub.configure({"echo": {"command": sys.executable, "args": [str(child)]}})
         hub.start()
         try:
-            asyncio.run(measure(hub, "echo__echo", calls))
+            return asyncio.run(measure(hub, "echo__echo", calls))
         finally:
             hub.tabane("stop")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--calls", type=int, default=4000)
+    for one in rates(arguments.parse_args().calls):
+        times = f"p50 {one.p50 * 1e6:6.0f} µs  p99 {one.p99 * 1e6:6.0f} µs"
+        print(f"{one.version}  {one.clients:3} clients  {one.rate:7.0f} calls/s  {times}")
 
 
 ECHO = """

@@ -132,6 +132,7 @@ async def begin(hub: Hub, stream: Stream) -> dict[str, str]:
 
 
 Way = Callable[[Hub], Awaitable[list[Stream]]]
+WAYS = (modern, session, listening)
 
 
 async def cost(hub: Hub, way: Way, clients: int) -> float:
@@ -163,7 +164,7 @@ def main() -> None:
     clients = arguments.parse_args().clients
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    for way in (modern, session, listening):
+    for way in WAYS:
         print(f"{way.__name__:10} {measure(way, clients):6.1f} KB a client   {way.__doc__}")
 
 

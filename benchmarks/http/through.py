@@ -69,23 +69,35 @@ async def measure(target: Target, clients: int) -> tuple[float, float]:
     return statistics.median(times), len(times) / (time.perf_counter() - begun)
 
 
-async def compare(direct: Target, through: Target, rounds: int) -> None:
+@dataclass(frozen=True)
+class Comparison:
+    """So many clients: of each round (median seconds of a call, calls a second), direct and through."""
+
+    clients: int
+    rounds: list[tuple[tuple[float, float], tuple[float, float]]]
+
+    @property
+    def ratios(self) -> list[float]:
+        return sorted(there[0] / here[0] for here, there in self.rounds)
+
+    def p50(self, way: int) -> float:
+        return statistics.median(pair[way][0] for pair in self.rounds)
+
+    def rate(self, way: int) -> float:
+        return statistics.median(pair[way][1] for pair in self.rounds)
+
+
+async def compare(direct: Target, through: Target, rounds: int) -> list[Comparison]:
+    found = []
     for clients in (1, CLIENTS):
         await measure(through, clients)
         pairs = [(await measure(direct, clients), await measure(through, clients)) for _ in range(rounds)]
-        for label, at in (("direct", 0), ("through the hub", 1)):
-            p50 = statistics.median(pair[at][0] for pair in pairs) * 1e6
-            rate = statistics.median(pair[at][1] for pair in pairs)
-            print(f"{clients:3} clients  {label:16} p50 {p50:6.0f} µs  {rate:6.0f} calls/s")
-        ratios = [there[0] / here[0] for here, there in pairs]
-        low, high = min(ratios), max(ratios)
-        print(f"{clients:3} clients  ratio of p50 {statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})")
+        found.append(Comparison(clients, pairs))
+    return found
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--rounds", type=int, default=5)
-    rounds = arguments.parse_args().rounds
+def through(rounds: int) -> list[Comparison]:
+    """Both ways with 1 and 16 clients, in turn."""
     command = [sys.executable, "-m", "benchmarks.http.upstream"]
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(command, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
@@ -95,10 +107,21 @@ def main() -> None:
         hub.start()
         try:
             direct = Target(urlsplit(url).port or 0, "echo")
-            asyncio.run(compare(direct, Target(hub.port, "echo__echo", hub.token), rounds))
+            return asyncio.run(compare(direct, Target(hub.port, "echo__echo", hub.token), rounds))
         finally:
             hub.tabane("stop")
             server.terminate()
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--rounds", type=int, default=5)
+    for one in through(arguments.parse_args().rounds):
+        for label, way in (("direct", 0), ("through the hub", 1)):
+            times = f"p50 {one.p50(way) * 1e6:6.0f} µs  {one.rate(way):6.0f} calls/s"
+            print(f"{one.clients:3} clients  {label:16} {times}")
+        low, middle, high = one.ratios[0], statistics.median(one.ratios), one.ratios[-1]
+        print(f"{one.clients:3} clients  ratio of p50 {middle:.2f} ({low:.2f} to {high:.2f})")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ def test_of_servers_with_the_same_tool_the_one_that_was_named_comes_first() -> N
     assert nearest(names, "yy__read_fil")[0] == "yy__read_file"
 
 
-
 def test_a_right_server_is_no_reason_to_offer_its_tools() -> None:
     assert nearest(NAMES, "slack__zzzzzz") == ()
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from mcp import Client
 from pydantic import BaseModel
 
-from tests.grid.hall import KINDS, MODES, Era, Hall, Json, Kind, over_http, over_stdio
+from tests.grid.hall import KINDS, MODES, Era, Hall, Kind, over_http, over_stdio
 from tests.grid.upstream import Upstream
 
 Way = Literal["stdio", "http"]
@@ -53,7 +53,7 @@ class Cell:
         """A client of the hub."""
         if self.way == "stdio":
             return over_stdio(here, self.era, mode, **options)
-        return over_http(f"{here.status['http']}/{mode}", self.era, here.token, **options)
+        return over_http(f"{here.url}/{mode}", self.era, here.token, **options)
 
     @asynccontextmanager
     async def direct(self, here: Hall, **options: Any) -> AsyncIterator[Client]:
@@ -63,9 +63,7 @@ class Cell:
             yield client
 
 
-CELLS = [
-    Cell(era, way, kind) for era in ("legacy", "modern") for way in ("stdio", "http") for kind in KINDS
-]  # type: list[Cell]
+CELLS = [Cell(era, way, kind) for era in ("legacy", "modern") for way in ("stdio", "http") for kind in KINDS]  # type: list[Cell]
 
 
 def plain(value: Any) -> Any:

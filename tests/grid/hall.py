@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -27,9 +26,9 @@ ROOT = Path(__file__).parent.parent.parent
 SOON = 15.0
 """Seconds after which something that should have happened has not."""
 
-Era = Literal["legacy", "modern"]
+Era = Literal["legacy", "modern", "auto"]
 Json = dict[str, Any]
-MODES = {"legacy": "legacy", "modern": "2026-07-28"}
+MODES = {"legacy": "legacy", "modern": "2026-07-28", "auto": "auto"}
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,13 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Hall:
-    """The hub and its servers, while they run."""
+    """The hub and its servers, while they run. ``url`` and ``token`` are for clients over HTTP."""
 
     home: Home
     folder: Path
     upstreams: dict[str, Upstream]
+    url: str
+    token: str
 
     def marks(self, kind: Kind) -> list[str]:
         """What calls left behind on the server of that kind, in order."""
@@ -109,8 +110,14 @@ class Hall:
         return status
 
     @property
-    def token(self) -> str:
-        return (self.home.tabane / "token").read_text().strip()
+    def pid(self) -> int:
+        return int(self.status["pid"])
+
+    def start_again(self) -> None:
+        """Start a hub at the port of the one that is no more."""
+        port = self.url.split(":")[2].partition("/")[0]
+        started = self.home.run("start", "--http", f"--port={port}")
+        assert started.status == 0, started.err
 
 
 def environment() -> dict[str, str]:
@@ -133,35 +140,37 @@ def servers(kinds: tuple[Kind, ...], folder: Path) -> Iterator[dict[str, Upstrea
                 upstream.kill()
 
 
-def definition(kind: Kind, upstream: Upstream | None, folder: Path) -> Json:
+def definition(kind: Kind, upstream: Upstream | None, folder: Path, share: str) -> Json:
     """The server of that kind in the servers file."""
     if upstream is not None:
-        return {"type": kind.transport, "url": upstream.url, "share": "hub"}
+        return {"type": kind.transport, "url": upstream.url, "share": share}
     command, *arguments = kind.command(folder / f"{kind.name}.marks")
     variables = {"PYTHONPATH": str(ROOT)}
-    return {"command": command, "args": arguments, "cwd": str(ROOT), "env": variables, "share": "hub"}
+    return {"command": command, "args": arguments, "cwd": str(ROOT), "env": variables, "share": share}
 
 
 @contextmanager
-def hall(folder: Path, kinds: tuple[Kind, ...] = KINDS, *flags: str) -> Iterator[Hall]:
+def hall(folder: Path, kinds: tuple[Kind, ...] = KINDS, share: str = "hub") -> Iterator[Hall]:
     """A hub over servers of those kinds, each of which has listed what it has."""
     os.chmod(folder, 0o700)
     with servers(kinds, folder) as started:
         home = Home(folder)
-        home.write_servers({kind.name: definition(kind, started.get(kind.name), folder) for kind in kinds})
-        with hub(home, "--http", "--port=0", "--start-servers=at_start", *flags):
-            here = Hall(home, folder, started)
-            until_listed(here, kinds)
-            yield here
+        home.write_servers(
+            {kind.name: definition(kind, started.get(kind.name), folder, share) for kind in kinds}
+        )
+        with hub(home, "--http", "--port=0", "--start-servers=at_start"):
+            url = home.run("status", "--json").json["http"]
+            until_listed(home, kinds)
+            yield Hall(home, folder, started, url, (home.tabane / "token").read_text().strip())
 
 
-def until_listed(here: Hall, kinds: tuple[Kind, ...]) -> None:
+def until_listed(home: Home, kinds: tuple[Kind, ...]) -> None:
     deadline = time.monotonic() + 2 * SOON
     while True:
-        listed = here.home.run("tools", "list", "--json").out
+        listed = home.run("tools", "list", "--json").out
         if all(f"{kind.name}__region" in listed for kind in kinds):
             return
-        assert time.monotonic() < deadline, here.home.run("servers", "list").out
+        assert time.monotonic() < deadline, home.run("servers", "list").out
         time.sleep(0.1)
 
 

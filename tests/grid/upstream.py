@@ -12,7 +12,6 @@ import os
 import socket
 import sys
 import warnings
-import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -112,8 +111,7 @@ class Upstream:
         self.name, self.file = name, file
         self.state = State()
         self.grown = {"tools": False, "prompts": False, "resources": False}
-        self.watching: dict[str, weakref.WeakSet[ServerSession]] = {}
-        self.sessions: weakref.WeakSet[ServerSession] = weakref.WeakSet()
+        self.watching: dict[str, set[ServerSession]] = {}
 
     def mark(self, text: str) -> None:
         with open(self.file, "a") as file:
@@ -134,7 +132,7 @@ class Upstream:
             described("hangs", texts("token")),
             described("marks", texts("token")),
             described("peeks", annotations=reads),
-            described("naps", {"type": "object", "properties": {"seconds": {"type": "number"}}}),
+            described("naps", texts("token")),
             described("asks"),
             described("samples"),
             described("roots"),
@@ -164,7 +162,6 @@ class Upstream:
         return resources + ([Resource(uri=f"{own}/grown", name="grown")] if self.grown["resources"] else [])
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        self.sessions.add(context.session)
         items, cursor = page(self.tools(), params)
         return ListToolsResult(tools=items, next_cursor=cursor)
 
@@ -214,7 +211,7 @@ class Upstream:
         return CompleteResult(completion=Completion(values=values, total=7, has_more=True))
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        self.watching.setdefault(str(params.uri), weakref.WeakSet()).add(context.session)
+        self.watching.setdefault(str(params.uri), set()).add(context.session)
         return EmptyResult()
 
     async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
@@ -268,7 +265,7 @@ class Upstream:
 
     async def do_logs(self, call: Call) -> list[ContentBlock]:
         for level in ("debug", "info", "warning", "error"):
-            await call.log(level, f"about {level}")  # type: ignore[arg-type]
+            await call.log(level, f"about {level}")
         return said("logged")
 
     async def do_hangs(self, call: Call) -> list[ContentBlock]:
@@ -289,8 +286,9 @@ class Upstream:
         return said(str(os.getpid()))
 
     async def do_naps(self, call: Call) -> list[ContentBlock]:
+        self.mark(str(call.arguments["token"]))
         await asyncio.sleep(call.arguments["seconds"])
-        return said("rested")
+        return said(str(os.getpid()))
 
     async def do_asks(self, call: Call) -> list[ContentBlock]:
         question = form("Who?", {"name": {"type": "string"}}, "name")
@@ -315,13 +313,16 @@ class Upstream:
     async def do_grows(self, call: Call) -> list[ContentBlock]:
         kind = call.arguments["kind"]
         self.grown[kind] = not self.grown[kind]
-        event, tell = {
-            "tools": (ToolsListChanged(), "send_tool_list_changed"),
-            "prompts": (PromptsListChanged(), "send_prompt_list_changed"),
-            "resources": (ResourcesListChanged(), "send_resource_list_changed"),
-        }[kind]
-        await self.state.bus.publish(event)
-        await getattr(call.context.session, tell)()
+        session = call.context.session
+        if kind == "tools":
+            await self.state.bus.publish(ToolsListChanged())
+            await session.send_tool_list_changed()
+        elif kind == "prompts":
+            await self.state.bus.publish(PromptsListChanged())
+            await session.send_prompt_list_changed()
+        else:
+            await self.state.bus.publish(ResourcesListChanged())
+            await session.send_resource_list_changed()
         return said("grown" if self.grown[kind] else "shrunk")
 
     async def do_grown(self, call: Call) -> list[ContentBlock]:

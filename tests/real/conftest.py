@@ -18,12 +18,17 @@ import pytest
 from mcp import Client
 from mcp.client.client import ConnectMode
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp_types import Tool
+from mcp_types import ErrorData, Tool
 
 from tests.conftest import absent
 
 LISTED = 60.0
 """Seconds that the slowest server may take to list its tools; Python ones on the SDK need two or more."""
+
+
+async def nobody(context: Any, question: Any) -> ErrorData:
+    """Answers a question of a server: there is nobody to ask."""
+    return ErrorData(code=-1, message="nobody is here")
 
 
 @dataclass(frozen=True)
@@ -72,21 +77,27 @@ class Workplace:
 
     @asynccontextmanager
     async def direct(self, server: str) -> AsyncIterator[Client]:
-        """The official client, connected to one of the servers without a hub."""
+        """The official client, connected to one of the servers without a hub.
+
+        It says, as the hub does, that it can be asked: some servers have tools for such clients alone.
+        """
         configured = self.servers[server]
         environment = self.environment | configured.get("env", {})
-        async with self._connected(configured["command"], configured["args"], environment, "auto") as client:
+        command, arguments = configured["command"], configured["args"]
+        async with self._connected(
+            command, arguments, environment, "auto", sampling_callback=nobody, elicitation_callback=nobody
+        ) as client:
             yield client
 
     @asynccontextmanager
     async def _connected(
-        self, command: str, arguments: list[str], environment: dict[str, str], mode: ConnectMode
+        self, command: str, arguments: list[str], environment: dict[str, str], mode: ConnectMode, **told: Any
     ) -> AsyncIterator[Client]:
         parameters = StdioServerParameters(
             command=command, args=arguments, env=environment, cwd=str(self.folder)
         )
         with (self.folder / "client.log").open("a") as log:
-            async with Client(stdio_client(parameters, errlog=log), mode=mode) as client:
+            async with Client(stdio_client(parameters, errlog=log), mode=mode, **told) as client:
                 yield client
 
 

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.analysis import bigrams, cjk_runs, identifier_tokens, normalise, stem, tokens
+from tabane.search.analysis import (
+    GAP,
+    bigrams,
+    cjk_runs,
+    groups,
+    identifier_tokens,
+    is_mixed,
+    normalise,
+    positioned,
+    stem,
+    tokens,
+    units,
+)
 
 # Any text that Python can hold, lone surrogates included, with scripts that the rules know.
 TEXT = st.text(st.one_of(st.characters(), st.sampled_from("aZ09_-./'’ 東京のをァーｱﾞ가𠮷")), max_size=60)
@@ -135,3 +147,47 @@ def test_one_text_has_one_spelling() -> None:
 )
 def test_texts_put_side_by_side_give_their_tokens_side_by_side(words: list[str]) -> None:
     assert tokens(" ".join(words)) == [token for word in words for token in tokens(word)]
+
+
+@given(TEXT)
+def test_places_hold_the_tokens_and_gaps_for_what_is_left_out(text: str) -> None:
+    places = positioned(text)
+    assert [token for token in places if token != GAP] == tokens(text)
+    assert [token for group in groups(text) for token in group] == places
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("東京のです 大阪", ["東京", "京の", GAP, GAP, "大阪"]),
+        ("read_file の", ["read", "file", "readfile", GAP]),
+        ("すべて", [GAP, GAP]),
+    ],
+)
+def test_a_bigram_that_is_left_out_keeps_its_place(text: str, expected: list[str]) -> None:
+    assert positioned(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("東京都の株価", ["東京", "株価"]),
+        ("京都へ", ["京都"]),
+        ("長期金利", ["長期", "金利"]),
+        ("ブログとログ", ["ブログ", "ログ"]),
+        ("ｻｰﾊﾞｰ", ["サーバ"]),
+        ("plain text の", []),
+    ],
+)
+def test_units_are_where_words_are_likely(text: str, expected: list[str]) -> None:
+    assert units(text) == expected
+
+
+def test_a_bigram_that_is_half_hiragana_is_told_from_content() -> None:
+    assert [is_mixed(token) for token in ("京の", "を読", "東京", "ログ", "file")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]

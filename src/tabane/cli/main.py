@@ -39,6 +39,7 @@ COMMANDS = {
     "mcp": Entry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
     "servers": Entry("servers", "servers", say("List, add, change and look after MCP servers.")),
     "tools": Entry("tools", "tools", say("Find, read and call the tools of all servers.")),
+    "search": Entry("search", "search", say("Search tools and Tabane's documentation at once.")),
     "install": Entry("install", "install", say("Put Tabane into an assistant's own file.")),
     "uninstall": Entry("install", "uninstall", say("Take Tabane out of an assistant's own file.")),
     "doctor": Entry("doctor", "doctor", say("Look whether everything is in order, and say how to mend it.")),

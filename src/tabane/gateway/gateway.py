@@ -245,8 +245,8 @@ class Gateway:
         then every server that reads resources may know the URI. ``shown`` is the URI as it is given here.
         """
         at = addressed(uri)
-        if at is not None and at[0] in self.servers:
-            return (Source(*at, uri),)
+        if at is not None:
+            return (Source(*at, uri),) if at[0] in self.servers else ()
         if known := self.resources.known(uri):
             return known
         waits = [self._listed_by(s, caller, name) for name in RESOURCES for s in self._unlisted(name)]

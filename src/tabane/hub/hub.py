@@ -20,14 +20,18 @@ from tabane.gateway.parallel import Parallel
 from tabane.gateway.processes.processes import Processes
 from tabane.gateway.servers.configuration import Configuration, read_configuration
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
+from tabane.gateway.tools.disclosure import signature
+from tabane.gateway.tools.index import Query
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.disclosure import Disclosure
+from tabane.hub.finding import Finding, Hit, Manual
 from tabane.hub.hello import Hello
 from tabane.hub.limits import limits_of
 from tabane.hub.outlet import LineOutlet, Outlet
 from tabane.hub.reload import Follower
 from tabane.hub.search_path import with_recorded_path
 from tabane.hub.session import Session
+from tabane.hub.stores import Stores
 from tabane.hub.trial import Trials
 from tabane.messages import language
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
@@ -46,6 +50,9 @@ FIXED = (
     *("http", "host", "port", "http_token"),
 )
 """Settings that a running hub keeps: a change of them waits for the next start."""
+
+MOST_TOOLS = 50
+"""Tools that one search finds."""
 
 MODES: tuple[Mode, ...] = ("search", "light", "full")
 
@@ -75,6 +82,7 @@ class Hub:
         self.processes = Processes(log_fd=2)
         self.gateway = self._gateway()
         self.long_results = LongResults(loop)
+        self.stores = Stores(settings.home)
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal())
         self.follower = Follower(loop, self._files, self._reload)
@@ -201,6 +209,7 @@ class Hub:
         for session in list(self._sessions.values()):
             session.close("the hub ended")
         await self.gateway.close()
+        await self.stores.close()
         await self.processes.close()
 
     def _runs(self, server: str) -> bool:
@@ -282,6 +291,16 @@ class Hub:
             *ServerOperations(self.gateway).table(),
             *self.long_results.table(),
             *trials.table(),
+            *Finding({"tools": self._find_tools, "docs": Manual(self.stores)}).table(),
+        ]
+
+    async def _find_tools(self, caller: Caller, query: str, limit: int) -> list[Hit]:
+        hits = await self.gateway.search(Query(query, min(limit, MOST_TOOLS)))
+        found = ((self.gateway.catalogue.get(hit.alias), hit.score) for hit in hits.hits)
+        return [
+            Hit("tools", tool.alias, signature(tool), "", f"tabane tools show {tool.alias}", score)
+            for tool, score in found
+            if tool is not None
         ]
 
     def _permit(self, caller: Caller, tool: str) -> None:

@@ -6,13 +6,14 @@ names in code are split at ``_ - . /`` and at changes of case, and kept whole as
 ``readFile``, ``read_file`` and "read file" meet.
 
 Tokens are made of letters, digits, ``#`` and ``+``, hold no blank, and are safe to be joined by
-blanks for an index that splits there.
+blanks for an index that splits there. :data:`GAP` is no token: it keeps the place of one that was left out.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 
 _HIRAGANA = "ぁ-ゖゝゞ"
@@ -20,10 +21,17 @@ _KATAKANA = "ァ-ヺヽヾー"
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々〆〇\U00020000-\U0003134f"
 _CJK = _HIRAGANA + _KATAKANA + _HAN + "\uac00-\ud7a3"
 
+GAP = "_"
+
 # A run of CJK, C++ and C#, or a word with the joints that names in code and hyphenated words have.
 _RUNS = re.compile(rf"[{_CJK}]+|[Cc]\+\+|\b[CcFf]#|[^\W_{_CJK}]+(?:[-_./'’][^\W_{_CJK}]+)*")
 _CJK_START = re.compile(rf"[{_CJK}]")
 _HIRAGANA_ONLY = re.compile(rf"[{_HIRAGANA}ー]+")
+_PAIRS = re.compile(rf"(?=(?![{_HIRAGANA}ー]{{2}})(..))", re.DOTALL)
+_EVERY_PAIR = re.compile(rf"(?=(?:[{_HIRAGANA}ー]{{2}}|(..)))", re.DOTALL)
+_HIRAGANA_IN = re.compile(rf"[{_HIRAGANA}]")
+# What is likely a word inside a run of CJK: kanji two by two, and katakana from end to end.
+_UNITS = re.compile(rf"[{_HAN}]{{2}}|(?<![{_KATAKANA}])[ァ-ヺ][{_KATAKANA}]+")
 # サーバー and サーバ are one word: the mark goes at the end of a katakana word of four or more.
 _FINAL_PROLONGATION = re.compile(rf"(?<=[ァ-ヺ][{_KATAKANA}]{{2}})ー(?![{_KATAKANA}])")
 _PART = re.compile(r"[^\W_]+")
@@ -67,18 +75,57 @@ def tokens(text: str) -> list[str]:
 
     A word with joints gives its parts and then itself without them: "e-mail" → e, mail, email.
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-        text = _FINAL_PROLONGATION.sub("", text)
     found: list[str] = []
-    for run in _RUNS.findall(text):
-        if run.isascii() and run.isalnum() and not _CAMEL_NAME.match(run):
-            found.append(stem(run.lower()))
-        elif _CJK_START.match(run):
+    for run in _RUNS.findall(_spelling(text)):
+        if _CJK_START.match(run):
             found.extend(bigrams(run))
         else:
-            found.extend(_joined(run))
+            found.extend(_word(run))
     return found
+
+
+def positioned(text: str) -> list[str]:
+    """The tokens of running text, each in its place: :data:`GAP` stands where a bigram was left out.
+
+    Without the gaps they are :func:`tokens`; with them a phrase has its words at the right distance.
+    """
+    found: list[str] = []
+    for run in _RUNS.findall(_spelling(text)):
+        if _CJK_START.match(run):
+            found.extend(_placed(run))
+        else:
+            found.extend(_word(run))
+    return found
+
+
+def groups(text: str) -> list[list[str]]:
+    """:func:`positioned`, apart for every run: a word, a name with its parts, a run of CJK."""
+    runs = _RUNS.findall(_spelling(text))
+    return [_placed(run) if _CJK_START.match(run) else _word(run) for run in runs]
+
+
+def placed_runs(text: str) -> Iterator[tuple[int, str]]:
+    """The runs that tokens are cut from, words and CJK alike, and where each begins in the text."""
+    return ((run.start(), run.group()) for run in _RUNS.finditer(text))
+
+
+def final_marks(text: str) -> set[int]:
+    """Where the marks stand that a spelling leaves out: the last of サーバー."""
+    return {mark.start() for mark in _FINAL_PROLONGATION.finditer(text)}
+
+
+def units(text: str) -> list[str]:
+    """What is likely a word in Chinese and Japanese text: kanji two by two, runs of katakana whole.
+
+    Most compounds are made of words of two kanji, so 東京都 gives 東京 and not 京都: units tell where a
+    bigram is a word and where it lies across two.
+    """
+    return [] if text.isascii() else _UNITS.findall(_spelling(text))
+
+
+def is_mixed(token: str) -> bool:
+    """Whether a bigram is half hiragana: an ending or a particle with what it follows."""
+    return _HIRAGANA_IN.search(token) is not None
 
 
 def identifier_tokens(name: str) -> list[str]:
@@ -95,7 +142,7 @@ def identifier_tokens(name: str) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=16384)
 def stem(word: str) -> str:
     """The word without its English inflection: plural, -ed, -ing, final e, and -ise spelt -ize.
 
@@ -156,8 +203,27 @@ def bigrams(run: str) -> list[str]:
     """Overlapping pairs of a CJK run, less those of hiragana alone; a run of one character is itself."""
     if len(run) == 1:
         return [] if _HIRAGANA_ONLY.fullmatch(run) else [run]
-    pairs = (run[i : i + 2] for i in range(len(run) - 1))
-    return [pair for pair in pairs if not _HIRAGANA_ONLY.fullmatch(pair)]
+    return _PAIRS.findall(run)
+
+
+def _placed(run: str) -> list[str]:
+    """The bigrams of a run with a gap for each that :func:`bigrams` leaves out."""
+    if len(run) == 1:
+        return bigrams(run) or [GAP]
+    return [pair or GAP for pair in _EVERY_PAIR.findall(run)]
+
+
+def _word(run: str) -> list[str]:
+    if run.isascii() and run.isalnum() and not _CAMEL_NAME.match(run):
+        return [stem(run.lower())]
+    return _joined(run)
+
+
+def _spelling(text: str) -> str:
+    """The text in the widths and kana forms that tokens are cut from."""
+    if text.isascii():
+        return text
+    return _FINAL_PROLONGATION.sub("", unicodedata.normalize("NFKC", text))
 
 
 def is_cjk(token: str) -> bool:
@@ -167,8 +233,7 @@ def is_cjk(token: str) -> bool:
 
 def cjk_runs(text: str) -> list[str]:
     """The runs of Chinese, Japanese and Korean in ``text``, spelt as the tokens are cut from them."""
-    text = _FINAL_PROLONGATION.sub("", unicodedata.normalize("NFKC", text))
-    return [run for run in _RUNS.findall(text) if _CJK_START.match(run)]
+    return [run for run in _RUNS.findall(_spelling(text)) if _CJK_START.match(run)]
 
 
 def _joined(run: str) -> list[str]:

@@ -12,6 +12,9 @@ from tabane.wire.era import Era
 class Carrier(Protocol):
     """Takes a conversation's messages to an upstream; what comes back goes to its ``receive``."""
 
+    exact: bool
+    """Whether it tells to which call a question belongs."""
+
     @property
     def closed(self) -> bool: ...
 
@@ -40,6 +43,7 @@ class LineCarrier:
     """A line channel as a carrier: one stream for everything."""
 
     __slots__ = ("_channel",)
+    exact = False
 
     def __init__(self, channel: LineChannel) -> None:
         self._channel = channel

@@ -70,7 +70,8 @@ class Conversation:
             lambda method, params, era: self._ask(method, params, era=era),
             self._say,
             self._capabilities,
-            roots=self._roots is not None,
+            # Where a question's call is known, its client can be asked for its folders, whoever shares it.
+            roots=self._roots is not None or self.carrier.exact,
         )
         self.peer = await handshake.perform(known, probe_timeout)
         return self.peer

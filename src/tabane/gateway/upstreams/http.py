@@ -36,6 +36,8 @@ class HttpCarrier:
     calls that wait for a connection go back to whoever sent them, and the conversation is told.
     """
 
+    exact = True
+
     def __init__(
         self,
         server: Server,

@@ -53,6 +53,8 @@ _RETRIES = (0.1, 0.4, 1.0)
 class SseCarrier:
     """Carries a conversation over one stream and requests beside it."""
 
+    exact = False
+
     def __init__(
         self,
         server: Server,

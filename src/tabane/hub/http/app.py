@@ -128,8 +128,9 @@ class App:
         session = self._session(request)
         request.era = "legacy"
         if request.method == "DELETE":
-            self.sessions.end(session, "its client ended it")
+            # Answered first: a client that leaves with calls in flight stops listening for them then.
             await request.reply(Reply(204))
+            self.sessions.end(session, "its client ended it")
         elif not accepted(request.headers.get("accept")).events:
             raise refusal(406, "this is a stream: accept text/event-stream")
         else:

@@ -1,0 +1,284 @@
+"""Which records are meant: conditions on fields and texts, as values; pure.
+
+A condition is true or false for a record, never unknown: where a field is absent, every condition on
+it is false and its negation true. :func:`matches` is the meaning; engines may be faster and must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.search.analysis import normalise
+from tabane.search.records import Field, Kind, Record, Scalar, Shape, checked_scalar, encodable
+
+DEEPEST = 32
+MOST_VALUES = 10_000  # values and conditions of one filter together
+LONGEST_NEEDLE = 1000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """True of every record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """The field has this value; a list has it among its elements."""
+
+    field: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """The field has one of these values. None of them: true of no record."""
+
+    field: str
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The value lies between, ends included unless said otherwise; None is no bound.
+
+    Strings are in order of code points. Without bounds: the field is there. Not for booleans.
+    """
+
+    field: str
+    low: str | int | float | None = None
+    high: str | int | float | None = None
+    include_low: bool = True
+    include_high: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The string begins so, exactly as given."""
+
+    field: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """One of the texts holds this exact run of characters, case and width aside.
+
+    Hiragana and katakana are kept apart. ``fields`` names texts, None is all of them.
+    """
+
+    text: str
+    fields: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """True where the other is not."""
+
+    of: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """True where all are. None of them: true of every record."""
+
+    of: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """True where any is. None of them: true of no record."""
+
+    of: tuple[Filter, ...]
+
+
+Filter = Everything | Equal | In | Range | Prefix | Contains | Not | And | Or
+Condition = Equal | In | Range | Prefix
+
+EVERYTHING = Everything()
+NOTHING = Not(EVERYTHING)
+
+
+def matches(where: Filter, record: Record) -> bool:
+    """Whether the record is meant. The reference for every engine; ``where`` as :func:`checked` gives it."""
+    match where:
+        case Everything():
+            return True
+        case Not(of):
+            return not matches(of, record)
+        case And(of):
+            return all(matches(each, record) for each in of)
+        case Or(of):
+            return any(matches(each, record) for each in of)
+        case Contains(text, fields):
+            names = record.texts if fields is None else fields
+            return contains((record.texts.get(name, "") for name in names), normalise(text))
+        case _:
+            return any(_holds(where, value) for value in values_of(record, where.field))
+
+
+def contains(texts: Iterable[str], needle: str) -> bool:
+    """Whether one of the texts holds the needle, which is normalised already."""
+    return any(needle in normalise(text) for text in texts)
+
+
+def values_of(record: Record, field: str) -> tuple[Scalar, ...]:
+    """The values of a field: none where it is absent, all elements of a list."""
+    value = record.fields.get(field)
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _holds(condition: Condition, value: Scalar) -> bool:
+    match condition:
+        case Equal(_, wanted):
+            return value == wanted
+        case In(_, wanted_values):
+            return value in wanted_values
+        case Prefix(_, text):
+            return isinstance(value, str) and value.startswith(text)
+        case Range(_, low, high, include_low, include_high):
+            return _above(value, low, include_low) and _below(value, high, include_high)
+
+
+def _above(value: Scalar, low: Scalar | None, inclusive: bool) -> bool:
+    return low is None or value > low or (inclusive and value == low)  # type: ignore[operator]
+
+
+def _below(value: Scalar, high: Scalar | None, inclusive: bool) -> bool:
+    return high is None or value < high or (inclusive and value == high)  # type: ignore[operator]
+
+
+def checked(where: Filter, shape: Shape) -> Filter:
+    """The filter in its normal form, or :class:`BadArguments` that names the field and what it wants.
+
+    Values are spelt as records spell them. Depth at most 32, at most 10,000 values.
+    """
+    _check_size(where)
+    return normal(_fitted(where, shape))
+
+
+def _check_size(where: Filter) -> None:
+    depth, level, size = 0, [where], 0
+    while level:
+        depth += 1
+        size += sum(len(each.values) if isinstance(each, In) else 1 for each in level)
+        if depth > DEEPEST:
+            raise BadArguments(say("a filter is at most {most} levels deep", most=DEEPEST), "filter")
+        if size > MOST_VALUES:
+            raise BadArguments(say("a filter has at most {most} values", most=MOST_VALUES), "filter")
+        level = [part for each in level for part in parts(each)]
+
+
+def parts(where: Filter) -> tuple[Filter, ...]:
+    """The filters that this one is made of, none where it is a condition."""
+    if isinstance(where, Not):
+        return (where.of,)
+    return where.of if isinstance(where, And | Or) else ()
+
+
+def leaves(where: Filter) -> Iterator[Filter]:
+    """The conditions in a filter, from the left."""
+    inside = parts(where)
+    if not inside and not isinstance(where, And | Or):
+        yield where
+    for part in inside:
+        yield from leaves(part)
+
+
+def _fitted(where: Filter, shape: Shape) -> Filter:
+    match where:
+        case Everything():
+            return where
+        case Not(of):
+            return Not(_fitted(of, shape))
+        case And(of):
+            return And(tuple(_fitted(each, shape) for each in of))
+        case Or(of):
+            return Or(tuple(_fitted(each, shape) for each in of))
+        case Contains():
+            return _fitted_contains(where, shape)
+        case _:
+            return _fitted_condition(where, shape.field(where.field))
+
+
+def _fitted_contains(where: Contains, shape: Shape) -> Contains:
+    if not normalise(encodable(where.text, "contains")) or len(where.text) > LONGEST_NEEDLE:
+        message = say("the text to be contained has 1 to {most} characters", most=LONGEST_NEEDLE)
+        raise BadArguments(message, "contains")
+    return Contains(where.text, where.fields and shape.text_names(where.fields))
+
+
+def _fitted_condition(where: Condition, field: Field) -> Condition:
+    match where:
+        case Equal():
+            return replace(where, value=checked_scalar(where.value, field))
+        case In():
+            return replace(where, values=tuple(checked_scalar(value, field) for value in where.values))
+        case Prefix():
+            if not field.kind.textual:
+                raise _unfit(field, "prefix")
+            return replace(where, text=str(checked_scalar(where.text, field)))
+        case Range():
+            if field.kind is Kind.BOOLEAN:
+                raise _unfit(field, "range")
+            return replace(where, low=_bound(where.low, field), high=_bound(where.high, field))
+
+
+def _bound(value: str | int | float | None, field: Field) -> str | int | float | None:
+    return None if value is None else checked_scalar(value, field)
+
+
+def _unfit(field: Field, condition: str) -> BadArguments:
+    return BadArguments(
+        say(
+            "{field} is of kind {kind}, which has no {condition}",
+            field=field.name,
+            kind=field.kind.value,
+            condition=condition,
+        ),
+        field.name,
+    )
+
+
+def normal(where: Filter) -> Filter:
+    """The same filter, simpler: one spelling of what means the same, for caches and for engines.
+
+    And in And and Or in Or are one level, double negation is gone, what is always true or never true
+    is left out, a set of one is an equality, sets hold each value once in the order given.
+    """
+    match where:
+        case Not(of):
+            inner = normal(of)
+            return inner.of if isinstance(inner, Not) else Not(inner)
+        case And(of):
+            return _joined(of, And, EVERYTHING, NOTHING)
+        case Or(of):
+            return _joined(of, Or, NOTHING, EVERYTHING)
+        case In(field, values):
+            return _set(field, tuple(dict.fromkeys(values)))
+        case _:
+            return where
+
+
+def _set(field: str, values: tuple[Scalar, ...]) -> Filter:
+    if len(values) == 1:
+        return Equal(field, values[0])
+    return In(field, values) if values else NOTHING
+
+
+def _joined(of: tuple[Filter, ...], join: type[And] | type[Or], neutral: Filter, absorbing: Filter) -> Filter:
+    found: dict[Filter, None] = {}
+    for each in map(normal, of):
+        if isinstance(each, join):
+            found |= dict.fromkeys(each.of)
+        elif each != neutral:
+            found[each] = None
+    if absorbing in found:
+        return absorbing
+    if len(found) == 1:
+        return next(iter(found))
+    return join(tuple(found)) if found else neutral

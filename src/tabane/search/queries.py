@@ -1,0 +1,48 @@
+"""What a person types into a search box, read as a query; pure, and never an error.
+
+``"two words"`` must stand side by side, ``-word`` and ``-"two words"`` must not be there, ``word*`` at the
+end may go on. Full-width quotes, 「」, the minus and the star of Japanese keyboards do the same. Whatever
+makes no sense so (a quote that is not closed, a star elsewhere) is read as text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tabane.search.engine import LexicalQuery, Mode
+
+LONGEST = 2_000  # characters; what is behind them is not read
+MOST_PHRASES = 16
+
+_QUOTED = r'"([^"]+)"|“([^”]+)”|＂([^＂]+)＂|「([^」]+)」|『([^』]+)』'
+_PIECE = re.compile(rf"(?P<minus>(?<!\S)[-－−])?(?:{_QUOTED}|(?P<word>[^\s\"“＂「『]+|[\"“＂「『]))")
+_STAR = re.compile(r"(?<=[^\s*＊])[*＊]\s*$")
+# Japanese brackets name things in running text; they are quotes where nothing else touches them.
+_ALONE = re.compile(r"(?:^|[\s\-－−])$")
+
+
+def typed(text: str, mode: Mode = Mode.ANY) -> LexicalQuery:
+    """The query that a typed text means. Words meet as ``mode`` says."""
+    text = text[:LONGEST]
+    prefix = _STAR.search(text) is not None
+    text = _STAR.sub("", text)
+    if mode is Mode.PHRASE:
+        return LexicalQuery(text, mode, prefix=prefix)
+    words: list[str] = []
+    phrases: list[str] = []
+    exclude: list[str] = []
+    last = 0
+    for piece in _PIECE.finditer(text):
+        quoted = next((found for found in piece.groups()[1:6] if found is not None), None)
+        said = quoted if quoted is not None else piece["word"]
+        words.append(" " if piece.start() > last else "")
+        last = piece.end()
+        if piece["minus"] and said.strip("-－−"):
+            exclude.append(said)
+        elif quoted is not None and _ALONE.search(text[: piece.start()]):
+            phrases.append(quoted)
+        else:
+            words.append(piece.group())
+    query = LexicalQuery("".join(words).strip(), mode, tuple(exclude[:MOST_PHRASES]), prefix)
+    return replace(query, phrases=tuple(phrases[:MOST_PHRASES]))

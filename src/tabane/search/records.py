@@ -1,0 +1,223 @@
+"""What a collection holds, as values: shapes, records and the rules that a record must keep; pure.
+
+A shape says which texts are searched and which fields may be filtered by. A record is a key, those
+texts, those fields, and a payload that comes back byte for byte and that no engine looks into.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from tabane.errors import BadArguments
+from tabane.messages import say
+
+LONGEST_KEY = 1024  # bytes
+LONGEST_STRING = 4096  # bytes of a field's string
+MOST_STRINGS = 1000  # of a list
+LONGEST_RECORD = 4_000_000  # bytes of texts, fields and payload together, as JSON
+MOST_FIELDS = 64
+EXACT = 2**53  # numbers are float64: whole ones are exact up to here
+
+Scalar = str | int | float | bool
+Value = str | int | float | bool | tuple[str, ...]
+
+
+class Kind(Enum):
+    """What a field holds, and by which rules it is compared.
+
+    NUMBER is a finite float64. DATE is the same, in seconds since 1970 UTC. STRING compares by code
+    point, exactly as given. STRINGS is a list, and matches where any of its elements does.
+    """
+
+    STRING = "string"
+    NUMBER = "number"
+    DATE = "date"
+    BOOLEAN = "boolean"
+    STRINGS = "strings"
+
+    @property
+    def numeric(self) -> bool:
+        return self in (Kind.NUMBER, Kind.DATE)
+
+    @property
+    def textual(self) -> bool:
+        return self in (Kind.STRING, Kind.STRINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class TextField:
+    """A text that is searched. ``weight`` multiplies its part of the score."""
+
+    name: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value that records may be filtered, ordered and counted by."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a collection holds. ``name`` is the collection's; it and the fields' are identifiers."""
+
+    name: str
+    texts: tuple[TextField, ...] = ()
+    fields: tuple[Field, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [self.name, *(text.name for text in self.texts), *(field.name for field in self.fields)]
+        if not all(name.isidentifier() and name.isascii() for name in names) or len(names) > MOST_FIELDS:
+            raise ValueError(f"a shape's names are at most {MOST_FIELDS} ASCII identifiers: {names}")
+        if len(set(names[1:])) < len(names) - 1:
+            raise ValueError(f"a shape names each text and field once: {names[1:]}")
+
+    def field(self, name: str) -> Field:
+        """The field of that name. Raises :class:`BadArguments` that names those there are."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise BadArguments(
+            say(
+                "{collection} has no field {field}; it has: {known}",
+                collection=self.name,
+                field=name,
+                known=", ".join(field.name for field in self.fields) or "–",
+            ),
+            name,
+        )
+
+    def text_names(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
+        """The texts asked for, all where None is. Raises :class:`BadArguments` for one there is not."""
+        known = tuple(text.name for text in self.texts)
+        for name in names or ():
+            if name not in known:
+                raise BadArguments(
+                    say(
+                        "{collection} has no text {field}; it has: {known}",
+                        collection=self.name,
+                        field=name,
+                        known=", ".join(known) or "–",
+                    ),
+                    name,
+                )
+        return known if names is None else names
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is found: a post, a chunk of a document, a page.
+
+    ``texts`` and ``fields`` may lack what the shape declares; an absent field matches no condition.
+    ``payload`` is the caller's own, JSON by custom.
+    """
+
+    key: str
+    texts: dict[str, str] = {}
+    fields: dict[str, Value] = {}
+    payload: bytes = b""
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as an engine holds it. ``row`` is its dense number: another once it was replaced."""
+
+    record: Record
+    row: int
+
+
+def checked(record: Record, shape: Shape) -> Record:
+    """The record in its one spelling, or :class:`BadArguments` that says which part of it is wrong.
+
+    The key in NFC, whole numbers as int, lists as tuples, parts that are None or empty texts left out:
+    two records that mean the same are equal afterwards.
+    """
+    key = checked_key(record.key)
+    shape.text_names(tuple(record.texts))
+    texts = {name: encodable(text, name) for name, text in record.texts.items() if text}
+    given: Mapping[str, object] = record.fields
+    fields = {
+        name: checked_value(value, shape.field(name)) for name, value in given.items() if value is not None
+    }
+    whole = Record(key=key, texts=texts, fields=fields, payload=record.payload)
+    _check_size(whole)
+    return whole
+
+
+def checked_key(key: str) -> str:
+    """The key in NFC: 1 to 1,024 bytes. Raises :class:`BadArguments`."""
+    if not key.isascii():
+        key = unicodedata.normalize("NFC", encodable(key, "key"))
+    if not 0 < len(key.encode()) <= LONGEST_KEY:
+        raise BadArguments(say("a key has 1 to {most} bytes", most=LONGEST_KEY), "key")
+    return key
+
+
+def checked_value(value: object, field: Field) -> Value:
+    """A field's value in its one spelling. Raises :class:`BadArguments` that names field and kind."""
+    if field.kind is Kind.STRINGS:
+        if not isinstance(value, list | tuple) or len(value) > MOST_STRINGS:
+            raise _unfit(field, say("a list of at most {most} strings", most=MOST_STRINGS))
+        return tuple(_string(element, field) for element in value)
+    return checked_scalar(value, field)
+
+
+def checked_scalar(value: object, field: Field) -> Scalar:
+    """What a condition compares with: one element where the field is a list."""
+    if field.kind.textual:
+        return _string(value, field)
+    if field.kind is Kind.BOOLEAN:
+        if not isinstance(value, bool):
+            raise _unfit(field, say("true or false"))
+        return value
+    return _number(value, field)
+
+
+def _string(value: object, field: Field) -> str:
+    if not isinstance(value, str) or len(encodable(value, field.name).encode()) > LONGEST_STRING:
+        raise _unfit(field, say("a string of at most {most} bytes", most=LONGEST_STRING))
+    return value
+
+
+def _number(value: object, field: Field) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        wanted = say("seconds since 1970") if field.kind is Kind.DATE else say("a finite number")
+        raise _unfit(field, wanted)
+    if abs(value) > EXACT and isinstance(value, int):
+        # Rounding an id silently would find another one's record.
+        raise _unfit(field, say("a number up to 2**53; longer ids are strings"))
+    return int(value) if value == int(value) and abs(value) <= EXACT else float(value)
+
+
+def _unfit(field: Field, wanted: object) -> BadArguments:
+    return BadArguments(say("{field} wants {wanted}", field=field.name, wanted=wanted), field.name)
+
+
+def encodable(text: str, name: str) -> str:
+    """The text, where it can be written as UTF-8: half a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadArguments(say("{field} holds half a character", field=name), name) from None
+    return text
+
+
+def _check_size(record: Record) -> None:
+    size = len(record.payload) + len(msgspec.json.encode((record.texts, record.fields)))
+    if size > LONGEST_RECORD:
+        raise BadArguments(
+            say(
+                "{key} has {size} bytes, and a record at most {most}: cut its text into several",
+                key=record.key,
+                size=size,
+                most=LONGEST_RECORD,
+            ),
+            record.key,
+        )

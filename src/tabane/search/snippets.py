@@ -1,0 +1,160 @@
+"""The passage of a text that shows best why it was found, and where in it the words stand; pure.
+
+Offsets are characters of the original text: width, case and accents may have been folded to find a word,
+what is shown is untouched.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tabane.search.analysis import GAP, final_marks, placed_runs, positioned
+
+LONGEST_TEXT = 200_000  # characters that are looked at
+MOST_MARKS = 64
+_REACH = 12  # characters that a cut is moved by to meet the end of a word or sentence
+
+_SENTENCE_ENDS = "。！？\n"
+_BREAKS = " 　\t、，,.;:；：）」』]"
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A passage: ``text`` is ``original[start:end]``; ``marks`` are spans of words found, within ``text``."""
+
+    text: str
+    start: int
+    end: int
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+def snippet(text: str, words: Iterable[str], length: int = 160) -> Snippet:
+    """The passage of at most ``length`` characters that holds most of the words, rare ones before frequent.
+
+    ``words`` are what a person typed: texts, not tokens. Without a hit it is the beginning of the text.
+    """
+    looked = text[:LONGEST_TEXT]
+    spans = _spans(looked, _wanted(words))
+    start = _best(spans, length) if spans else 0
+    start, end = _moved(looked, start, min(len(looked), start + length))
+    inside = [(at - start, to - start) for at, to, _ in spans if at >= start and to <= end]
+    return Snippet(text[start:end], start, end, _merged(inside))
+
+
+def _wanted(words: Iterable[str]) -> dict[str, int]:
+    """The tokens that are looked for, each with a number of its own."""
+    tokens = dict.fromkeys(token for word in words for token in positioned(word) if token != GAP)
+    return {token: number for number, token in enumerate(tokens)}
+
+
+def _spans(text: str, wanted: dict[str, int]) -> list[tuple[int, int, int]]:
+    """Where tokens stand in the original: start, end and which, in order."""
+    found: list[tuple[int, int, int]] = []
+    folded, places = _folded(text)
+    for at, run in placed_runs(folded):
+        for offset, size, token in _within(run):
+            number = wanted.get(token)
+            if number is not None:
+                first, last = at + offset, at + offset + size - 1
+                found.append((places[first], places[last + 1], number))
+    return found
+
+
+def _within(run: str) -> Iterable[tuple[int, int, str]]:
+    """The tokens of a run with where each stands: pairs by their place, words and names as a whole."""
+    tokens = positioned(run)
+    if len(tokens) == max(1, len(run) - 1) and not run.isascii():
+        return [(place, min(2, len(run)), token) for place, token in enumerate(tokens)]
+    return [(0, len(run), token) for token in tokens]
+
+
+def _folded(text: str) -> tuple[str, Sequence[int]]:
+    """The text in the spelling that tokens are cut from, and where each of its characters comes from."""
+    if text.isascii():
+        return text, range(len(text) + 1)
+    folded, places = _normalised(text)
+    dropped = final_marks(folded)
+    if not dropped:
+        return folded, places
+    kept = [at for at in range(len(folded)) if at not in dropped]
+    return "".join(folded[at] for at in kept), [*(places[at] for at in kept), len(text)]
+
+
+def _normalised(text: str) -> tuple[str, Sequence[int]]:
+    if unicodedata.is_normalized("NFKC", text):
+        return text, range(len(text) + 1)
+    pieces: list[str] = []
+    places: list[int] = []
+    for start, end in _clusters(text):
+        piece = unicodedata.normalize("NFKC", text[start:end])
+        pieces.append(piece)
+        places.extend([start] * len(piece))
+    places.append(len(text))
+    return "".join(pieces), places
+
+
+def _clusters(text: str) -> Iterable[tuple[int, int]]:
+    """Stretches that are normalised by themselves: a character and the marks that join it."""
+    start = 0
+    for at in range(1, len(text) + 1):
+        if at == len(text) or not _joins(text[at]):
+            yield start, at
+            start = at
+
+
+def _joins(character: str) -> bool:
+    return character > "\u02ff" and (
+        unicodedata.combining(character) != 0 or character in "ﾞﾟ" or "\u1161" <= character <= "\u11ff"
+    )
+
+
+def _best(spans: Sequence[tuple[int, int, int]], length: int) -> int:
+    """Where the passage begins that holds most: each token once, by its rarity, the earliest of equals."""
+    counts: dict[int, int] = {}
+    for _, _, number in spans:
+        counts[number] = counts.get(number, 0) + 1
+    held: dict[int, int] = {}
+    best, best_at, worth, last = 0.0, 0, 0.0, 0
+    for first, (at, _, _) in enumerate(spans):
+        while last < len(spans) and spans[last][1] - at <= length:
+            number = spans[last][2]
+            held[number] = held.get(number, 0) + 1
+            worth += 1 / counts[number] ** 0.5 if held[number] == 1 else 0.0
+            last += 1
+        if worth > best + 1e-9:
+            width = (spans[last - 1][1] if last > first else at) - at
+            best, best_at = worth, max(0, at - (length - width) // 3)
+        if last > first:
+            number = spans[first][2]
+            held[number] -= 1
+            worth -= 1 / counts[number] ** 0.5 if held[number] == 0 else 0.0
+        else:
+            last = first + 1
+    return best_at
+
+
+def _moved(text: str, start: int, end: int) -> tuple[int, int]:
+    """The same cut, where a word or sentence ends: never longer, and by a few characters alone."""
+    if start > 0:
+        start = next(
+            (at + 1 for at in range(start, min(start + _REACH, end)) if text[at] in _SENTENCE_ENDS), start
+        )
+        ahead = range(start, min(start + _REACH, end))
+        if text[start - 1 : start].isalnum() and text[start].isascii():
+            start = next((at + 1 for at in ahead if text[at] in _BREAKS), start)
+    if end < len(text) and text[end].isascii() and text[end].isalnum():
+        end = next((at for at in range(end, max(end - _REACH, start), -1) if text[at - 1] in _BREAKS), end)
+    return start, end
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Spans that touch or overlap are one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return tuple(merged[:MOST_MARKS])

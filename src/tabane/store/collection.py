@@ -1,0 +1,174 @@
+"""A collection of the embedded engine: the protocols of :mod:`tabane.search.engine` over one table.
+
+What callers hand in is checked here, cut into parts of 100 rows or 1 MB, and written by one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tabane.errors import BadArguments, StoreError
+from tabane.messages import say
+from tabane.search import filters
+from tabane.search.engine import (
+    DEEPEST_OFFSET,
+    MOST_AT_ONCE,
+    Capability,
+    Hits,
+    LexicalQuery,
+    Order,
+    Page,
+)
+from tabane.search.filters import Filter
+from tabane.search.records import Record, Scalar, Shape, checked, checked_key
+from tabane.store import paging
+from tabane.store.paging import Paging
+from tabane.store.table import Follower, Table
+from tabane.store.writing import MOST_ROWS
+
+MOST_BYTES = 1_000_000  # of a part
+_CHECKED_AT_ONCE = 20
+_FEW = 20  # records that never wait for the index to come after: no caller outruns it with so few
+
+
+class Lexical(Follower, Protocol):
+    """The index behind a collection's search; it follows the collection's table."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> Hits:
+        """The best that match. ``where`` is checked; ``limit`` and ``offset`` are in their bounds."""
+        ...
+
+    async def room(self) -> None:
+        """Wait while so much is behind that more would have to be kept in memory."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Collection:
+    """One collection, open. See :class:`tabane.search.engine.Records` and ``Index`` for what it promises."""
+
+    def __init__(self, table: Table, lexical: Lexical | None = None) -> None:
+        self.table = table
+        self.lexical = lexical
+        if lexical is not None:
+            table.follow(lexical)
+
+    @property
+    def shape(self) -> Shape:
+        return self.table.shape
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self.lexical.capabilities if self.lexical is not None else frozenset()
+
+    async def upsert(self, records: Sequence[Record]) -> list[bool]:
+        ready = await self._checked(records)
+        results: list[bool] = []
+        for part in _parts(ready):
+            if self.lexical is not None and len(part) > _FEW:
+                await self.lexical.room()
+            change = await self.table.write(
+                lambda connection, part=part: self.table.truth.upsert(connection, part),  # type: ignore[misc]
+                len(part),
+            )
+            results.extend(change.results)
+        return results
+
+    async def _checked(self, records: Sequence[Record]) -> list[Record]:
+        """All of them checked, in a thread where they are many, and in slices that others get between."""
+
+        def slice_from(first: int) -> list[Record]:
+            return [checked(record, self.shape) for record in records[first : first + _CHECKED_AT_ONCE]]
+
+        if len(records) <= _CHECKED_AT_ONCE:
+            return slice_from(0)
+        ready: list[Record] = []
+        for first in range(0, len(records), _CHECKED_AT_ONCE):
+            ready += await asyncio.to_thread(slice_from, first)
+        return ready
+
+    async def delete(self, keys: Sequence[str]) -> int:
+        ready = [checked_key(key) for key in keys]
+        removed = 0
+        for first in range(0, len(ready), MOST_ROWS):
+            part = ready[first : first + MOST_ROWS]
+            change = await self.table.write(
+                lambda connection, part=part: self.table.truth.delete(connection, part),  # type: ignore[misc]
+                len(part),
+            )
+            removed += len(change.deleted)
+        return removed
+
+    async def get(self, keys: Sequence[str]) -> list[Record | None]:
+        _bounded("keys", len(keys), 0, MOST_AT_ONCE)
+        ready = [unicodedata.normalize("NFC", key) for key in keys]
+        return await self.table.database.read(lambda connection: self.table.truth.get(connection, ready))
+
+    async def select(
+        self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
+    ) -> Page:
+        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        meant = filters.checked(where, self.shape)
+        paging.checked(order, self.shape)
+        cursor = None if after is None else paging.read(after, order, self.shape)
+        return await self.table.read(
+            lambda masks, connection: Paging(self.table.truth, connection, masks.snapshot).page(
+                masks.mask(meant), order, cursor, limit
+            )
+        )
+
+    async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
+        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        self.shape.field(field)
+        meant = filters.checked(where, self.shape)
+        return await self.table.read(lambda masks, _: masks.facet(field, meant, limit))
+
+    async def count(self, where: Filter) -> int:
+        meant = filters.checked(where, self.shape)
+        return await self.table.read(lambda masks, _: int(np.count_nonzero(masks.mask(meant))))
+
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        _bounded("offset", offset, 0, DEEPEST_OFFSET)
+        self.shape.text_names(query.fields)
+        meant = filters.checked(where, self.shape)
+        if self.lexical is None or Capability.LEXICAL not in self.capabilities:
+            raise StoreError(say("{collection} has no index of words", collection=self.shape.name))
+        return await self.lexical.search(query, meant, limit, offset)
+
+    async def compact(self) -> None:
+        """Give back what deleted and replaced records take. It happens by itself where it matters."""
+        await self.table.compact()
+
+    async def close(self) -> None:
+        await self.table.close()
+        if self.lexical is not None:
+            await self.lexical.close()
+
+
+def _parts(records: Sequence[Record]) -> Iterator[list[Record]]:
+    part: list[Record] = []
+    size = 0
+    for record in records:
+        weight = len(record.payload) + sum(len(text) for text in record.texts.values())
+        if part and (len(part) == MOST_ROWS or size + weight > MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(record)
+        size += weight
+    if part:
+        yield part
+
+
+def _bounded(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise BadArguments(say("{field} is {least} to {most}", field=name, least=least, most=most), name)

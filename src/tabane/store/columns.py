@@ -1,0 +1,259 @@
+"""The fields of a collection as arrays over its rows, kept in step with every commit.
+
+A *slot* is a row less the array's origin. Readers take a :class:`Snapshot`, which never changes: new
+records are written behind its end, deletions go into a copy of ``alive``. About 8 bytes a record for a
+number, 4 for a string, 1 for a flag, 8 for each element of a list; strings themselves stay on disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabane.search.records import Field, Kind
+from tabane.store.truth import Cell, Cells, Change
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+Slots = NDArray[np.int64]
+
+ABSENT_FLAG = 2
+NO_CODE = 0
+_SPARE = 4096  # slots; an array that is full grows by an eighth and this
+
+_TYPES: dict[Kind, tuple[type[np.generic], float]] = {
+    Kind.NUMBER: (np.float64, np.nan),
+    Kind.DATE: (np.float64, np.nan),
+    Kind.BOOLEAN: (np.uint8, ABSENT_FLAG),
+    Kind.STRING: (np.uint32, NO_CODE),
+}
+
+
+class Growing:
+    """An array that grows at its end. A view of its first elements stays as it is."""
+
+    def __init__(self, kind: type[np.generic]) -> None:
+        self._array: Array = np.empty(_SPARE, dtype=kind)
+        self.length = 0
+
+    def append(self, values: Array) -> None:
+        end = self.length + len(values)
+        if end > len(self._array):
+            grown = np.empty(end + end // 8 + _SPARE, dtype=self._array.dtype)
+            grown[: self.length] = self._array[: self.length]
+            self._array = grown
+        self._array[self.length : end] = values
+        self.length = end
+
+    def view(self) -> Array:
+        return self._array[: self.length]
+
+    def replace(self, values: Array) -> None:
+        """Hold other values: an array that nobody else writes to."""
+        self._array = values
+        self.length = len(values)
+
+
+class Column:
+    """One value a slot: a number (NaN is absent), a flag (2 is absent), the code of a string (0 is)."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        kind, self._absent = _TYPES[field.kind]
+        self._values = Growing(kind)
+
+    def append(self, cells: Sequence[Cell], first: int) -> None:
+        absent = self._absent
+        self._values.append(np.array([absent if cell is None else cell for cell in cells]))
+
+    def load(self, cells: bytes, slots: bytes, first: int, count: int) -> None:
+        """Append a segment as :meth:`segment` gave it. Raises ValueError where it is not of that size."""
+        values = np.frombuffer(cells, dtype=self._values.view().dtype)
+        if len(values) != count:
+            raise ValueError(f"{self.field.name}: {len(values)} values for {count} slots")
+        self._values.append(values)
+
+    def segment(self, first: int, end: int) -> tuple[bytes, bytes]:
+        return self._values.view()[first:end].tobytes(), b""
+
+    def shift(self, by: int) -> None:
+        """Forget the first slots."""
+        self._values.replace(self._values.view()[by:].copy())
+
+    def view(self) -> Values:
+        return Values(self.field, self._values.view(), None)
+
+
+class ListColumn:
+    """Any number of codes a slot, each once: pairs of slot and code, in order of slots."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self._codes = Growing(np.uint32)
+        self._slots = Growing(np.uint32)
+
+    def append(self, cells: Sequence[Cell], first: int) -> None:
+        lists = [cell if isinstance(cell, tuple) else () for cell in cells]
+        self._codes.append(np.array([code for codes in lists for code in codes], dtype=np.uint32))
+        counts = [len(codes) for codes in lists]
+        self._slots.append(np.repeat(np.arange(first, first + len(lists), dtype=np.uint32), counts))
+
+    def load(self, cells: bytes, slots: bytes, first: int, count: int) -> None:
+        codes, inside = np.frombuffer(cells, dtype=np.uint32), np.frombuffer(slots, dtype=np.uint32)
+        if len(codes) != len(inside) or inside.max(initial=0) >= count:
+            raise ValueError(f"{self.field.name}: {len(codes)} values for {len(inside)} places")
+        self._codes.append(codes)
+        self._slots.append(inside + np.uint32(first))
+
+    def segment(self, first: int, end: int) -> tuple[bytes, bytes]:
+        slots = self._slots.view()
+        low, high = np.searchsorted(slots, [first, end])
+        inside = slots[low:high] - np.uint32(first)
+        return self._codes.view()[low:high].tobytes(), inside.tobytes()
+
+    def shift(self, by: int) -> None:
+        low = int(np.searchsorted(self._slots.view(), by))
+        self._codes.replace(self._codes.view()[low:].copy())
+        self._slots.replace(self._slots.view()[low:] - np.uint32(by))
+
+    def view(self) -> Values:
+        return Values(self.field, self._codes.view(), self._slots.view())
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A column at one moment. ``slots`` says where each value belongs, None: one a slot, in order."""
+
+    field: Field
+    values: Array
+    slots: Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All columns at one moment: after write number ``changes``. Nothing in it changes any more."""
+
+    origin: int
+    changes: int
+    alive: Mask
+    columns: Mapping[str, Values]
+
+    def rows(self, slots: Slots) -> list[int]:
+        return [int(row) for row in (slots + self.origin).tolist()]
+
+    def slots_of(self, rows: Iterable[int]) -> Slots:
+        """The slots of those rows that the snapshot holds."""
+        found = np.fromiter(rows, dtype=np.int64) - self.origin
+        return found[(found >= 0) & (found < len(self.alive))]
+
+
+class Columns:
+    """The columns of a collection. :meth:`apply` is called by one thread, in order of commits."""
+
+    def __init__(self, fields: Sequence[Field], origin: int, changes: int) -> None:
+        self.origin = origin
+        self._columns = [ListColumn(each) if each.kind is Kind.STRINGS else Column(each) for each in fields]
+        self._alive = Growing(np.bool_)
+        self._changes = changes
+        self._moved = threading.Condition()
+        self._snapshot = self._taken()
+
+    def __len__(self) -> int:
+        """How many slots there are, live or not."""
+        return self._alive.length
+
+    @property
+    def next(self) -> int:
+        """The row behind the last slot."""
+        return self.origin + self._alive.length
+
+    def snapshot(self) -> Snapshot:
+        return self._snapshot
+
+    def reached(self, changes: int, timeout: float) -> Snapshot:
+        """The snapshot after that write at least: one that is committed is applied a moment later."""
+        with self._moved:
+            self._moved.wait_for(lambda: self._snapshot.changes >= changes, timeout)
+        return self._snapshot
+
+    def apply(self, change: Change) -> None:
+        """Take in what a commit changed, and show it to readers from now on."""
+        self.add([row for row, _ in change.upserted], change.cells, change.state.next)
+        self.remove(change.deleted)
+        if change.state.base - self.origin > len(self) // 2 + _SPARE:
+            self._shift(change.state.base - self.origin)
+        self.publish(change.state.changes)
+
+    def add(self, rows: Sequence[int], cells: Sequence[Cells], following: int) -> None:
+        """Append records in order of rows, up to ``following``; rows that are left out are holes."""
+        first = self.next
+        if following <= first:
+            return
+        if len(rows) == following - first:
+            self._append(cells, None)
+            return
+        empty: Cells = (None,) * len(self._columns)
+        spread = [empty] * (following - first)
+        alive = np.zeros(following - first, dtype=np.bool_)
+        for row, each in zip(rows, cells, strict=True):
+            spread[row - first] = each
+            alive[row - first] = True
+        self._append(spread, alive)
+
+    def _append(self, cells: Sequence[Cells], alive: Mask | None) -> None:
+        first = len(self)
+        for column, of_column in zip(self._columns, zip(*cells, strict=True), strict=True):
+            column.append(of_column, first)
+        self._alive.append(np.ones(len(cells), dtype=np.bool_) if alive is None else alive)
+
+    def load(self, segments: Mapping[str, tuple[bytes, bytes]], slots: int) -> None:
+        """Append a segment of so many slots, all taken for live: :meth:`remove` says which are not.
+
+        Raises ValueError where the bytes cannot be those of a segment.
+        """
+        for column in self._columns:
+            column.load(*segments[column.field.name], len(self), slots)
+        self._alive.append(np.ones(slots, dtype=np.bool_))
+
+    def segment(self, first: int, end: int) -> list[tuple[str, bytes, bytes]]:
+        """The rows from ``first`` to before ``end`` as bytes: field, values, slots."""
+        low, high = first - self.origin, end - self.origin
+        return [(column.field.name, *column.segment(low, high)) for column in self._columns]
+
+    def used_codes(self, low: int, high: int) -> set[int]:
+        """The codes of strings from ``low`` to ``high`` that live records have."""
+        alive, found = self._alive.view(), set[int]()
+        for values in self._snapshot.columns.values():
+            if values.field.kind.textual:
+                codes = values.values[alive if values.slots is None else alive[values.slots]]
+                found.update(np.unique(codes[(codes >= low) & (codes <= high)]).tolist())
+        return found
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Mark rows as no longer live; readers of older snapshots see them still."""
+        if rows:
+            slots = np.array(rows, dtype=np.int64) - self.origin
+            alive = self._alive.view().copy()
+            alive[slots[(slots >= 0) & (slots < len(alive))]] = False
+            self._alive.replace(alive)
+
+    def publish(self, changes: int) -> None:
+        with self._moved:
+            self._changes = changes
+            self._snapshot = self._taken()
+            self._moved.notify_all()
+
+    def _shift(self, by: int) -> None:
+        for column in self._columns:
+            column.shift(by)
+        self._alive.replace(self._alive.view()[by:].copy())
+        self.origin += by
+
+    def _taken(self) -> Snapshot:
+        columns = {column.field.name: column.view() for column in self._columns}
+        return Snapshot(self.origin, self._changes, self._alive.view(), columns)

@@ -1,0 +1,174 @@
+"""One SQLite file: a thread that writes, two that read, and nothing of it on the event loop.
+
+What :meth:`Database.run` answered is on the disk (WAL, ``synchronous=FULL``). Failure policy: whatever
+SQLite or the disk refuse is a :class:`~tabane.errors.StoreError`; work that failed left no trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+
+from tabane.store import failures
+from tabane.store.holding import Holding
+from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
+from tabane.store.writing import MOST_WAITING, Job, Writer
+
+T = TypeVar("T")
+
+READERS = 2
+_BUSY_WAIT = 5  # seconds for another connection of this process; others are kept out by the lock
+
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",  # macOS: a plain fsync leaves the data in the disk's own memory
+    "PRAGMA journal_size_limit = 16777216",
+    "PRAGMA cell_size_check = ON",
+)
+_OF_ALL = ("PRAGMA trusted_schema = OFF", "PRAGMA temp_store = MEMORY", "PRAGMA cache_size = -4000")
+
+
+class Database:
+    """An open file. Made by :meth:`open`, in a thread; ended by :meth:`close`.
+
+    ``mended`` tells that the last process died with the file open, and that it was checked.
+    """
+
+    def __init__(self, path: str, holding: Holding, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self.folder = os.path.dirname(path)
+        self.mended = not holding.clean
+        self._holding = holding
+        self._connection = connection
+        self._writer = Writer(connection, path)
+        self._local = threading.local()
+        self._reading: list[sqlite3.Connection] = []
+        self._readers = ThreadPoolExecutor(READERS, f"store-reader {path}", self._connect_reader)
+        self._asked = 0
+        self._closed = False
+        self._writer.start()
+
+    @classmethod
+    def open(cls, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> Database:
+        """Open or make the file, bring it up to this version, check it where its last process died.
+
+        Blocks; raises StoreLocked, StoreNewer, StoreCorrupt, StoreFull, StoreReadOnly, and leaves the
+        file as it was.
+        """
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise failures.from_system(error, path) from error
+        holding = Holding.acquire(path)
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = _connected(path)
+            check(connection, path, len(migrations))
+            if not holding.clean:
+                _examine(connection, path)
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+            migrate(connection, path, migrations)
+            holding.begin()
+            return cls(path, holding, connection)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            holding.release(clean=False)
+            raise failures.said(error, path) from None
+
+    async def run(
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        rows: int = 1,
+        committed: Callable[[T], None] | None = None,
+    ) -> T:
+        """Do ``work`` in the writing thread, in a transaction; answer once it is on the disk.
+
+        ``rows`` is how many it touches, for cutting commits. ``committed`` is called in that thread
+        between the commit and the answer. A caller that is cancelled while it waits its turn takes the
+        work back; later, it is done all the same.
+        """
+        job = Job(work, rows, committed)
+        result: T = await asyncio.wrap_future(self._writer.submit(job))
+        return result
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do ``work`` in a reading thread, in a transaction of its own: it sees one moment throughout."""
+        if self._closed:
+            raise failures.closed(self.path)
+        if self._asked >= MOST_WAITING:
+            raise failures.busy(self.path)
+        self._asked += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+        finally:
+            self._asked -= 1
+
+    async def examine(self) -> None:
+        """Look through the whole file. Raises StoreCorrupt with the first thing that is wrong."""
+        await self.read(lambda connection: _examine(connection, self.path))
+
+    async def close(self) -> None:
+        """Finish what waits, fold the log into the file, let go of it. A second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._close)
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection: sqlite3.Connection = self._local.connection
+        try:
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                connection.execute("ROLLBACK")
+        except (sqlite3.Error, msgspec.DecodeError) as error:
+            raise failures.said(error, self.path) from error
+
+    def _connect_reader(self) -> None:
+        connection = _connected(self.path)
+        connection.execute("PRAGMA query_only = ON")
+        self._local.connection = connection
+        self._reading.append(connection)
+
+    def _close(self) -> None:
+        self._writer.close()
+        self._readers.shutdown(wait=True)
+        clean = False
+        with contextlib.suppress(sqlite3.Error):
+            for connection in self._reading:
+                connection.close()
+            self._connection.execute("PRAGMA optimize")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            clean = True
+        self._connection.close()
+        self._holding.release(clean=clean)
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_BUSY_WAIT, isolation_level=None, check_same_thread=False)
+    try:
+        for pragma in _OF_ALL:
+            connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _examine(connection: sqlite3.Connection, path: str) -> None:
+    """Look through every page. Raises StoreCorrupt with the first thing that is wrong."""
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise failures.corrupt(path, str(found).splitlines()[-1])

@@ -1,0 +1,98 @@
+"""What SQLite and the disk complain of, in words that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+
+import msgspec
+
+from tabane.errors import (
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+)
+from tabane.messages import say
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DENIED = (errno.EROFS, errno.EACCES, errno.EPERM)
+_SCARCE = 1 << 16  # bytes: SQLite reports some full disks as a failure to write
+
+
+def from_sqlite(error: sqlite3.Error, path: str) -> StoreError:
+    """The :class:`StoreError` for what SQLite raised over the file at ``path``."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    undecodable = "decode" in str(error)  # Python's own, without a code: text that is no UTF-8
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or undecodable:
+        return corrupt(path, str(error))
+    if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _scarce(path)):
+        return full(path)
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return read_only(path)
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return locked(path)
+    return StoreError(
+        say("{path} could not be read or written ({detail}): check the disk", path=path, detail=str(error))
+    )
+
+
+def said(error: BaseException, path: str) -> BaseException:
+    """What a caller is told of an error: a :class:`StoreError` where it is one of storage."""
+    if isinstance(error, sqlite3.Error):
+        return from_sqlite(error, path)
+    if isinstance(error, msgspec.DecodeError):
+        return corrupt(path, str(error))
+    return from_system(error, path) if isinstance(error, OSError) else error
+
+
+def from_system(error: OSError, path: str) -> StoreError:
+    """The :class:`StoreError` for what the operating system refused at ``path``."""
+    if error.errno in _FULL:
+        return full(path)
+    if error.errno in _DENIED:
+        return read_only(path)
+    detail = error.strerror or str(error)
+    return StoreError(say("{path} could not be opened ({detail})", path=path, detail=detail))
+
+
+def corrupt(path: str, detail: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        say(
+            "{path} is damaged ({detail}): put back a backup of it, or move it away to begin anew",
+            path=path,
+            detail=detail,
+        )
+    )
+
+
+def full(path: str) -> StoreFull:
+    folder = os.path.dirname(path)
+    return StoreFull(say("no space is left in {folder}: free some, nothing stored is lost", folder=folder))
+
+
+def read_only(path: str) -> StoreReadOnly:
+    return StoreReadOnly(say("{path} cannot be written: check who owns it and its folder", path=path))
+
+
+def locked(path: str) -> StoreLocked:
+    return StoreLocked(say("{path} is open in another process: end that one first", path=path))
+
+
+def busy(path: str) -> StoreBusy:
+    return StoreBusy(say("too much waits for {path}: try again", path=path))
+
+
+def closed(path: str) -> StoreError:
+    return StoreError(say("{path} is closed", path=path))
+
+
+def _scarce(path: str) -> bool:
+    try:
+        there = os.statvfs(os.path.dirname(path) or ".")
+    except OSError:
+        return False
+    return there.f_bavail * there.f_frsize < _SCARCE

@@ -1,0 +1,42 @@
+"""A record's texts as the tokens of every space, for the index and for the tail alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tabane.search.analysis import positioned, units
+from tabane.search.japanese import Japanese
+from tabane.search.records import Shape
+from tabane.search.substrings import substring_tokens
+from tabane.store.lexical.plans import PAIRS, TOKENS, UNITS, WORDS
+
+Analysis = Mapping[str, list[str]]
+"""Space → its tokens in order, gaps among them. Without the pairs, which the tail seldom wants."""
+
+VERSION = 1  # of the analysis: an index of another one is made anew
+
+
+class Analyst:
+    """Cuts texts for the spaces of a shape. Pure; for any thread."""
+
+    def __init__(self, shape: Shape, japanese: Japanese | None) -> None:
+        self._texts = tuple(text.name for text in shape.texts)
+        self._cutters: dict[str, Callable[[str], list[str]]] = {TOKENS: positioned, UNITS: units}
+        if japanese is not None:
+            self._cutters[WORDS] = japanese.words
+        self.fingerprint = f"{VERSION} {japanese.fingerprint if japanese else '-'}"
+
+    def spaces(self) -> list[str]:
+        """The names of all spaces, those of the pairs included."""
+        return [f"{kind}_{name}" for name in self._texts for kind in (*self._cutters, PAIRS)]
+
+    def analysis(self, texts: Mapping[str, str]) -> Analysis:
+        return {
+            f"{kind}_{name}": cut(texts[name])
+            for name in self._texts
+            if name in texts
+            for kind, cut in self._cutters.items()
+        }
+
+    def pairs(self, text: str) -> list[str]:
+        return substring_tokens(text)

@@ -1,0 +1,346 @@
+"""How the index follows the truth: what was committed is found at once, and in the index by and by.
+
+What is newer than the last commit of the index lives in generations: one that grows, and one that is
+being committed. Each has a tail to be searched in. When the commit is done, its generation is dropped and
+the searcher exchanged in one step, so a record is always found exactly once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from tabane.store.lexical.analysing import Analyst
+from tabane.store.lexical.generations import Generation, bury
+from tabane.store.lexical.index import FORMAT, Index, Searcher, Standing, exists, read_standing, wipe
+from tabane.store.lexical.searching import View
+from tabane.store.lexical.source import Source
+from tabane.store.lexical.tail import Entry, Tail
+
+if TYPE_CHECKING:
+    from tabane.store.truth import Change
+
+COMMITTED_ROWS = 1000
+MOST_BEHIND = 8_000  # rows that wait for the index before writers do
+_LOADED = 2_000  # rows that are read into the tail while opening; more are caught up in the background
+_BATCH = 200
+_YIELDED = 8  # rows, some half a millisecond
+_CAUGHT_UP = 5_000  # rows of a commit while catching up
+_LONGEST_PAUSE = 60.0  # seconds between attempts after a failure
+_MOST_REMADE = 3  # for searches that failed, in the life of a process
+_PATIENCE = 2  # failures in a row until the index is made anew
+
+
+class Builder:
+    """Owns the index for writing, in a thread of its own. Made by :meth:`open`, which blocks."""
+
+    def __init__(self, folder: str, source: Source, analyst: Analyst) -> None:
+        self._folder = folder
+        self._source = source
+        self._analyst = analyst
+        self._gate = threading.Condition()
+        self._viewing = threading.RLock()
+        self._fresh = Generation(Tail(analyst))
+        self._sealed: Generation | None = None
+        self._index: Index | None = None
+        self._searcher: Searcher | None = None
+        self._standing = Standing("", 0, 0, 0)
+        self._until = 0  # the row up to which the index is caught up from the truth
+        self._reached = 0  # the last row that is in the index; rows up to :attr:`_until` may be missing
+        self._remade = 0
+        self._urgent = False
+        self._closing = False
+        self._torn = False
+        self._failures = 0
+        self._thread = threading.Thread(target=self._work, name=f"store-index {folder}", daemon=True)
+
+    @classmethod
+    def open(cls, folder: str, source: Source, analyst: Analyst) -> Builder:
+        builder = cls(folder, source, analyst)
+        builder._begin()
+        builder._thread.start()
+        return builder
+
+    # For the table's writing thread
+
+    def take(self, change: Change) -> None:
+        """A write that is in the truth; it is found from now on."""
+        with self._gate:
+            self._fresh.take(change)
+            self._gate.notify_all()
+
+    @property
+    def applied(self) -> int:
+        return self._standing.tombstone
+
+    @property
+    def behind(self) -> int:
+        """How many rows wait for the index."""
+        sealed = self._sealed
+        return self._fresh.size + (sealed.size if sealed else 0)
+
+    def wait_for_room(self, timeout: float) -> None:
+        with self._gate:
+            self._gate.wait_for(lambda: self.behind < MOST_BEHIND or self._closing, timeout)
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        """Rows done of those that are caught up, while they are."""
+        done, until = self._standing.row, self._until
+        return (done, until) if done < until else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether a view holds everything that was taken."""
+        return self._searcher is not None and not self._torn and self.progress is None
+
+    # For the searching threads
+
+    @contextlib.contextmanager
+    def view(self) -> Iterator[View]:
+        """Everything that was taken so far, at one moment, for as long as it is held."""
+        with self._viewing:
+            with self._gate:
+                generations = [each for each in (self._sealed, self._fresh) if each is not None]
+                for each in generations:
+                    each.settle()
+            dead = bury(generations)
+            compiler = self._index.compiler if self._index else None
+            yield View(self._searcher, compiler, tuple(each.tail for each in generations), dead)
+
+    def mistrust(self) -> bool:
+        """The index could not be read: it is made anew, and not asked until then. False: no more of that."""
+        self._remade += 1
+        self.remake()
+        return self._remade <= _MOST_REMADE
+
+    def remake(self) -> None:
+        """Make the index anew, whatever is the matter with it."""
+        with self._viewing, self._gate:
+            self._searcher = None
+            self._torn = True
+            self._gate.notify_all()
+
+    @property
+    def records(self) -> int:
+        """How many records the index holds, as of its last commit."""
+        searcher = self._searcher
+        return int(searcher.searcher.num_docs) if searcher else 0
+
+    def settle(self) -> None:
+        """Wait until all that was taken is in the index. Waits no longer where that fails, or is closed."""
+        with self._gate:
+            self._urgent = True
+            self._gate.notify_all()
+            self._gate.wait_for(lambda: self._closing or self._failures or self._is_settled)
+            self._urgent = False
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._fresh.empty and self._sealed is None and self.progress is None and not self._torn
+
+    def close(self) -> None:
+        """Commit what waits and let go. What is not caught up yet is so at the next opening."""
+        with self._gate:
+            self._closing = True
+            self._gate.notify_all()
+        self._thread.join()
+
+    # Opening
+
+    def _begin(self) -> None:
+        """Open what there is where it can be caught up, else begin anew."""
+        state, tombstone = self._source.state()
+        standing = read_standing(self._folder)
+        fingerprint = self._fingerprint()
+        usable = (
+            standing is not None
+            and (standing.fingerprint, standing.epoch) == (fingerprint, state.epoch)
+            and state.pruned <= standing.tombstone <= tombstone
+            and standing.row < state.next
+        )
+        if standing is None or not usable or not self._resumed(standing):
+            standing = Standing(fingerprint, state.epoch, state.base - 1, tombstone)
+            self._anew(standing)
+        last = state.next - 1
+        newer = self._source.rows(self._standing.row, _LOADED + 1)
+        if len(newer) <= _LOADED:
+            fresh = self._fresh
+            fresh.waiting = [Entry(row, record) for row, record in newer]
+            fresh.rows, fresh.last, fresh.tombstone = len(newer), last, tombstone
+            fresh.began = time.monotonic()
+        else:
+            self._until = last
+
+    def _resumed(self, standing: Standing) -> bool:
+        """Whether the index could be opened; it is then exactly where its standing says."""
+        if not exists(self._folder):
+            return False
+        try:
+            self._index = Index.open(self._folder, self._source.shape, self._analyst)
+            _, tombstone = self._source.state()
+            self._index.delete_after(standing.row)
+            self._index.delete(self._source.tombstones(standing.tombstone))
+            self._standing = Standing(standing.fingerprint, standing.epoch, standing.row, tombstone)
+            self._reached = standing.row
+            self._index.commit(self._standing)
+            self._searcher = self._index.searcher()
+        except BaseException as error:  # tantivy panics where its files are not what they were
+            _reraise(error)
+            self._drop()
+            return False
+        return True
+
+    def _anew(self, standing: Standing) -> None:
+        self._drop()
+        wipe(self._folder)
+        self._index = Index.open(self._folder, self._source.shape, self._analyst)
+        self._standing = standing
+        self._searcher = self._index.searcher()
+
+    def _drop(self) -> None:
+        index, self._index, self._searcher = self._index, None, None
+        if index is not None:
+            with contextlib.suppress(Exception):
+                index.close()
+
+    def _fingerprint(self) -> str:
+        shape = self._source.shape
+        names = [text.name for text in shape.texts] + [
+            f"{each.name}:{each.kind.value}" for each in shape.fields
+        ]
+        return " ".join([str(FORMAT), self._analyst.fingerprint, version("tantivy"), *names])
+
+    # The thread
+
+    def _work(self) -> None:
+        while self._wait():
+            self._attempt()
+        if not self._torn and self.progress is None and not self._fresh.empty:
+            self._attempt()
+        self._drop()
+        with self._gate:
+            self._gate.notify_all()
+
+    def _wait(self) -> bool:
+        """Wait until there is something to do; False at the end."""
+        with self._gate:
+            pause = min(_LONGEST_PAUSE, 2.0**self._failures) if self._failures else 0.0
+            if pause:
+                self._gate.wait_for(lambda: self._closing, pause)
+            while not (self._closing or self._due):
+                self._gate.wait(None if self._fresh.empty else self._fresh.remaining)
+            return not self._closing
+
+    @property
+    def _due(self) -> bool:
+        if self._torn or self.progress is not None:
+            return True
+        fresh = self._fresh
+        if fresh.empty:
+            return False
+        return self._urgent or fresh.size >= COMMITTED_ROWS or fresh.remaining <= 0
+
+    def _attempt(self) -> None:
+        try:
+            if self._torn or self._index is None:
+                self._remake()
+            elif self.progress is not None and self._fresh.size < COMMITTED_ROWS:
+                self._catch_up()
+            else:
+                self._commit()
+            self._failures = 0
+        except BaseException as error:
+            _reraise(error)
+            self._failed()
+
+    def _failed(self) -> None:
+        """Keep what was not committed for another attempt; give the index up after some."""
+        with self._viewing, self._gate:
+            self._failures += 1
+            self._unseal()
+            self._gate.notify_all()
+            self._torn = self._torn or self._failures >= _PATIENCE
+        if not self._torn and self.progress is not None:
+            self._torn = True  # half caught up, with newer rows behind: simpler to begin again
+        elif not self._torn:
+            # What the writer took is in no commit: a new one begins where the last commit was.
+            self._drop()
+            with contextlib.suppress(Exception):
+                if not self._resumed(self._standing):
+                    self._torn = True
+
+    def _unseal(self) -> None:
+        sealed, self._sealed = self._sealed, None
+        if sealed is not None:
+            self._fresh.follow(sealed)
+
+    def _remake(self) -> None:
+        """Begin the index anew; what the tails hold is found meanwhile."""
+        with self._viewing, self._gate:
+            self._unseal()
+            self._fresh.settle()
+            state, tombstone = self._source.state()
+            held = min(self._fresh.tail.entries, default=state.next)
+            self._anew(Standing(self._fingerprint(), state.epoch, state.base - 1, tombstone))
+            self._until = min(held, state.next) - 1
+            self._torn = False
+
+    def _catch_up(self) -> None:
+        """Put in the next rows from the truth; commit now and then."""
+        assert self._index is not None
+        standing, added, row = self._standing, 0, self._standing.row
+        while added < _CAUGHT_UP and row < self._until and not self._closing:
+            batch = [pair for pair in self._source.rows(row, _BATCH) if pair[0] <= self._until]
+            for number, record in batch:
+                self._add(Entry(number, record))
+            row = batch[-1][0] if len(batch) == _BATCH else self._until
+            added += len(batch)
+        if row > standing.row:
+            row = max(row, self._reached) if row >= self._until else row
+            self._exchange(Standing(standing.fingerprint, standing.epoch, row, standing.tombstone))
+
+    def _commit(self) -> None:
+        """Commit the generation that grew until now; another grows meanwhile."""
+        with self._viewing, self._gate:
+            sealed = self._sealed = self._fresh
+            sealed.settle()
+            self._fresh = Generation(Tail(self._analyst))
+            entries = list(sealed.tail.entries.values())
+        assert self._index is not None
+        for entry in entries:
+            self._add(entry)
+        self._index.delete(sealed.removed)
+        self._reached = max(self._reached, sealed.last)
+        standing = self._standing
+        # While rows before these are missing, the index stands there: these are put in twice after a death.
+        row = standing.row if self.progress is not None else max(standing.row, sealed.last)
+        tombstone = max(standing.tombstone, sealed.tombstone)
+        self._exchange(Standing(standing.fingerprint, standing.epoch, row, tombstone))
+
+    def _add(self, entry: Entry) -> None:
+        assert self._index is not None
+        self._index.add(entry.row, entry.record, entry.analysed(self._analyst))
+        if not entry.row % _YIELDED:
+            time.sleep(0)  # whoever waits for the interpreter has it now, not 5 ms later
+
+    def _exchange(self, standing: Standing) -> None:
+        """Commit, and show the index as of now instead of the generation that is in it."""
+        assert self._index is not None
+        self._index.commit(standing)
+        searcher = self._index.searcher()
+        with self._viewing, self._gate:
+            self._searcher = searcher
+            self._standing = standing
+            self._sealed = None
+            self._gate.notify_all()
+
+
+def _reraise(error: BaseException) -> None:
+    """Let through what ends the process; a panic of tantivy's is no Exception either, but is ours."""
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        raise error

@@ -1,0 +1,78 @@
+"""What is newer than the index: what came between two of its commits, to be searched and then committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tabane.store.lexical.tail import Entry, Tail
+
+if TYPE_CHECKING:
+    from tabane.store.truth import Change
+
+COMMITTED_AFTER = 2.0  # seconds
+
+
+@dataclass(slots=True)
+class Generation:
+    """What came between two commits. ``waiting`` is not in the tail yet: the next search puts it there."""
+
+    tail: Tail
+    waiting: list[Entry] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
+    buried: int = 0  # how many of ``removed`` the tails know of
+    last: int = 0  # row
+    tombstone: int = 0
+    began: float = 0.0
+    rows: int = 0
+
+    def take(self, change: Change) -> None:
+        if not self.rows and not self.removed:
+            self.began = time.monotonic()
+        self.waiting.extend(Entry(row, record) for row, record in change.upserted)
+        self.removed.extend(change.deleted)
+        self.last = change.state.next - 1
+        self.tombstone = change.tombstone
+        self.rows += len(change.upserted)
+
+    def settle(self) -> None:
+        """Let the tail have what waits."""
+        entries, self.waiting = self.waiting, []
+        self.tail.add(entries)
+
+    def follow(self, other: Generation) -> None:
+        """Take in the one before, which was not committed after all."""
+        other.settle()
+        self.waiting = [*other.tail.entries.values(), *self.waiting]
+        self.removed = [*other.removed, *self.removed]
+        self.buried = 0
+        self.rows += other.rows
+        self.last, self.tombstone = max(self.last, other.last), max(self.tombstone, other.tombstone)
+        self.began = time.monotonic()
+
+    @property
+    def empty(self) -> bool:
+        return not self.rows and not self.removed
+
+    @property
+    def size(self) -> int:
+        return self.rows + len(self.removed)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until it is to be committed."""
+        return self.began + COMMITTED_AFTER - time.monotonic()
+
+
+def bury(generations: Sequence[Generation]) -> set[int]:
+    """Take removed rows out of all tails; the answer is every row that the index may still hold."""
+    dead: set[int] = set()
+    for generation in generations:
+        unknown = generation.removed[generation.buried :]
+        generation.buried += len(unknown)
+        for each in generations:
+            each.tail.remove(unknown)
+        dead.update(generation.removed)
+    return dead

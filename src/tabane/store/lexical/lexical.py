@@ -1,0 +1,172 @@
+"""The lexical index of one collection, kept behind its table: searched at once, committed by and by.
+
+Two threads. One owns tantivy's writer: it takes what was committed to the truth, puts it into the index,
+and commits each 1,000 rows or 2 seconds. The other searches: the index as of its last commit, and the
+tail of what is newer. The truth stands by for everything: an index that is absent, torn, of another
+version or of another epoch is made anew from it, while searches answer from what there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from tabane.errors import StoreError
+from tabane.messages import say
+from tabane.search.engine import Capability, Hit, Hits, LexicalQuery
+from tabane.search.filters import Contains, Filter, matches
+from tabane.search.japanese import Japanese, japanese
+from tabane.search.substrings import is_whole
+from tabane.store.lexical.analysing import Analyst
+from tabane.store.lexical.building import MOST_BEHIND, Builder
+from tabane.store.lexical.compiling import answerable
+from tabane.store.lexical.plans import NOTHING, Planner, needle
+from tabane.store.lexical.searching import Found, Question, Search, Torn, matching
+from tabane.store.lexical.source import Source
+
+if TYPE_CHECKING:
+    from tabane.store.table import Table
+    from tabane.store.truth import Change
+
+_CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
+_LONGEST_WAIT = 30.0  # seconds
+
+
+async def open_lexical(folder: str, table: Table) -> Lexical:
+    """The index of a table, in a folder of its own, with the words of the extra ``ja`` where it is there."""
+    return await Lexical.open(folder, table, japanese())
+
+
+class Lexical:
+    """See :class:`tabane.store.collection.Lexical` for what it promises. Made by :meth:`open`."""
+
+    capabilities = _CAPABILITIES
+
+    def __init__(self, builder: Builder, source: Source, planner: Planner) -> None:
+        self._builder = builder
+        self._source = source
+        self._planner = planner
+        self._searching = ThreadPoolExecutor(1, "store-search")
+
+    @classmethod
+    async def open(cls, folder: str, table: Table, dictionary: Japanese | None) -> Lexical:
+        """Open what there is, and begin to catch up or to make it anew; that is not waited for."""
+        analyst = Analyst(table.shape, dictionary)
+        source = Source(table)
+        builder = await asyncio.to_thread(Builder.open, folder, source, analyst)
+        return cls(builder, source, Planner(table.shape, dictionary))
+
+    @property
+    def applied(self) -> int:
+        return self._builder.applied
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        """Records put in of those to be, while the index is caught up or made anew; else None."""
+        return self._builder.progress
+
+    def add(self, connection: sqlite3.Connection, change: Change) -> None:
+        """Nothing: the truth itself is what the index catches up from."""
+
+    def committed(self, change: Change) -> None:
+        self._builder.take(change)
+
+    def containing(self, connection: sqlite3.Connection, condition: Contains) -> Sequence[int] | None:
+        """See :class:`tabane.store.table.Follower`. None too while the index is being caught up."""
+        held = needle(condition.text, self._source.shape.text_names(condition.fields))
+        try:
+            with self._builder.view() as view:
+                if not self._builder.complete:
+                    return None
+                rows = matching(view, held)
+        except Torn:
+            self._builder.mistrust()
+            return None
+        return rows if is_whole(condition.text) else self._source.holding(connection, rows, condition)
+
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> Hits:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._searching, self._search, query, where, limit, offset)
+
+    async def room(self) -> None:
+        """Wait, half a minute at most, where the index is far behind the truth."""
+        if self._builder.behind >= MOST_BEHIND:
+            await asyncio.to_thread(self._builder.wait_for_room, _LONGEST_WAIT)
+
+    async def settled(self) -> None:
+        """Wait until everything that was acknowledged is committed in the index."""
+        await asyncio.to_thread(self._builder.settle)
+
+    async def agrees(self) -> bool:
+        """Whether the index holds as many records as the truth, once it has caught up. For a check-up."""
+        await self.settled()
+        live = await asyncio.to_thread(self._source.count)
+        return self._builder.complete and (self._builder.behind > 0 or self._builder.records == live)
+
+    @property
+    def indexed(self) -> int:
+        """How many records are in the index; the rest is in the tail or to be caught up."""
+        return self._builder.records
+
+    async def remake(self) -> None:
+        """Make the index anew, in the background; the tail answers meanwhile."""
+        await asyncio.to_thread(self._builder.remake)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._searching.shutdown(wait=True)
+        self._builder.close()
+        self._source.close()
+
+    def _search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> Hits:
+        plan = self._planner.plan(query)
+        if plan == NOTHING:
+            return Hits()
+        index = answerable(where)
+        accept = None if index == where else self._source.accepting(where).intersection
+        question = Question(plan, index, lambda record: matches(where, record), accept)
+        found, keys, complete = self._found(question, offset + limit)
+        exact = found.whole and complete
+        return Hits(tuple(self._page(found, limit, offset, keys)), len(found.scores), exact)
+
+    def _found(self, question: Question, wanted: int) -> tuple[Found, dict[int, str], bool]:
+        """The best, the keys of those that are not in the index yet, and whether all was searched.
+
+        Where the index cannot be read, it is made anew, and the tail answers.
+        """
+        try:
+            with self._builder.view() as view:
+                found = Search(view, question).best(wanted)
+                held = (tail.entries.get(row) for row, _ in found.scores for tail in view.tails)
+                return (
+                    found,
+                    {entry.row: entry.record.key for entry in held if entry is not None},
+                    self._builder.complete,
+                )
+        except Torn as error:
+            if not self._builder.mistrust():
+                detail = say(
+                    "the index of {collection} cannot be read ({detail})",
+                    collection=self._source.shape.name,
+                    detail=str(error),
+                )
+                raise StoreError(detail) from error
+        return self._found(question, wanted)
+
+    def _page(self, found: Found, limit: int, offset: int, keys: dict[int, str]) -> list[Hit]:
+        """The hits of a page, equal scores in order of keys: of those alone the keys are read."""
+        page = found.scores[offset : offset + limit]
+        if not page:
+            return []
+        high, low = page[0][1], page[-1][1]
+        above = sum(score > high for _, score in found.scores[:offset])
+        tied = [(row, score) for row, score in found.scores if low <= score <= high]
+        known = self._source.keys([row for row, _ in tied if row not in keys]) | keys
+        hits = [Hit(known[row], row, score) for row, score in tied if row in known]
+        hits.sort(key=lambda hit: (-hit.score, hit.key))
+        return hits[offset - above : offset - above + limit]

@@ -1,0 +1,234 @@
+"""A query as an index can answer it: which terms count how much, and what a hit must have; pure.
+
+A plan is made of the collection's *spaces*: for each text its tokens (``t``), its likely words (``u``),
+its pairs of characters (``s``) and, with the extra ``ja``, its dictionary words (``j``). Both the index
+and the tail evaluate the same plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tabane.search import substrings
+from tabane.search.analysis import GAP, groups, is_mixed, normalise, positioned, stem, units
+from tabane.search.engine import LexicalQuery, Mode
+from tabane.search.japanese import Japanese
+from tabane.search.records import Shape
+
+TOKENS, UNITS, PAIRS, WORDS = "t", "u", "s", "j"
+MOST_TERMS = 64  # of a query; a longer one is cut
+MOST_EXPANSIONS = 16  # of a prefix: those that are scored, all are found
+
+# Tuned on halves of JaQuAD (benchmarks/search); they hardly matter within a factor of two.
+_MIXED = 0.4  # a bigram that is half hiragana is grammar more than content
+_UNIT = 0.6  # a likely word, beside its bigram
+_SHORT = 2.0  # what the units of a query count together at least: 京都 alone is no 東京都
+_WORD = 2.0  # a word of the dictionary
+
+_HIRAGANA = re.compile(r"[ぁ-ゖゝゞー]{2,}")
+_WORD_END = re.compile(r"[^\W_]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A token in a space (``t_title``)."""
+
+    space: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Tokens at these distances from each other."""
+
+    space: str
+    tokens: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Any token that begins so."""
+
+    space: str
+    beginning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """All of them."""
+
+    of: tuple[Match, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Any of them; none of nothing."""
+
+    of: tuple[Match, ...]
+
+
+Match = Term | Phrase | Starts | Both | Either
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A term that is scored, and what its score is multiplied by."""
+
+    term: Term
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a hit must match and must not, and what it is scored by.
+
+    ``plain``: it must match any of the leaves, nothing more. ``prefixes`` are to be scored too, by the
+    tokens they stand for, with these weights.
+    """
+
+    leaves: tuple[Leaf, ...]
+    must: Match
+    without: tuple[Match, ...] = ()
+    prefixes: tuple[tuple[Starts, float], ...] = ()
+    plain: bool = False
+
+
+NOTHING = Plan((), Either(()))
+
+
+class Planner:
+    """Makes plans for the collections of one shape."""
+
+    def __init__(self, shape: Shape, japanese: Japanese | None) -> None:
+        self._shape = shape
+        self._japanese = japanese
+        self._weights = {text.name: text.weight for text in shape.texts}
+
+    def plan(self, query: LexicalQuery) -> Plan:
+        """The plan of a query; :data:`NOTHING` where it has no word. Raises BadArguments."""
+        names = self._shape.text_names(query.fields)
+        found = groups(query.text)[:MOST_TERMS]
+        tokens = list(dict.fromkeys(token for group in found for token in group if token != GAP))[:MOST_TERMS]
+        leaves = tuple(self._leaves(query.text, tokens, names))
+        prefixes = self._prefixes(query, found, names)
+        required = [phrase for text in query.phrases for phrase in self._phrase(text, names)]
+        required += self._required(query, found, names)
+        if not leaves and query.mode is Mode.ANY:
+            leaves, kana = self._hiragana(query.text, names)
+            required += kana
+        if not leaves and not required and not prefixes:
+            return NOTHING
+        plain = not required and not prefixes
+        if query.mode is Mode.ANY and not required:
+            required = [Either((*(leaf.term for leaf in leaves), *(starts for starts, _ in prefixes)))]
+        elif query.mode is Mode.ANY and query.phrases and not leaves:
+            leaves = self._phrase_leaves(query.phrases, names)
+        without = tuple(phrase for text in query.exclude for phrase in self._phrase(text, names))
+        return Plan(leaves, _both(required), without, prefixes, plain)
+
+    def _phrase_leaves(self, phrases: Sequence[str], names: tuple[str, ...]) -> tuple[Leaf, ...]:
+        text = " ".join(phrases)
+        tokens = dict.fromkeys(token for token in positioned(text) if token != GAP)
+        return tuple(self._leaves(text, list(tokens)[:MOST_TERMS], names))
+
+    def _leaves(self, text: str, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[Leaf]:
+        # A dictionary knows words better than a rule of thumb.
+        likely = dict.fromkeys(() if self._japanese else units(text))
+        words = dict.fromkeys(self._japanese.words(text) if self._japanese else ())
+        unit = max(_UNIT, _SHORT / len(likely)) if likely else 0.0
+        for name in names:
+            weight = self._weights[name]
+            for token in tokens:
+                yield Leaf(Term(f"{TOKENS}_{name}", token), weight * (_MIXED if is_mixed(token) else 1.0))
+            yield from (Leaf(Term(f"{UNITS}_{name}", token), weight * unit) for token in likely)
+            yield from (Leaf(Term(f"{WORDS}_{name}", token), weight * _WORD) for token in words)
+
+    def _prefixes(
+        self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
+    ) -> tuple[tuple[Starts, float], ...]:
+        """What the last word may go on from."""
+        last = _WORD_END.search(normalise(query.text)) if query.prefix and found else None
+        if last is None:
+            return ()
+        ending = found[-1][-1] if not last.group().isascii() else last.group()
+        if ending == GAP:
+            return ()
+        shortest = stem(ending) if ending.startswith(stem(ending)) else ending
+        return tuple((Starts(f"{TOKENS}_{name}", shortest), self._weights[name]) for name in names)
+
+    def _required(self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]) -> list[Match]:
+        if query.mode is Mode.PHRASE:
+            return list(self._phrase(query.text, names))
+        if query.mode is Mode.ANY:
+            return []
+        required = [self._group(group, names) for group in found]
+        required += [self._held(run, names) for run in _lone_hiragana(query.text)]
+        if query.prefix and found and (starts := self._prefixes(query, found, names)):
+            required[len(found) - 1] = Either((required[len(found) - 1], *(each for each, _ in starts)))
+        return [each for each in required if each != Both(())]
+
+    def _group(self, group: Sequence[str], names: tuple[str, ...]) -> Match:
+        """All tokens of a run, each in any text; for a name of several parts, itself instead of them."""
+        terms = [
+            Either(tuple(Term(f"{TOKENS}_{name}", token) for name in names))
+            for token in group
+            if token != GAP
+        ]
+        if len(group) > 2 and group[-1] == "".join(group[:-1]):
+            return Either((Both(tuple(terms[:-1])), terms[-1]))
+        return _both(terms)
+
+    def _phrase(self, text: str, names: tuple[str, ...]) -> Iterator[Match]:
+        """What holds where a text has these words side by side; nothing for a text without words."""
+        places = tuple((at, token) for at, token in enumerate(positioned(text)[:MOST_TERMS]) if token != GAP)
+        stretches = dict.fromkeys(_HIRAGANA.findall(normalise(text)))
+        each = [
+            _both([*_phrases(f"{TOKENS}_{name}", places), *(_held(run, name) for run in stretches)])
+            for name in names
+        ]
+        if places or stretches:
+            yield Either(tuple(each))
+
+    def _held(self, run: str, names: tuple[str, ...]) -> Match:
+        return Either(tuple(_held(run, name) for name in names))
+
+    def _hiragana(self, text: str, names: tuple[str, ...]) -> tuple[tuple[Leaf, ...], list[Match]]:
+        """A query of hiragana alone, which has no tokens: scored by its pairs of characters."""
+        runs = list(dict.fromkeys(_HIRAGANA.findall(normalise(text))))[:MOST_TERMS]
+        pairs = dict.fromkeys(token for run in runs for token in substrings.needle_tokens(run))
+        leaves = (
+            Leaf(Term(f"{PAIRS}_{name}", token), self._weights[name]) for name in names for token in pairs
+        )
+        return tuple(leaves), [Either(tuple(self._held(run, names) for run in runs))] if runs else []
+
+
+def needle(text: str, names: Iterable[str]) -> Match:
+    """What holds where one of the texts contains a substring (the first 64 pairs of a longer one)."""
+    if substrings.is_single(text):
+        beginning = substrings.needle_tokens(text)[0]
+        return Either(tuple(Starts(f"{PAIRS}_{name}", beginning) for name in names))
+    return Either(tuple(_held(text, name) for name in names))
+
+
+def _held(text: str, name: str) -> Match:
+    tokens = tuple(enumerate(substrings.needle_tokens(text)))
+    return _both(list(_phrases(f"{PAIRS}_{name}", tokens)))
+
+
+def _phrases(space: str, places: tuple[tuple[int, str], ...]) -> Iterator[Match]:
+    if len(places) == 1:
+        yield Term(space, places[0][1])
+    elif places:
+        first = places[0][0]
+        yield Phrase(space, tuple((at - first, token) for at, token in places))
+
+
+def _both(of: Sequence[Match]) -> Match:
+    return of[0] if len(of) == 1 else Both(tuple(of))
+
+
+def _lone_hiragana(text: str) -> list[str]:
+    """Runs of hiragana that have no token: those that stand alone."""
+    return [run for run in _HIRAGANA.findall(normalise(text)) if set(positioned(run)) == {GAP}]

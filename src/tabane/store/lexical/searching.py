@@ -1,0 +1,295 @@
+"""One search over the index and the tail together, with one set of statistics.
+
+The index ranks by its own counts. Where there is a tail, its best are ranked again by the counts of both:
+tantivy explains how often each term stands in a hit and how long the text is, the rest is arithmetic.
+How far the two rankings can differ is known, so as many hits are fetched as it takes to be sure.
+
+Records that were deleted count until tantivy drops them with their segment, as in any Lucene.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tabane.search.filters import Filter
+from tabane.search.records import Record
+from tabane.store.lexical import bm25
+from tabane.store.lexical.compiling import ROW, Compiler
+from tabane.store.lexical.index import Searcher
+from tabane.store.lexical.plans import MOST_EXPANSIONS, Leaf, Match, Plan, Starts, Term
+from tabane.store.lexical.tail import Tail
+
+MOST_FETCHED = 50_000  # hits of one look into the index; ties beyond are broken by the index
+_LISTED = 500  # tokens of a prefix that are looked at
+_SPARE = 6  # hits more than asked for, against ties at the end
+
+Accept = Callable[[Sequence[int]], set[int]]
+"""Which of these rows a filter means that the index cannot answer alone."""
+
+
+class Torn(Exception):
+    """The index could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is searched: the index at one moment (None: there is none), what is newer, what is gone."""
+
+    searcher: Searcher | None
+    compiler: Compiler | None
+    tails: tuple[Tail, ...]
+    dead: frozenset[int] | set[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A plan with its filter. ``means`` is the filter for a record of the tail."""
+
+    plan: Plan
+    where: Filter
+    means: Callable[[Record], bool]
+    accept: Accept | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows with their scores, best first and whole ties at the end; ``whole``: there are no others."""
+
+    scores: list[tuple[int, float]]
+    whole: bool
+
+
+def matching(view: View, match: Match) -> list[int]:
+    """All rows that match, in no order; rows that are gone may be among them."""
+    rows = [row for tail in view.tails if len(tail) for row in tail.rows(match)]
+    if view.searcher is not None and view.compiler is not None and (most := view.searcher.searcher.num_docs):
+        query = view.compiler.bare(match)
+        rows.extend(_looked_up(view.searcher.searcher, query, most)[1])
+    return rows
+
+
+class Search:
+    """One question to one view. For the thread that made it."""
+
+    def __init__(self, view: View, question: Question) -> None:
+        self._view = view
+        self._question = question
+        searcher = view.searcher
+        self._indexed = searcher.records if searcher else 0
+        self._mixed = any(len(tail) for tail in view.tails)
+        self._records = self._indexed + sum(len(tail) for tail in view.tails)
+        self._averages: dict[str, float] = {}
+        self._leaves = (*question.plan.leaves, *self._expanded())
+        # The index ranks by itself where it is alone.
+        self._idf = {leaf.term: self._rarity(leaf.term) for leaf in self._leaves} if self._mixed else {}
+
+    def best(self, wanted: int) -> Found:
+        """The best ``wanted`` and whatever ties with the last of them."""
+        newer = self._newer()
+        if self._view.searcher is None or not self._view.searcher.searcher.num_docs:
+            return Found(_ranked(newer), True)
+        fetch = wanted + _SPARE + min(len(self._view.dead), 1000)
+        while True:
+            hits, bound = self._older(fetch)
+            scores = _ranked([*newer, *hits])
+            if bound is None:
+                return Found(scores, True)
+            if fetch >= MOST_FETCHED or (len(scores) >= wanted and scores[wanted - 1][1] > bound):
+                return Found(scores, False)
+            fetch = min(fetch * 4, MOST_FETCHED)
+
+    # The index
+
+    def _older(self, fetch: int) -> tuple[list[tuple[int, float]], float | None]:
+        """Up to ``fetch`` hits of the index; and what any other scores at most, None where there is none."""
+        searcher, compiler = self._view.searcher, self._view.compiler
+        assert searcher is not None
+        assert compiler is not None
+        leaves = [(leaf, factor) for leaf in self._leaves if (factor := self._factor(leaf.term))]
+        if not leaves and self._question.plan.plain:
+            return [], None
+        query = compiler.search(self._question.plan, leaves, self._question.where)
+        hits, rows = _looked_up(searcher.searcher, query, fetch)
+        kept = self._kept(rows)
+        if not self._mixed:
+            found = [
+                (row, bm25.rounded(score)) for row, (score, _) in zip(rows, hits, strict=True) if row in kept
+            ]
+        else:
+            explain = compiler.scoring(leaf for leaf, _ in leaves).explain if leaves else None
+            weights = _weights(leaf for leaf, _ in leaves)
+            found = [
+                (row, self._rescored(explain, address, weights))
+                for row, (_, address) in zip(rows, hits, strict=True)
+                if row in kept
+            ]
+        if len(hits) < fetch:
+            return found, None
+        return found, bm25.rounded(hits[-1][0] * self._stretch())
+
+    def _kept(self, rows: Sequence[int]) -> set[int]:
+        kept = set(rows) - self._view.dead
+        return self._question.accept(list(kept)) if self._question.accept and kept else kept
+
+    def _factor(self, term: Term) -> float:
+        """What makes the index's rarity of a term that of all records; 0 where it has no such term."""
+        if not self._mixed:
+            return 1.0
+        assert self._view.searcher is not None
+        having = self._view.searcher.having(term.space, term.token)
+        return self._idf[term] / bm25.idf(self._indexed, having) if having else 0.0
+
+    def _stretch(self) -> float:
+        """How much more a hit can score here than there: longer averages make its length weigh less."""
+        assert self._view.searcher is not None
+        if not self._mixed:
+            return 1.0
+        theirs = self._view.searcher.averages
+        spaces = {leaf.term.space for leaf in self._leaves}
+        return max([1.0, *(self._average(space) / theirs[space] for space in spaces)]) * (1 + 1e-5)
+
+    def _rescored(self, explain: Any, address: Any, weights: Mapping[Term, float]) -> float:
+        assert self._view.searcher is not None
+        if explain is None:
+            return 0.0
+        try:
+            explained = explain(self._view.searcher.searcher, address).to_json()
+        except ValueError:
+            return 0.0  # found by something else than a leaf
+        terms = _evidence(msgspec.json.decode(explained), list(self._view.searcher.averages))
+        return bm25.rounded(sum(weights[term] * self._worth(term, *rest) for term, *rest in terms))
+
+    # The tail
+
+    def _newer(self) -> list[tuple[int, float]]:
+        plan, question = self._question.plan, self._question
+        found: list[tuple[int, float]] = []
+        for tail in self._view.tails:
+            if not len(tail):
+                continue
+            rows = _matching(tail, plan, self._leaves) - self._view.dead
+            scores = dict.fromkeys((row for row in rows if question.means(tail.entries[row].record)), 0.0)
+            for leaf in self._leaves:
+                lengths = tail.space(leaf.term.space).lengths
+                for row, frequency in tail.having(leaf.term).items():
+                    if row in scores:
+                        scores[row] += leaf.weight * self._worth(leaf.term, frequency, lengths[row])
+            found.extend((row, bm25.rounded(score)) for row, score in scores.items())
+        return found
+
+    # Statistics of both
+
+    def _worth(self, term: Term, frequency: float, length: float) -> float:
+        return self._idf[term] * bm25.saturation(frequency, length, self._average(term.space))
+
+    def _rarity(self, term: Term) -> float:
+        searcher = self._view.searcher
+        having = searcher.having(term.space, term.token) if searcher else 0
+        having += sum(len(tail.having(term)) for tail in self._view.tails)
+        return bm25.idf(self._records, having)
+
+    def _average(self, space: str) -> float:
+        known = self._averages.get(space)
+        if known is None:
+            known = self._averages[space] = self._averaged(space)
+        return known
+
+    def _averaged(self, space: str) -> float:
+        searcher = self._view.searcher
+        theirs = searcher.averages[space] * self._indexed if searcher and self._indexed else 0.0
+        return (theirs + sum(tail.space(space).total for tail in self._view.tails)) / max(
+            1, self._records
+        ) or 1.0
+
+    def _expanded(self) -> Iterator[Leaf]:
+        """The tokens that prefixes stand for, the most frequent of them."""
+        known = {leaf.term for leaf in self._question.plan.leaves}
+        for starts, weight in self._question.plan.prefixes:
+            terms = (Term(starts.space, token) for token in self._tokens(starts))
+            yield from (Leaf(term, weight) for term in terms if term not in known)
+
+    def _tokens(self, starts: Starts) -> list[str]:
+        counts: dict[str, int] = {}
+        for tail in self._view.tails:
+            for token, count in tail.beginning(starts).items():
+                counts[token] = counts.get(token, 0) + count
+        if self._view.searcher is not None and self._indexed:
+            listed = self._view.searcher.searcher.terms_with_prefix(
+                starts.space, starts.beginning, None, _LISTED
+            )
+            for token, count in listed:
+                counts[token] = counts.get(token, 0) + count
+        first = sorted(counts)[:_LISTED]
+        return sorted(first, key=lambda token: (-counts[token], token))[:MOST_EXPANSIONS]
+
+
+def _looked_up(searcher: Any, query: Any, fetch: int) -> tuple[list[tuple[float, Any]], list[int]]:
+    """Scores and addresses, and their rows. Raises :class:`Torn` for whatever tantivy finds wrong."""
+    try:
+        hits = searcher.search(query, fetch, count=False).hits
+        return hits, searcher.fast_field_values(ROW, [address for _, address in hits])
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic is no Exception
+        raise Torn(str(error)) from error
+
+
+def _matching(tail: Tail, plan: Plan, leaves: Iterable[Leaf]) -> set[int]:
+    any_leaf = (set[int]().union(*(tail.having(leaf.term) for leaf in leaves))) if plan.plain else None
+    rows = tail.rows(plan.must) if any_leaf is None else any_leaf
+    without: tuple[Match, ...] = plan.without if rows else ()
+    return rows.difference(*(tail.rows(each) for each in without))
+
+
+def _ranked(scores: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    return sorted(scores, key=lambda pair: -pair[1])
+
+
+def _weights(leaves: Iterable[Leaf]) -> dict[Term, float]:
+    weights: dict[Term, float] = {}
+    for leaf in leaves:
+        weights[leaf.term] = weights.get(leaf.term, 0.0) + leaf.weight
+    return weights
+
+
+def _evidence(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[Term, float, float]]:
+    """The terms of an explanation, how often each stands there, and how long the text is."""
+    waiting = [explained]
+    while waiting:
+        node = waiting.pop()
+        if node["description"].startswith("TermQuery"):
+            saturation = node["details"][2]["details"]
+            yield _named(node["context"][0], spaces), saturation[0]["value"], saturation[3]["value"]
+        else:
+            waiting.extend(node.get("details", ()))
+
+
+def _named(context: str, spaces: Sequence[str]) -> Term:
+    """``Term=Term(field=1, type=Str, "token")``; the first field is the row."""
+    number = int(context[context.index("field=") + 6 : context.index(",")])
+    quoted = context[context.index('"') + 1 : context.rindex('"')]
+    return Term(spaces[number - 1], _unescaped(quoted))
+
+
+def _unescaped(quoted: str) -> str:
+    """What Rust's debug form writes in braces, as the characters that they are."""
+    if "\\" not in quoted:
+        return quoted
+    pieces: list[str] = []
+    at = 0
+    while at < len(quoted):
+        if quoted.startswith("\\u{", at):
+            end = quoted.index("}", at)
+            pieces.append(chr(int(quoted[at + 3 : end], 16)))
+            at = end + 1
+        elif quoted[at] == "\\":
+            pieces.append({"n": "\n", "t": "\t", "r": "\r", "0": "\0"}.get(quoted[at + 1], quoted[at + 1]))
+            at += 2
+        else:
+            pieces.append(quoted[at])
+            at += 1
+    return "".join(pieces)

@@ -1,0 +1,101 @@
+"""The truth as the index reads it, in threads of its own: through read-only connections of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from tabane.search.analysis import normalise
+from tabane.search.filters import Contains, Filter, contains
+from tabane.search.records import Record, Shape
+from tabane.store import failures
+
+if TYPE_CHECKING:
+    from tabane.store.table import Table
+    from tabane.store.truth import State
+
+
+class Source:
+    """One table, for threads that are not the event loop's. Raises StoreError."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._truth = table.truth
+        self._path = table.database.path
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+
+    @property
+    def shape(self) -> Shape:
+        return self._table.shape
+
+    def state(self) -> tuple[State, int]:
+        """Where the collection stands, and its last tombstone."""
+        with self._reading() as connection:
+            return self._truth.state(connection), self._truth.last_tombstone(connection)
+
+    def rows(self, after: int, most: int) -> list[tuple[int, Record]]:
+        with self._reading() as connection:
+            return list(self._truth.rows(connection, after, most))
+
+    def tombstones(self, after: int) -> list[int]:
+        with self._reading() as connection:
+            return self._truth.tombstones(connection, after)
+
+    def count(self) -> int:
+        """How many records there are."""
+        with self._reading() as connection:
+            return int(self._table.masks(connection).snapshot.alive.sum())
+
+    def keys(self, rows: Sequence[int]) -> dict[int, str]:
+        """The keys of those rows that are live."""
+        with self._reading() as connection:
+            return self._truth.keys_at(connection, rows)
+
+    def accepting(self, where: Filter) -> set[int]:
+        """The rows that a filter means."""
+        with self._reading() as connection:
+            masks = self._table.masks(connection)
+            return set(masks.snapshot.rows(masks.mask(where).nonzero()[0]))
+
+    def holding(self, connection: sqlite3.Connection, rows: Sequence[int], condition: Contains) -> list[int]:
+        """Those of the rows whose texts contain it, by looking at them."""
+        needle = normalise(condition.text)
+        found: list[int] = []
+        for row in rows:
+            record = self._truth.at(connection, row)
+            if record is not None:
+                names = record.texts if condition.fields is None else condition.fields
+                if contains((record.texts.get(name, "") for name in names), needle):
+                    found.append(row)
+        return found
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = self._connection()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise failures.from_sqlite(error, self._path) from error
+
+    def _connection(self) -> sqlite3.Connection:
+        known: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if known is None:
+            address = f"file:{quote(self._path)}?mode=ro"
+            known = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            known.execute("PRAGMA query_only = ON")
+            self._local.connection = known
+            self._connections.append(known)
+        return known

@@ -1,0 +1,210 @@
+"""Pages of a selection: where each ended is said by values and a key, so that writes do not shift it.
+
+A cursor holds the values of the order's fields and the key of the last record shown, and which order
+that was. Whatever is written meanwhile, what comes next is what stands behind that place.
+"""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.search.engine import Order, Page
+from tabane.search.records import Field, Kind, Record, Scalar, Shape
+from tabane.store.columns import Array, Mask, Slots, Snapshot
+from tabane.store.truth import Truth
+
+_AT_ONCE = 1000  # keys read from the index at a time
+_LOOKUP = 10  # a record looked up by its row costs as much as so many read in order
+
+
+class Cursor(NamedTuple):
+    """The last record of a page: the order it stood in, its values there (None: absent), its key."""
+
+    order: str
+    values: tuple[Scalar | None, ...]
+    key: str
+
+
+_CURSOR = msgspec.json.Decoder(Cursor)
+
+
+def written(cursor: Cursor) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
+
+
+def read(text: str, order: Sequence[Order], shape: Shape) -> Cursor:
+    """The cursor, or :class:`BadArguments` where it is none of this order."""
+    try:
+        cursor = _CURSOR.decode(
+            base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        )
+        fits = cursor.order == named(order) and len(cursor.values) == len(order)
+        kinds = zip((shape.field(each.field).kind for each in order), cursor.values, strict=True)
+        fits = fits and all(value is None or _fits(kind, value) for kind, value in kinds)
+    except (ValueError, msgspec.MsgspecError):
+        fits = False
+    if not fits:
+        message = say("the cursor is not one of this selection and order: begin again without it")
+        raise BadArguments(message, "after")
+    return cursor
+
+
+def _value(record: Record, field: Field) -> Scalar | None:
+    """What the record is ordered by: none where an older shape left a value of another kind."""
+    value = record.fields.get(field.name)
+    return value if not isinstance(value, tuple) and value is not None and _fits(field.kind, value) else None
+
+
+def _fits(kind: Kind, value: Scalar) -> bool:
+    if kind is Kind.STRING:
+        return isinstance(value, str)
+    return isinstance(value, bool) if kind is Kind.BOOLEAN else type(value) in (int, float)
+
+
+def checked(order: Sequence[Order], shape: Shape) -> None:
+    """Raises :class:`BadArguments` for a field that is not there or is a list."""
+    for each in order:
+        if shape.field(each.field).kind is Kind.STRINGS:
+            raise BadArguments(say("{field} is a list, which gives no order", field=each.field), "order")
+
+
+def named(order: Sequence[Order]) -> str:
+    return ",".join(("-" if each.descending else "") + each.field for each in order)
+
+
+class Paging:
+    """One selection over a snapshot. ``connection`` is in a transaction of the same moment."""
+
+    def __init__(self, truth: Truth, connection: sqlite3.Connection, snapshot: Snapshot) -> None:
+        self._truth = truth
+        self._connection = connection
+        self._snapshot = snapshot
+
+    def page(self, mask: Mask, order: Sequence[Order], after: Cursor | None, limit: int) -> Page:
+        rows: list[int] = []
+        for slots, after_key in self._groups(mask, order, after, limit + 1):
+            rows.extend(self._by_key(slots, after_key, limit + 1 - len(rows)))
+            if len(rows) > limit:
+                break
+        records = [self._truth.stored(self._connection, row) for row in rows[:limit]]
+        if len(rows) <= limit:
+            return Page(tuple(records))
+        last = records[-1].record
+        values = tuple(_value(last, self._truth.shape.field(each.field)) for each in order)
+        return Page(tuple(records), written(Cursor(named(order), values, last.key)))
+
+    def _groups(
+        self, mask: Mask, order: Sequence[Order], after: Cursor | None, most: int
+    ) -> Iterator[tuple[Slots, str]]:
+        """Slots that are equal in the order, group by group, and the key behind which each begins."""
+        slots = np.flatnonzero(mask)
+        if not order:
+            yield slots, after.key if after else ""
+            return
+        ranks = [self._ranks(each, slots) for each in order]
+        if after is not None:
+            place = [self._place(each, value) for each, value in zip(order, after.values, strict=True)]
+            behind, level = _compared(ranks, place)
+            if level.any():
+                yield slots[level], after.key
+            slots, ranks = slots[behind], [rank[behind] for rank in ranks]
+        slots, ranks = _nearest(slots, ranks, most)
+        arranged = np.lexsort(ranks[::-1])
+        slots, ranks = slots[arranged], [rank[arranged] for rank in ranks]
+        yield from ((group, "") for group in _tied(slots, ranks))
+
+    def _ranks(self, order: Order, slots: Slots) -> Array:
+        """Numbers that stand in the order wanted; absent values are infinite, and so come last."""
+        column = self._snapshot.columns[order.field]
+        values = column.values[slots]
+        if column.field.kind is Kind.STRING:
+            ranks = self._places(order.field, values)
+            ranks[values == 0] = np.nan
+        elif column.field.kind is Kind.BOOLEAN:
+            ranks = np.where(values > 1, np.nan, values.astype(np.float64))
+        else:
+            ranks = values
+        ranks = -ranks if order.descending else ranks
+        return np.where(np.isnan(ranks), np.inf, ranks)
+
+    def _places(self, field: str, codes: Array) -> Array:
+        """The place of each code's string among all strings of the field."""
+        table = np.zeros(int(codes.max(initial=0)) + 1)
+        in_order = self._truth.strings.in_order(self._connection, field)
+        known = np.fromiter((code for code, _ in in_order), dtype=np.int64)
+        places = np.arange(len(known), dtype=np.float64)
+        inside = known < len(table)
+        table[known[inside]] = places[inside]
+        return table[codes]
+
+    def _place(self, order: Order, value: Scalar | None) -> float:
+        """Where a cursor's value stands among the ranks. A string that is gone stands between two."""
+        if value is None:
+            return float("inf")
+        if isinstance(value, str):
+            strings = self._truth.strings
+            place = float(strings.before(self._connection, order.field, value))
+            if not strings.found(self._connection, order.field, (value,)):
+                place -= 0.5
+        else:
+            place = float(value)
+        return -place if order.descending else place
+
+    def _by_key(self, slots: Slots, after: str, most: int) -> list[int]:
+        """The rows of the first ``most`` slots in order of keys, behind a key.
+
+        Few slots are looked up one by one; many are met soon enough in the index of keys.
+        """
+        live = max(1, int(np.count_nonzero(self._snapshot.alive)))
+        if len(slots) * len(slots) * _LOOKUP <= most * live or len(slots) <= most:
+            rows = self._snapshot.rows(slots)
+            keyed = sorted((self._truth.key(self._connection, row), row) for row in rows)
+            return [row for key, row in keyed if key > after][:most]
+        wanted = np.zeros(len(self._snapshot.alive), dtype=np.bool_)
+        wanted[slots] = True
+        return self._walked(wanted, after, most)
+
+    def _walked(self, wanted: Mask, after: str, most: int) -> list[int]:
+        found: list[int] = []
+        cursor = self._truth.keys(self._connection, after)
+        while len(found) < most and (part := cursor.fetchmany(_AT_ONCE)):
+            rows = np.array([row for row, _ in part], dtype=np.int64)
+            slots = rows - self._snapshot.origin
+            found.extend(rows[wanted[slots]].tolist())
+        return found[:most]
+
+
+def _compared(ranks: list[Array], place: list[float]) -> tuple[Mask, Mask]:
+    """Which entries stand behind a place, and which stand level with it."""
+    behind = np.zeros(len(ranks[0]), dtype=np.bool_)
+    level = np.ones(len(ranks[0]), dtype=np.bool_)
+    for rank, at in zip(ranks, place, strict=True):
+        behind |= level & (rank > at)
+        level &= rank == at
+    return behind, level
+
+
+def _nearest(slots: Slots, ranks: list[Array], most: int) -> tuple[Slots, list[Array]]:
+    """Leave out what cannot be among the first: sorting a few is cheaper than sorting all."""
+    if len(slots) <= most:
+        return slots, ranks
+    near = ranks[0] <= np.partition(ranks[0], most)[most]
+    return slots[near], [rank[near] for rank in ranks]
+
+
+def _tied(slots: Slots, ranks: list[Array]) -> list[Slots]:
+    """The slots in groups of equal ranks. They are in order of ranks already."""
+    if not len(slots):
+        return []
+    changed = np.zeros(len(slots) - 1, dtype=np.bool_)
+    for rank in ranks:
+        changed |= rank[1:] != rank[:-1]
+    return np.split(slots, np.flatnonzero(changed) + 1)

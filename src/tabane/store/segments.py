@@ -1,0 +1,114 @@
+"""Columns on disk: blocks of 4,096 rows in the truth's own file, so that opening does not read records.
+
+A block is written once, in a transaction; only the rows behind the last one are read from the records
+when a collection is opened. Which slots are live is not in them: the tombstones say that.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+
+from tabane.store.columns import Array, Columns, Mask, Snapshot, Values
+from tabane.store.truth import State, Truth
+
+SEGMENT = 4096  # rows
+MOST_READ = 2000  # rows of a step
+
+
+def loaded(truth: Truth, connection: sqlite3.Connection, state: State) -> Columns:
+    """The columns up to the last segment; :func:`read_on` gives the rest.
+
+    Raises ValueError or KeyError where the segments are not what was written: they can be made anew.
+    """
+    table = f"segment_{truth.number}"
+    lowest = connection.execute(f"SELECT min(first) FROM {table}").fetchone()[0]
+    origin = state.sealed if lowest is None else lowest
+    columns = Columns(truth.shape.fields, origin, state.changes)
+    blocks: dict[str, tuple[bytes, bytes]] = {}
+    query = f"SELECT first, field, cells, slots FROM {table} ORDER BY first"
+    for first, field, cells, slots in connection.execute(query):
+        if first != columns.next:
+            raise ValueError(f"{table}: row {columns.next} is missing")
+        blocks[field] = (cells, slots)
+        if len(blocks) == len(truth.shape.fields):
+            columns.load(blocks, SEGMENT)
+            blocks = {}
+    if blocks or columns.next != state.sealed:
+        raise ValueError(f"{table}: it ends before row {state.sealed}")
+    return columns
+
+
+def read_on(truth: Truth, connection: sqlite3.Connection, columns: Columns, following: int) -> None:
+    """Take in up to 2,000 records behind the columns' end, of those before ``following``.
+
+    Strings that an older shape did not have get their codes here, so ``connection`` is the writer's.
+    """
+    if not truth.shape.fields:
+        columns.load({}, following - columns.next)
+        return
+    new: dict[tuple[str, str], int] = {}
+    found = truth.fields_after(connection, columns.next - 1, MOST_READ)
+    cells = [truth.cells(connection, fields, new) for _, fields in found]
+    end = found[-1][0] + 1 if len(found) == MOST_READ else following
+    columns.add([row for row, _ in found], cells, end)
+
+
+def settled(truth: Truth, connection: sqlite3.Connection, columns: Columns, state: State) -> None:
+    """Mark what is not live, once all rows are there, and show the columns to readers."""
+    columns.remove(truth.tombstones(connection))
+    columns.remove(list(range(columns.origin, state.base)))
+    columns.publish(state.changes)
+
+
+def agree(truth: Truth, connection: sqlite3.Connection, snapshot: Snapshot) -> bool:
+    """Whether the columns of a moment say what the records of the same moment say, value by value."""
+    end = snapshot.origin + len(snapshot.alive)
+    afresh = Columns(truth.shape.fields, snapshot.origin, snapshot.changes)
+    alive = np.zeros(len(snapshot.alive), dtype=np.bool_)
+    while afresh.next < end:
+        new: dict[tuple[str, str], int] = {}
+        found = truth.fields_after(connection, afresh.next - 1, MOST_READ)
+        cells = [truth.cells(connection, fields, new) for _, fields in found]
+        rows = [row for row, _ in found]
+        afresh.add(rows, cells, rows[-1] + 1 if len(rows) == MOST_READ else end)
+        alive[np.array(rows, dtype=np.int64) - snapshot.origin] = True
+    afresh.publish(snapshot.changes)
+    same = (_live(values, alive) for values in afresh.snapshot().columns.values())
+    held = (_live(values, alive) for values in snapshot.columns.values())
+    return np.array_equal(alive, snapshot.alive) and all(map(_equal, same, held))
+
+
+def _live(values: Values, alive: Mask) -> tuple[Array, Array]:
+    """The values of live slots, and these slots."""
+    slots = np.arange(len(values.values)) if values.slots is None else values.slots
+    return values.values[alive[slots]], slots[alive[slots]]
+
+
+def _equal(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
+    nan = one[0].dtype.kind == "f"
+    return np.array_equal(one[0], other[0], equal_nan=nan) and np.array_equal(one[1], other[1])
+
+
+def seal(truth: Truth, connection: sqlite3.Connection, columns: Columns) -> bool:
+    """Write the next block where its rows are there and committed. True where it was written.
+
+    A collection without fields has no columns to keep.
+    """
+    first = truth.state(connection).sealed
+    if not truth.shape.fields or columns.next < first + SEGMENT:
+        return False
+    blocks = columns.segment(first, first + SEGMENT)
+    connection.executemany(
+        f"INSERT INTO segment_{truth.number} (first, field, cells, slots) VALUES (?, ?, ?, ?)",
+        [(first, *block) for block in blocks],
+    )
+    connection.execute("UPDATE collection SET sealed = ? WHERE id = ?", (first + SEGMENT, truth.number))
+    return True
+
+
+def prune(truth: Truth, connection: sqlite3.Connection) -> None:
+    """Remove blocks that hold no live row any more."""
+    base = truth.state(connection).base
+    connection.execute(f"DELETE FROM segment_{truth.number} WHERE first + ? <= ?", (SEGMENT, base))

@@ -1,0 +1,90 @@
+"""Collections that share a file: the store of one domain (posts, documents, the hub's own, a cache)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tabane.search.records import Shape
+from tabane.store.database import Database
+from tabane.store.migrations import MIGRATIONS, Migration
+
+if TYPE_CHECKING:
+    from tabane.store.collection import Collection, Lexical
+    from tabane.store.table import Table
+
+# Makes the lexical index of a table, in its folder.
+LexicalRoom = Callable[[str, "Table"], Awaitable["Lexical"]]
+
+
+class Store:
+    """One domain's file and its collections, each opened once. Made by :meth:`open`."""
+
+    def __init__(self, database: Database, lexical: LexicalRoom | None) -> None:
+        self.database = database
+        self._lexical = lexical
+        self._collections: dict[str, Collection] = {}
+        self._opening = asyncio.Lock()
+
+    @classmethod
+    async def open(
+        cls,
+        folder: str,
+        domain: str,
+        *,
+        lexical: LexicalRoom | None = None,
+        migrations: Sequence[Migration] = MIGRATIONS,
+    ) -> Store:
+        """Open ``<folder>/<domain>.db``, made where it is new. Raises :class:`~tabane.errors.StoreError`."""
+        path = os.path.join(folder, f"{domain}.db")
+        return cls(await asyncio.to_thread(Database.open, path, migrations), lexical)
+
+    async def collection(self, shape: Shape) -> Collection:
+        """The collection of that shape, made where it is new. The same one at every call."""
+        async with self._opening:
+            found = self._collections.get(shape.name)
+            if found is None or found.shape != shape:
+                if found is not None:
+                    await found.close()
+                found = self._collections[shape.name] = await self._opened(shape)
+            return found
+
+    async def _opened(self, shape: Shape) -> Collection:
+        # numpy comes with the first collection: a hub that only forwards does without. Importing it takes
+        # a fifth of a second, which is no business of the event loop's.
+        await asyncio.to_thread(importlib.import_module, "tabane.store.collection")
+        from tabane.store.collection import Collection
+        from tabane.store.table import Table
+
+        table = await Table.open(self.database, shape)
+        if self._lexical is None:
+            return Collection(table)
+        folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
+        return Collection(table, await self._lexical(folder, table))
+
+    async def check(self) -> list[str]:
+        """The names of open collections whose columns do not say what their records say.
+
+        Raises StoreCorrupt where the file itself is damaged. Reads everything: for a check-up.
+        """
+        await self.database.examine()
+        return [name for name, each in self._collections.items() if not await each.table.agrees()]
+
+    async def mend(self, name: str) -> Collection:
+        """The open collection of that name, opened again with columns made anew from its records."""
+        async with self._opening:
+            found = self._collections.pop(name)
+            await found.close()
+            await self.database.run(found.table.truth.unseal)
+            found = self._collections[name] = await self._opened(found.shape)
+            return found
+
+    async def close(self) -> None:
+        """Close all collections and the file. A second call does nothing."""
+        for collection in self._collections.values():
+            await collection.close()
+        self._collections.clear()
+        await self.database.close()

@@ -1,0 +1,320 @@
+"""The records of one collection as SQLite keeps them, and what each write changed.
+
+A record has a row number that grows and is never used again: one that is replaced moves to a new row
+and leaves a tombstone. So whatever is derived (columns, lexical index) catches up by two numbers: the
+last row it has, and the last tombstone. Compaction moves the lowest records to the end until the rows
+between :attr:`State.base` and :attr:`State.next` are dense again.
+
+Everything here runs inside a transaction of the caller's.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tabane.search.records import Kind, Record, Shape, Stored, Value
+from tabane.store.strings import Strings
+
+# A record's fields as columns hold them: a number, a flag, a code, codes; None where absent.
+Cell = float | int | tuple[int, ...] | None
+Cells = tuple[Cell, ...]
+
+FULL = 2**32 - 1  # rows are unsigned numbers of 32 bits
+RENUMBERED = 2**31  # a collection that comes here begins again at 1 when it is opened
+
+_NAMED = msgspec.json.Encoder(order="deterministic")
+_TEXTS = msgspec.json.Decoder(dict[str, str])
+_FIELDS = msgspec.json.Decoder(dict[str, str | int | float | bool | tuple[str, ...]])
+_SHAPE = msgspec.json.Decoder(Shape)
+
+
+class State(msgspec.Struct, frozen=True):
+    """Where a collection stands: see :func:`tabane.store.migrations._collections`."""
+
+    base: int
+    next: int
+    sealed: int
+    changes: int
+    epoch: int
+    pruned: int
+
+
+@dataclass(slots=True)
+class Change:
+    """What one write did. ``upserted`` holds live rows alone; ``deleted`` all that are no longer.
+
+    ``tombstone`` is the number of the last tombstone written so far, ``state`` as it is afterwards.
+    """
+
+    state: State
+    upserted: list[tuple[int, Record]] = field(default_factory=list)
+    cells: list[Cells] = field(default_factory=list)
+    deleted: list[int] = field(default_factory=list)
+    strings: dict[tuple[str, str], int] = field(default_factory=dict)
+    results: list[bool] = field(default_factory=list)
+    tombstone: int = 0
+
+
+class Truth:
+    """The tables of one collection: records, tombstones, strings and segments, each named with its id."""
+
+    def __init__(self, number: int, shape: Shape) -> None:
+        self.number = number
+        self.shape = shape
+        self.strings = Strings(number)
+        self._records = f"record_{number}"
+        self._tombstones = f"tombstone_{number}"
+        self._find = f"SELECT row, texts, fields, payload FROM {self._records} WHERE key = ?"
+        self._insert = (
+            f"INSERT INTO {self._records} (row, key, texts, fields, payload) VALUES (?, ?, ?, ?, ?)"
+        )
+        self._bury = f"INSERT INTO {self._tombstones} (row) VALUES (?)"
+
+    def create(self, connection: sqlite3.Connection) -> None:
+        connection.execute(
+            f"CREATE TABLE {self._records} (row INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, "
+            "texts BLOB NOT NULL, fields BLOB NOT NULL, payload BLOB NOT NULL)"
+        )
+        connection.execute(
+            f"CREATE TABLE {self._tombstones} "
+            "(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL)"
+        )
+        connection.execute(
+            f"CREATE TABLE segment_{self.number} (first INTEGER NOT NULL, field TEXT NOT NULL, "
+            "cells BLOB NOT NULL, slots BLOB NOT NULL, PRIMARY KEY (first, field))"
+        )
+        self.strings.create(connection)
+
+    def state(self, connection: sqlite3.Connection) -> State:
+        query = "SELECT base, next, sealed, changes, epoch, pruned FROM collection WHERE id = ?"
+        return State(*connection.execute(query, (self.number,)).fetchone())
+
+    # Writing
+
+    def upsert(self, connection: sqlite3.Connection, records: Sequence[Record]) -> Change:
+        """Put in records that are checked. Raises OverflowError where no row numbers are left."""
+        change = Change(state=self.state(connection))
+        rows: dict[int, Record] = {}
+        row = change.state.next
+        for record in records:
+            replaced = self._put(connection, record, row)
+            change.results.append(replaced != _SAME)
+            if replaced == _SAME:
+                continue
+            rows[row] = record
+            row += 1
+            if replaced is not None:
+                change.deleted.append(replaced)
+                rows.pop(replaced, None)
+        change.upserted = list(rows.items())
+        change.cells = [self.cells(connection, record.fields, change.strings) for record in rows.values()]
+        return self._moved_on(connection, change, row)
+
+    def _put(self, connection: sqlite3.Connection, record: Record, row: int) -> int | None:
+        """Write the record under ``row``; the answer is the row it had, or that it is there as it is."""
+        if row > FULL:
+            raise OverflowError("row numbers")
+        blobs = (_NAMED.encode(record.texts), _NAMED.encode(record.fields), record.payload)
+        found = connection.execute(self._find, (record.key,)).fetchone()
+        if found:
+            if found[1:] == blobs:
+                return _SAME
+            self._remove(connection, found[0])
+        connection.execute(self._insert, (row, record.key, *blobs))
+        return found[0] if found else None
+
+    def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> Change:
+        change = Change(state=self.state(connection))
+        query = f"SELECT row FROM {self._records} WHERE key = ?"
+        for key in keys:
+            found = connection.execute(query, (key,)).fetchone()
+            if found:
+                self._remove(connection, found[0])
+                change.deleted.append(found[0])
+        return self._moved_on(connection, change, change.state.next)
+
+    def compact(self, connection: sqlite3.Connection, most: int, applied: int | None) -> Change:
+        """Move the ``most`` lowest records to the end, and forget tombstones below them.
+
+        ``applied`` is the last tombstone that the lexical index has seen, None where there is none:
+        later ones are kept. The records are the same; only their rows change.
+        """
+        change = Change(state=self.state(connection))
+        for row, record in list(self.rows(connection, change.state.base - 1, most)):
+            target = change.state.next + len(change.upserted)
+            connection.execute(f"UPDATE {self._records} SET row = ? WHERE row = ?", (target, row))
+            connection.execute(self._bury, (row,))
+            change.upserted.append((target, record))
+            change.deleted.append(row)
+        change.cells = [self.cells(connection, each.fields, change.strings) for _, each in change.upserted]
+        change = self._moved_on(connection, change, change.state.next + len(change.upserted))
+        return self._rebased(connection, change, applied)
+
+    def _rebased(self, connection: sqlite3.Connection, change: Change, applied: int | None) -> Change:
+        lowest = connection.execute(f"SELECT min(row) FROM {self._records}").fetchone()[0]
+        base = change.state.next if lowest is None else lowest
+        seen = change.tombstone if applied is None else min(applied, change.tombstone)
+        below = (base, seen)
+        pruned = connection.execute(
+            f"SELECT coalesce(max(number), 0) FROM {self._tombstones} WHERE row < ? AND number <= ?", below
+        ).fetchone()[0]
+        connection.execute(f"DELETE FROM {self._tombstones} WHERE row < ? AND number <= ?", below)
+        connection.execute(
+            "UPDATE collection SET base = ?, sealed = max(sealed, ?), pruned = max(pruned, ?) WHERE id = ?",
+            (base, base, pruned, self.number),
+        )
+        change.state = self.state(connection)
+        return change
+
+    def renumber(self, connection: sqlite3.Connection) -> None:
+        """Begin again at row 1, where the numbers run out one day. All that is derived is made anew."""
+        state = self.state(connection)
+        shift = state.base - 1
+        if shift < state.next - state.base:
+            return  # the old numbers and the new ones would meet
+        connection.execute(f"UPDATE {self._records} SET row = row - ?", (shift,))
+        connection.execute(f"DELETE FROM {self._tombstones} WHERE row < ?", (state.base,))
+        connection.execute(f"UPDATE {self._tombstones} SET row = row - ?", (shift,))
+        self.unseal(connection)
+        connection.execute(
+            "UPDATE collection SET base = 1, next = next - ?, sealed = 1, epoch = epoch + 1, "
+            "changes = changes + 1 WHERE id = ?",
+            (shift, self.number),
+        )
+
+    def unseal(self, connection: sqlite3.Connection) -> None:
+        """Forget the segments of columns: they are made anew from the records."""
+        connection.execute(f"DELETE FROM segment_{self.number}")
+        connection.execute("UPDATE collection SET sealed = base WHERE id = ?", (self.number,))
+
+    def _remove(self, connection: sqlite3.Connection, row: int) -> None:
+        connection.execute(f"DELETE FROM {self._records} WHERE row = ?", (row,))
+        connection.execute(self._bury, (row,))
+
+    def _moved_on(self, connection: sqlite3.Connection, change: Change, following: int) -> Change:
+        if change.upserted or change.deleted:
+            connection.execute(
+                "UPDATE collection SET next = ?, changes = changes + 1 WHERE id = ?", (following, self.number)
+            )
+            change.state = self.state(connection)
+        change.tombstone = self.last_tombstone(connection)
+        return change
+
+    # Reading
+
+    def get(self, connection: sqlite3.Connection, keys: Iterable[str]) -> list[Record | None]:
+        found = ((key, connection.execute(self._find, (key,)).fetchone()) for key in keys)
+        return [_record(key, *row[1:]) if row else None for key, row in found]
+
+    def at(self, connection: sqlite3.Connection, row: int) -> Record | None:
+        """The record at a row."""
+        query = f"SELECT key, texts, fields, payload FROM {self._records} WHERE row = ?"
+        found = connection.execute(query, (row,)).fetchone()
+        return _record(*found) if found else None
+
+    def stored(self, connection: sqlite3.Connection, row: int) -> Stored:
+        """The record at a row that is live at the moment of the connection's transaction."""
+        record = self.at(connection, row)
+        if record is None:
+            raise LookupError(f"{self.shape.name} has no row {row}")
+        return Stored(record=record, row=row)
+
+    def rows(self, connection: sqlite3.Connection, after: int, most: int) -> Iterator[tuple[int, Record]]:
+        """Up to ``most`` records in order of rows, those behind ``after``."""
+        query = (
+            f"SELECT row, key, texts, fields, payload FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
+        )
+        for found in connection.execute(query, (after, most)):
+            yield found[0], _record(*found[1:])
+
+    def fields_after(
+        self, connection: sqlite3.Connection, after: int, most: int
+    ) -> list[tuple[int, dict[str, Value]]]:
+        """Up to ``most`` rows behind ``after`` with their fields alone."""
+        query = f"SELECT row, fields FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
+        return [(row, _FIELDS.decode(blob)) for row, blob in connection.execute(query, (after, most))]
+
+    def texts_between(
+        self, connection: sqlite3.Connection, first: int, last: int
+    ) -> Iterator[tuple[int, dict[str, str]]]:
+        """The texts of the records whose rows lie between, both included."""
+        query = f"SELECT row, texts FROM {self._records} WHERE row BETWEEN ? AND ?"
+        for row, blob in connection.execute(query, (first, last)):
+            yield row, _TEXTS.decode(blob)
+
+    def key(self, connection: sqlite3.Connection, row: int) -> str:
+        """The key of the record at a row; empty where none is, which sorts before all keys."""
+        found = connection.execute(f"SELECT key FROM {self._records} WHERE row = ?", (row,)).fetchone()
+        return str(found[0]) if found else ""
+
+    def keys_at(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
+        """The keys of those of the rows that are live."""
+        found: dict[int, str] = {}
+        for first in range(0, len(rows), 500):
+            part = rows[first : first + 500]
+            query = f"SELECT row, key FROM {self._records} WHERE row IN ({', '.join('?' * len(part))})"
+            found.update(connection.execute(query, part).fetchall())
+        return found
+
+    def keys(self, connection: sqlite3.Connection, after: str) -> sqlite3.Cursor:
+        """Rows and keys behind a key, in order of keys, to be read by and by."""
+        query = f"SELECT row, key FROM {self._records} WHERE key > ? ORDER BY key"
+        return connection.execute(query, (after,))
+
+    def tombstones(self, connection: sqlite3.Connection, after: int = 0) -> list[int]:
+        """The rows that were given up since tombstone ``after``, in that order."""
+        query = f"SELECT row FROM {self._tombstones} WHERE number > ? ORDER BY number"
+        return [row[0] for row in connection.execute(query, (after,))]
+
+    def last_tombstone(self, connection: sqlite3.Connection) -> int:
+        """The number of the last tombstone ever written, 0 before the first."""
+        found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (self._tombstones,))
+        row = found.fetchone()
+        return int(row[0]) if row else 0
+
+    def cells(
+        self, connection: sqlite3.Connection, fields: dict[str, Value], new: dict[tuple[str, str], int]
+    ) -> Cells:
+        """The fields as columns hold them. A value that is of another kind (an older shape's) is absent."""
+        found: list[Cell] = []
+        for each in self.shape.fields:
+            value = fields.get(each.name)
+            found.append(None if value is None else self._cell(connection, each.name, each.kind, value, new))
+        return tuple(found)
+
+    def _cell(
+        self,
+        connection: sqlite3.Connection,
+        name: str,
+        kind: Kind,
+        value: Value,
+        new: dict[tuple[str, str], int],
+    ) -> Cell:
+        if kind is Kind.STRINGS:
+            if not isinstance(value, tuple):
+                return None
+            return tuple({self.strings.coded(connection, name, text, new): None for text in value})
+        if kind is Kind.STRING:
+            return self.strings.coded(connection, name, value, new) if isinstance(value, str) else None
+        if kind is Kind.BOOLEAN:
+            return value if isinstance(value, bool) else None
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def shape_of(blob: bytes) -> Shape:
+    return _SHAPE.decode(blob)
+
+
+def shape_blob(shape: Shape) -> bytes:
+    return _NAMED.encode(shape)
+
+
+def _record(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
+    return Record(key=key, texts=_TEXTS.decode(texts), fields=_FIELDS.decode(fields), payload=payload)
+
+
+_SAME = 0  # no row: rows begin at 1

@@ -1,0 +1,156 @@
+"""The one thread that writes: what waits is committed together, and told so once it is on the disk.
+
+Each piece of work runs in a savepoint: one that fails is undone and takes nothing else with it. A
+commit gathers what waits already, for at most 2 ms or 100 rows; nobody is waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from tabane.store import failures
+
+MOST_WAITING = 1000
+LONGEST_GROUP = 0.002  # seconds
+MOST_ROWS = 100  # of a commit: others wait for one at most; work on more rows is a commit of its own
+
+Work = Callable[[sqlite3.Connection], Any]
+
+
+@dataclass(slots=True)
+class Job:
+    """Work, how many rows it touches, and what is called with its result between commit and answer."""
+
+    work: Work
+    rows: int
+    committed: Callable[[Any], None] | None
+    answer: Future[Any] = field(default_factory=Future)
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Owns the writing connection from :meth:`start` until :meth:`close` returns."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=f"store-writer {path}", daemon=True)
+        self._gate = threading.Lock()
+        self._open = True
+        self._held: Job | None = None  # taken from the queue, too big for the commit it was taken for
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, job: Job) -> Future[Any]:
+        """Queue the job. Raises StoreBusy where too much waits, StoreError after close."""
+        with self._gate:
+            if not self._open:
+                raise failures.closed(self._path)
+            if self._waiting.qsize() >= MOST_WAITING:
+                raise failures.busy(self._path)
+            self._waiting.put(job)
+        return job.answer
+
+    def close(self) -> None:
+        """Finish what waits, then end the thread. The connection is the caller's again."""
+        with self._gate:
+            if self._open:
+                self._open = False
+                self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._held or self._waiting.get()) is not None:
+            self._held = None
+            self._group(job)
+
+    def _group(self, first: Job) -> None:
+        """Commit the job, and what waits behind it and fits."""
+        group: list[Job] = []
+        rows, deadline = 0, time.monotonic() + LONGEST_GROUP
+        job: Job | None = first
+        while job is not None:
+            rows += job.rows
+            if job.answer.set_running_or_notify_cancel():
+                group.append(job)
+                if not self._run(job):
+                    break
+            job = self._next(rows, deadline)
+        self._finish(group)
+
+    def _next(self, rows: int, deadline: float) -> Job | None:
+        if time.monotonic() > deadline or self._waiting.empty():
+            return None
+        job = self._waiting.get()
+        if job is None:
+            self._waiting.put(None)  # the end: found again after this commit
+        elif rows + job.rows > MOST_ROWS:
+            self._held = job
+            return None
+        return job
+
+    def _run(self, job: Job) -> bool:
+        """Run the work in its savepoint. False where the transaction is lost, with all that is in it."""
+        connection = self._connection
+        try:
+            if not connection.in_transaction:
+                connection.execute("BEGIN IMMEDIATE")
+            connection.execute("SAVEPOINT work")
+            job.result = job.work(connection)
+            connection.execute("RELEASE work")
+        except BaseException as error:
+            job.error = failures.said(error, self._path)
+            return self._undone()
+        return True
+
+    def _undone(self) -> bool:
+        """Undo the last piece of work alone; where SQLite gave up the whole transaction, say False."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO work")
+                self._connection.execute("RELEASE work")
+                return True
+        except sqlite3.Error:
+            self._rollback()
+        return False
+
+    def _finish(self, group: list[Job]) -> None:
+        lost: BaseException | None = None
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+            else:
+                lost = next((job.error for job in reversed(group) if job.error), None)
+        except BaseException as error:
+            self._rollback()
+            lost = failures.said(error, self._path)
+        for job in group:
+            self._answer(job, job.error or lost)
+
+    def _answer(self, job: Job, error: BaseException | None) -> None:
+        if error is None and job.committed is not None:
+            try:
+                job.committed(job.result)
+            except BaseException as raised:
+                error = raised
+        if error is None:
+            job.answer.set_result(job.result)
+        else:
+            job.answer.set_exception(error)
+
+    def _rollback(self) -> None:
+        # SQLite may have rolled back by itself; the error that matters is the first.
+        with contextlib.suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")

@@ -1,0 +1,75 @@
+"""`tabane search` as a user runs it: one query over the tools and Tabane's own documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.home import Home, hub
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    home = Home(tmp_path_factory.mktemp("home"))
+    home.write_servers({"up": home.child()})
+    with hub(home):
+        assert home.run("servers", "test", "up").status == 0
+        yield home
+
+
+def pages(home: Home, *arguments: str) -> list[str]:
+    found = home.run("search", *arguments, "--in", "docs", "--json")
+    assert found.status == 0, found.err
+    return [hit["open"] for hit in found.json["results"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "page"),
+    [
+        ("${workspaceFolder} variables secrets", "docs/servers.md"),
+        ("restarting a server that keeps failing", "docs/settings.md"),
+        ("resource URIs that collide", "docs/protocol.md"),
+        ("サーバーを引き継ぐ", "docs/tutorial.ja.md"),
+        ("ＣＯＲＳ", "docs/http.md"),
+    ],
+)
+def test_the_documentation_is_found_by_words_of_either_language(home: Home, query: str, page: str) -> None:
+    assert page in pages(home, query)[:3]
+
+
+def test_a_phrase_and_an_exclusion_narrow_what_is_found(home: Home) -> None:
+    every = pages(home, "token", "--limit", "50")
+    assert "docs/http.md" in every
+    assert pages(home, '"readable by you alone"') == ["docs/http.md"]
+    assert "docs/http.md" not in pages(home, "token -readable -curl -browser -http_token -loopback -MCP")
+
+
+def test_words_that_were_found_are_marked_in_the_passage(home: Home) -> None:
+    (hit,) = home.run("search", '"readable by you alone"', "--in", "docs", "--json").json["results"]
+    marked = [hit["text"][start:end].lower() for start, end in hit["marks"]]
+    assert any(mark.startswith("readable") for mark in marked), marked
+    assert home.run("search", "readable token", "--in", "docs").out.count("docs/") >= 1
+
+
+def test_tools_and_documentation_come_in_one_ranking(home: Home) -> None:
+    hits = home.run("search", "echo arguments", "--json").json["results"]
+    assert {hit["kind"] for hit in hits} == {"tools", "docs"}
+    assert "up__echo" in [hit["key"] for hit in hits[:3]]
+    scores = [hit["score"] for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+    only = home.run("search", "echo", "--in", "tools", "--json").json["results"]
+    assert {hit["kind"] for hit in only} == {"tools"}
+
+
+def test_nothing_found_is_no_failure(home: Home) -> None:
+    nothing = home.run("search", "qqqqzzzz", "--in", "docs")
+    assert (nothing.status, nothing.out) == (0, "")
+    assert "Nothing was found." in nothing.err
+
+
+def test_what_cannot_be_searched_is_wrong_usage_that_names_what_can(home: Home) -> None:
+    wrong = home.run("search", "x", "--in", "posts,tools")
+    assert wrong.status == 2
+    assert "posts is none of tools, docs" in wrong.err
+    assert home.run("search").status == 2

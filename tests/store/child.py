@@ -1,0 +1,227 @@
+"""Processes that die: forked from one that has everything imported, so that hundreds take seconds.
+
+``python -m tests.store.child`` reads orders, a JSON object a line, and forks a child for each. The
+child says ``pid N``, then what it has to say; ``ended N`` is said when it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import sqlite3
+import sys
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tabane.errors import StoreError
+from tabane.search.filters import EVERYTHING
+from tabane.search.records import Record
+from tabane.store.collection import Collection
+from tabane.store.database import Database
+from tabane.store.lexical.lexical import Lexical, open_lexical
+from tabane.store.migrations import MIGRATIONS, Migration
+from tabane.store.store import Store
+from tests.store.lanes import LANES, Operation, operations
+from tests.store.shapes import SHAPE
+
+_NOBODY = 65534
+_NEW_MOUNTS, _NEW_USERS = 0x00020000, 0x10000000
+_PRIVATE = (1 << 14) | (1 << 18)
+
+
+def say(text: str) -> None:
+    """One line to the test; short enough to go in whole beside those of others."""
+    os.write(1, text.encode() + b"\n")
+
+
+async def _with_store(home: str, work: Callable[[Collection], Awaitable[None]]) -> None:
+    store = await Store.open(home, "test")
+    try:
+        await work(await store.collection(SHAPE))
+    finally:
+        await store.close()
+
+
+def write(order: dict[str, Any]) -> None:
+    """Run lanes, and compaction all the while, until killed: ``open``, then ``done <lane>`` each time."""
+
+    async def work(collection: Collection) -> None:
+        say("open")
+        lanes = (_lane(collection, order["seed"], lane) for lane in range(LANES))
+        await asyncio.gather(_compacting(collection), *lanes)
+
+    asyncio.run(_with_store(order["home"], work))
+
+
+def index(order: dict[str, Any]) -> None:
+    """As :func:`write`, with an index of words that is committed, and caught up, all the while."""
+
+    async def run() -> None:
+        store = await Store.open(order["home"], "test", lexical=open_lexical)
+        collection = await store.collection(SHAPE)
+        say("open")
+        lanes = (_lane(collection, order["seed"], lane) for lane in range(LANES))
+        await asyncio.gather(_compacting(collection), _settling(collection), *lanes)
+
+    asyncio.run(run())
+
+
+async def _settling(collection: Collection) -> None:
+    assert isinstance(collection.lexical, Lexical)
+    while True:
+        await collection.lexical.settled()
+        say("settled")
+
+
+async def _lane(collection: Collection, seed: int, lane: int) -> None:
+    for operation in operations(seed, lane):
+        await perform(collection, operation)
+        say(f"done {lane}")
+
+
+async def perform(collection: Collection, operation: Operation) -> None:
+    if operation.keys:
+        await collection.delete(operation.keys)
+    else:
+        await collection.upsert(operation.records)
+
+
+async def _compacting(collection: Collection) -> None:
+    while True:
+        await collection.compact()
+        await asyncio.sleep(0)
+
+
+def _copied(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE copy (key TEXT PRIMARY KEY, payload BLOB NOT NULL)")
+    for row in connection.execute("SELECT key, payload FROM record_1").fetchall():
+        connection.execute("INSERT INTO copy VALUES (?, ?)", row)
+
+
+def _counted(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE counted (number INTEGER NOT NULL)")
+    connection.execute("INSERT INTO counted SELECT count(*) FROM copy")
+
+
+MORE_MIGRATIONS: tuple[Migration, ...] = (*MIGRATIONS, _copied, _counted)
+
+
+def migrate(order: dict[str, Any]) -> None:
+    """Bring the store to a version that is not out yet, and wait to be killed."""
+    say("open")
+    Database.open(os.path.join(order["home"], "test.db"), MORE_MIGRATIONS)
+    say("done 0")
+    sys.stdin.read()
+
+
+def attempt(order: dict[str, Any]) -> None:
+    """Open the store and put a record: ``{"error": name, "message": text}``, null for none.
+
+    ``as_nobody``: as a user who owns nothing there.
+    """
+    if order.get("as_nobody") and os.getuid() == 0:
+        os.setgid(_NOBODY)
+        os.setuid(_NOBODY)
+
+    async def work(collection: Collection) -> None:
+        await collection.upsert([Record(key="attempt")])
+
+    error: BaseException | None = None
+    try:
+        asyncio.run(_with_store(order["home"], work))
+    except StoreError as raised:
+        error = raised
+    say(json.dumps({"error": type(error).__name__ if error else None, "message": str(error)}))
+
+
+def fill(order: dict[str, Any]) -> None:
+    """Write to a disk of 4 MB until it is full, make room, go on. Reports what was found at each point."""
+    home = order["home"]
+    if not _mounted(home):
+        say(json.dumps({"mounted": False}))
+        return
+    ballast = os.path.join(home, "ballast")
+    with open(ballast, "wb") as file:
+        file.write(bytes(1_000_000))
+    report: dict[str, Any] = {"mounted": True}
+
+    async def until_full(collection: Collection) -> None:
+        stored = 0
+        try:
+            while True:
+                await collection.upsert([_heavy(stored + number) for number in range(5)])
+                stored += 5
+        except StoreError as error:
+            report.update(error=type(error).__name__, message=str(error), acknowledged=stored)
+        report["while_full"] = await collection.count(EVERYTHING)
+        os.unlink(ballast)
+        await collection.upsert([_heavy(stored)])
+        report["with_room"] = await collection.count(EVERYTHING)
+
+    async def again(collection: Collection) -> None:
+        report["reopened"] = await collection.count(EVERYTHING)
+        keys = [f"{number:05}" for number in range(report["acknowledged"] + 1)]
+        found = [
+            record
+            for first in range(0, len(keys), 500)
+            for record in await collection.get(keys[first:][:500])
+        ]
+        report["whole"] = found == [_heavy(number) for number in range(len(keys))]
+
+    asyncio.run(_with_store(home, until_full))
+    asyncio.run(_with_store(home, again))
+    say(json.dumps(report))
+
+
+def _heavy(number: int) -> Record:
+    return Record(key=f"{number:05}", fields={"likes": number}, payload=bytes([number % 256]) * 5000)
+
+
+def _mounted(folder: str) -> bool:
+    """Put a small disk there that only this process sees and that goes with it. False where none may."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "unshare"):
+        return False
+    if libc.unshare(_NEW_MOUNTS) and libc.unshare(_NEW_USERS | _NEW_MOUNTS):
+        return False
+    if libc.mount(b"none", b"/", None, _PRIVATE, None):
+        return False
+    return not libc.mount(b"tmpfs", folder.encode(), b"tmpfs", 0, b"size=4m")
+
+
+KINDS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "attempt": attempt,
+    "fill": fill,
+    "index": index,
+    "migrate": migrate,
+    "write": write,
+}
+
+
+def _forked(order: dict[str, Any]) -> None:
+    pid = os.fork()
+    if pid:
+        with contextlib.suppress(ChildProcessError):
+            _, status = os.waitpid(pid, 0)
+            say(f"ended {os.waitstatus_to_exitcode(status)}")
+        return
+    try:
+        say(f"pid {os.getpid()}")
+        KINDS[order["kind"]](order)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        _forked(json.loads(line))
+
+
+if __name__ == "__main__":
+    main()

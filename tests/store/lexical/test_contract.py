@@ -1,0 +1,46 @@
+"""The embedded engine keeps the contracts of indexes, from its tail and from its index alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tabane.search.engine import Collection
+from tabane.search.records import Record, Shape
+from tests.store.contract import RecordsContract
+from tests.store.lexical.contract import LexicalContract, SubstringContract
+from tests.store.lexical.homes import embedded, lexical
+
+
+@asynccontextmanager
+async def settled(home: Path, shape: Shape) -> AsyncIterator[Collection]:
+    """A collection that has every write in its index before it goes on."""
+    async with embedded(home, shape) as collection:
+        upsert, delete = collection.upsert, collection.delete
+
+        async def upserted(records: Sequence[Record]) -> list[bool]:
+            answer = await upsert(records)
+            await lexical(collection).settled()
+            return answer
+
+        async def deleted(keys: Sequence[str]) -> int:
+            answer = await delete(keys)
+            await lexical(collection).settled()
+            return answer
+
+        collection.upsert = upserted  # type: ignore[method-assign]
+        collection.delete = deleted  # type: ignore[method-assign]
+        yield collection
+
+
+class TestRecords(RecordsContract):
+    engine = staticmethod(embedded)
+
+
+class TestTail(LexicalContract, SubstringContract):
+    engine = staticmethod(embedded)
+
+
+class TestIndex(LexicalContract, SubstringContract):
+    engine = staticmethod(settled)

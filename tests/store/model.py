@@ -1,0 +1,78 @@
+"""What a collection ought to answer, worked out the plain way from a dict of its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cmp_to_key
+
+from tabane.search.engine import Collection, Order
+from tabane.search.filters import EVERYTHING, Equal, Filter, checked, matches, values_of
+from tabane.search.records import Kind, Record, Scalar, Shape
+from tabane.search.records import checked as checked_record
+
+Model = dict[str, Record]
+
+
+def put(model: Model, records: Iterable[Record], shape: Shape) -> list[bool]:
+    """Upsert into the model; the answer is what the collection's ought to be."""
+    results = []
+    for record in records:
+        ready = checked_record(record, shape)
+        results.append(model.get(ready.key) != ready)
+        model[ready.key] = ready
+    return results
+
+
+def meant(model: Model, where: Filter, shape: Shape) -> list[Record]:
+    fitted = checked(where, shape)
+    return [record for record in model.values() if matches(fitted, record)]
+
+
+def ordered(records: Iterable[Record], order: Sequence[Order]) -> list[str]:
+    """The keys in order: by each field, absent last, then by key."""
+
+    def compared(one: Record, other: Record) -> int:
+        for each in order:
+            left, right = one.fields.get(each.field), other.fields.get(each.field)
+            if left == right:
+                continue
+            if left is None or right is None:
+                return 1 if left is None else -1
+            less = left < right  # type: ignore[operator]
+            return -1 if less != each.descending else 1
+        return -1 if one.key < other.key else 1
+
+    return [record.key for record in sorted(records, key=cmp_to_key(compared))]
+
+
+def faceted(records: Iterable[Record], field: str, limit: int) -> list[tuple[Scalar, int]]:
+    counted = Counter(value for record in records for value in dict.fromkeys(values_of(record, field)))
+    return sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+
+async def all_of(
+    collection: Collection, where: Filter = EVERYTHING, order: tuple[Order, ...] = (), limit: int = 100
+) -> list[Record]:
+    """Every record of a selection, page by page."""
+    page = await collection.select(where, order=order, limit=limit)
+    found = list(page.records)
+    while page.after is not None:
+        page = await collection.select(where, order=order, after=page.after, limit=limit)
+        found.extend(page.records)
+    return [stored.record for stored in found]
+
+
+async def agrees(collection: Collection, model: Model) -> None:
+    """Every way of asking says what the model says: records, keys, counts, facets, filters."""
+    records = await all_of(collection, limit=37)
+    assert records == [model[key] for key in sorted(model)]
+    assert await collection.count(EVERYTHING) == len(model)
+    some = sorted(model)[:50]
+    assert await collection.get(some) == [model[key] for key in some]
+    for field in collection.shape.fields:
+        facet = await collection.facet(field.name, EVERYTHING, 1000)
+        assert facet == faceted(model.values(), field.name, 1000), field
+        if facet and field.kind is not Kind.BOOLEAN:
+            value, count = facet[-1]
+            assert await collection.count(Equal(field.name, value)) == count
