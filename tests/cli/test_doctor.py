@@ -421,3 +421,42 @@ def test_the_socket_of_a_hub_that_has_just_started_is_left_alone(home: Home) -> 
     held.release()
     fixes[0]()
     assert not path.exists()
+
+
+# -- what is stored ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(home: Home) -> Path:
+    """The file of a store that was used: a hub has searched the documentation."""
+    home.write_servers({})
+    with hub(home):
+        assert home.run("search", "token", "--in", "docs").status == 0
+    return home.tabane / "store" / "cache.db"
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_store_in_order_is_whole_whether_a_hub_has_it_open_or_not(
+    home: Home, stored: Path, runs: bool
+) -> None:
+    if not runs:
+        found(examined(home, "--quick"), f"{stored} is whole", "ok")
+        return
+    with hub(home):
+        assert home.run("search", "token", "--in", "docs").status == 0
+        found(examined(home, "--quick"), f"{stored} is whole", "ok")
+
+
+def test_a_damaged_store_of_derived_things_is_put_aside_and_made_anew(home: Home, stored: Path) -> None:
+    with stored.open("r+b") as file:
+        file.seek(8192)
+        file.write(os.urandom(16384))
+    found(examined(home, "--quick"), "is damaged", "warning")
+    assert home.run("search", "token", "--in", "docs").status == 1
+    home.run("stop")
+    examined(home, "--quick", "--fix")
+    searched = home.run("search", "token", "--in", "docs", "--json")
+    assert searched.json["results"]
+    home.run("stop")
+    for path in (home.tabane / "store").rglob("*"):
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path

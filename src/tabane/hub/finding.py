@@ -58,7 +58,8 @@ class Manual:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._ready: asyncio.Task[Collection] | None = None
+        self._filling = asyncio.Lock()
+        self._filled: Collection | None = None
 
     async def __call__(self, caller: Caller, query: str, limit: int) -> list[Hit]:
         collection = await self._collection()
@@ -78,13 +79,12 @@ class Manual:
         return Hit("docs", key, texts["title"], shown.text, f"docs/{page}", score, shown.marks)
 
     async def _collection(self) -> Collection:
-        if self._ready is None or (self._ready.done() and self._ready.exception()):
-            self._ready = asyncio.create_task(self._opened())
-        return await asyncio.shield(self._ready)
-
-    async def _opened(self) -> Collection:
-        collection = await self._stores.collection("cache", manual.SHAPE)
-        await manual.bring_up_to_date(collection, await asyncio.to_thread(manual.pages))
+        async with self._filling:
+            collection = await self._stores.collection("cache", manual.SHAPE)
+            # Another one than last time was made anew meanwhile, and may be empty.
+            if collection is not self._filled:
+                await manual.bring_up_to_date(collection, await asyncio.to_thread(manual.pages))
+                self._filled = collection
         return collection
 
 

@@ -27,6 +27,7 @@ from tabane.hub.disclosure import Disclosure
 from tabane.hub.finding import Finding, Hit, Manual
 from tabane.hub.hello import Hello
 from tabane.hub.limits import limits_of
+from tabane.hub.manual import SHAPES
 from tabane.hub.outlet import LineOutlet, Outlet
 from tabane.hub.reload import Follower
 from tabane.hub.search_path import with_recorded_path
@@ -82,7 +83,7 @@ class Hub:
         self.processes = Processes(log_fd=2)
         self.gateway = self._gateway()
         self.long_results = LongResults(loop)
-        self.stores = Stores(settings.home)
+        self.stores = Stores(settings.home, SHAPES)
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal())
         self.follower = Follower(loop, self._files, self._reload)
@@ -291,6 +292,7 @@ class Hub:
             *ServerOperations(self.gateway).table(),
             *self.long_results.table(),
             *trials.table(),
+            *self.stores.table(),
             *Finding({"tools": self._find_tools, "docs": Manual(self.stores)}).table(),
         ]
 

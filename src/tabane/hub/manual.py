@@ -19,6 +19,9 @@ SHAPE = Shape(
     (Field("page", Kind.STRING), Field("lang", Kind.STRING)),
 )
 
+SHAPES = {"cache": (SHAPE,)}
+"""The collections that a hub has, by domain."""
+
 _HEADING = re.compile(r"(#{1,3}) (.+)")
 _FENCE = re.compile(r"(```|~~~)")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

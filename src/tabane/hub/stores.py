@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
+from tabane.errors import StoreCorrupt, StoreError
+from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
@@ -14,24 +20,103 @@ if TYPE_CHECKING:
     from tabane.store.collection import Collection
     from tabane.store.store import Store
 
+log = logging.getLogger(__name__)
+
 FOLDER = "store"
 """Under the home: a file a domain, and a folder of index beside it for each collection."""
 
+DERIVED = frozenset({"cache"})
+"""Domains whose file may be lost: what is in it is made again."""
+
+Shapes = Mapping[str, Sequence["Shape"]]
+
+
+class CheckStores(Struct, frozen=True, forbid_unknown_fields=True):
+    """``mend``: also make anew what is derived and does not agree."""
+
+    mend: bool = False
+
 
 class Stores:
-    """One store a domain. A hub that only forwards never opens any, nor imports what they need."""
+    """One store a domain. A hub that only forwards never opens any, nor imports what they need.
 
-    def __init__(self, home: Path) -> None:
-        self._folder = home / FOLDER
+    ``shapes`` are the collections of each domain.
+    """
+
+    def __init__(self, home: Path, shapes: Shapes) -> None:
+        self._folder, self._shapes = home / FOLDER, shapes
         self._open: dict[str, Store] = {}
         self._opening = asyncio.Lock()
 
     async def collection(self, domain: str, shape: Shape) -> Collection:
         """A collection of that domain. Raises StoreError that says what to do where it cannot be opened."""
+        return await (await self._store(domain)).collection(shape)
+
+    async def check(self, *, mend: bool) -> list[dict[str, Any]]:
+        """How each store on disk is: domain, path, ``state`` (ok, mended, stale, damaged, unreadable).
+
+        Reads everything. What is stale is derived and disagrees with the truth; ``mend`` makes it anew, and
+        puts a damaged file aside where all that was in it is derived.
+        """
+        rows = []
+        for domain in self._shapes:
+            path = self._folder / f"{domain}.db"
+            if path.exists():
+                rows.append({"domain": domain, "path": str(path), **await self._checked(domain, path, mend)})
+        return rows
+
+    def table(self) -> list[Operation]:
+        faces = frozenset({Face.RPC, Face.CLI})
+        return [
+            Operation(
+                "check_stores", "How what is stored is.", CheckStores, self._check, faces, Privilege.ADMIN
+            )
+        ]
+
+    async def close(self) -> None:
+        """Close every store; what was acknowledged is on disk already."""
+        stores, self._open = self._open, {}
+        for domain, store in stores.items():
+            try:
+                await store.close()
+            except StoreError as error:
+                log.error("closing the store of %s failed: %s", domain, error)
+
+    async def _check(self, caller: Caller, params: CheckStores) -> dict[str, Any]:
+        return {"results": await self.check(mend=params.mend)}
+
+    async def _checked(self, domain: str, path: Path, mend: bool) -> dict[str, Any]:
+        try:
+            store = await self._store(domain)
+            for shape in self._shapes[domain]:
+                await store.collection(shape)
+            stale = await store.check()
+            for name in stale if mend else ():
+                await store.mend(name)
+        except StoreCorrupt as error:
+            derived = domain in DERIVED
+            if derived and mend:
+                await self._put_aside(domain, path)
+                return {"state": "mended"}
+            return {"state": "damaged", "error": str(error), "derived": derived}
+        except StoreError as error:
+            return {"state": "unreadable", "error": str(error)}
+        if not stale:
+            return {"state": "ok"}
+        return {"state": "mended"} if mend else {"state": "stale", "collections": stale}
+
+    async def _put_aside(self, domain: str, path: Path) -> None:
+        store = self._open.pop(domain, None)
+        if store is not None:
+            with contextlib.suppress(StoreError):
+                await store.close()
+        await asyncio.to_thread(_aside, path)
+
+    async def _store(self, domain: str) -> Store:
         async with self._opening:
             if domain not in self._open:
                 self._open[domain] = await self._opened(domain)
-        return await self._open[domain].collection(shape)
+            return self._open[domain]
 
     async def _opened(self, domain: str) -> Store:
         from tabane.store.lexical.lexical import open_lexical
@@ -40,9 +125,8 @@ class Stores:
         private_folder(self._folder)
         return await Store.open(str(self._folder), domain, lexical=open_lexical)
 
-    async def close(self) -> None:
-        """Close every store; what was acknowledged is on disk already."""
-        stores, self._open = list(self._open.values()), {}
-        for store in stores:
-            with contextlib.suppress(Exception):
-                await store.close()
+
+def _aside(path: Path) -> None:
+    path.replace(path.with_suffix(".broken"))
+    for companion in ("-wal", "-shm"):
+        path.with_name(path.name + companion).unlink(missing_ok=True)

@@ -139,6 +139,30 @@ def test_an_index_that_is_taken_away_while_it_is_open_is_made_anew(tmp_path: Pat
     session(tmp_path, work)
 
 
+def test_compaction_takes_what_is_gone_out_of_the_index(tmp_path: Path) -> None:
+    def size() -> int:
+        return sum(path.stat().st_size for path in folder(tmp_path).iterdir())
+
+    async def fill(collection: Collection) -> None:
+        for first in range(0, 4000, 1000):
+            numbers = range(first, first + 1000)
+            await collection.upsert(
+                [Record(key=f"k{number}", texts={"body": f"東京 note {number} "}) for number in numbers]
+            )
+            await lexical(collection).settled()
+
+    async def shrink(collection: Collection) -> None:
+        await collection.delete([f"k{number}" for number in range(4000) if number % 40])
+        await lexical(collection).settled()
+        await collection.compact()  # type: ignore[attr-defined]
+        await says_the_truth(collection)
+
+    session(tmp_path, fill)
+    before = size()
+    session(tmp_path, shrink)
+    assert size() < before / 4
+
+
 def test_an_index_that_was_put_back_from_earlier_is_caught_up(tmp_path: Path) -> None:
     async def fill(collection: Collection) -> None:
         await collection.upsert(bodies(f"東京 note {number} " for number in range(50)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tabane.errors import TabaneError
-from tabane.hub.doctor import assistants, configuration, files, process, starts
+from tabane.hub.doctor import assistants, configuration, files, process, starts, stores
 from tabane.hub.doctor.finding import Finding
 from tabane.hub.doctor.patient import Patient
 from tabane.messages import Message, say
@@ -39,7 +39,7 @@ SECTIONS = (
             configuration.urls,
         ),
     ),
-    Section("files", say("Files"), (files.permissions, files.disk, files.caches)),
+    Section("files", say("Files"), (files.permissions, files.disk, files.caches, stores.stores)),
     Section("assistants", say("Assistants"), (assistants.assistants,)),
 )
 """The checks that take no time."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from tabane.gateway.tools.listings import Listings
 from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
 from tabane.hub.doctor.patient import Patient
+from tabane.hub.stores import FOLDER
 from tabane.messages import say
 
 LITTLE, TOO_LITTLE = 500 << 20, 50 << 20
@@ -111,7 +112,7 @@ def caches(patient: Patient) -> Iterator[Finding]:
             say("Forget them: tabane doctor --fix"),
             lambda: _forget(home / _DATABASES[0], stale),
         )
-    left = sorted(home.glob("*.broken")) if home.is_dir() else []
+    left = sorted([*home.glob("*.broken"), *(home / FOLDER).glob("*.broken")]) if home.is_dir() else []
     if left:
         yield note(
             say("A broken cache was put aside: {path}", path=left[0]),

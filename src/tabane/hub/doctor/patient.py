@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ class Live:
     servers_file: str | None
     status: Mapping[str, Any]
     rows: Mapping[str, Row]
+    stores: Sequence[dict[str, Any]] = ()
+    mend_stores: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,20 @@ def live(client: HubClient) -> Live:
         client.welcome.servers,
         client.call("hub_status", limit=CONNECT_LIMIT),
         {row["name"]: row for row in rows},
+        _stores(client),
+        lambda: client.call("check_stores", {"mend": True}) and None,
     )
+
+
+def _stores(client: HubClient) -> list[dict[str, Any]]:
+    """What the hub says of its stores; nothing where it is of a version that has none."""
+    try:
+        found: list[dict[str, Any]] = client.call("check_stores")["results"]
+    except HubError:
+        raise
+    except TabaneError:
+        return []
+    return found
 
 
 def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubError | None) -> Patient:
