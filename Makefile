@@ -4,6 +4,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 NODE := build/node
+PEERS := build/bench
 UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv
 
 UV_VERSION   := 0.13.9
@@ -11,6 +12,7 @@ NODE_VERSION := 24.19.0
 
 ENV_READY    := $(VENV)/.ready
 NODE_READY   := $(NODE)/.ready
+PEERS_READY  := $(PEERS)/.ready
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 
@@ -50,6 +52,16 @@ format: env
 bench: env
 	@$(BIN)/python -m benchmarks.gateway --write $(ARGS)
 	@$(BIN)/python -m benchmarks.http --write
+	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "bench: without LanceDB and Chroma"
+	@$(BIN)/python -m benchmarks.search --write
+
+# Engines that the store is measured beside: in an environment of their own, which nothing else uses.
+$(PEERS_READY): benchmarks/search/peers.txt | $(BIN)/uv
+	@echo "bench: LanceDB and Chroma into $(PEERS)"
+	@rm -rf $(PEERS)
+	@$(UV) venv --quiet --python $(BIN)/python $(PEERS)
+	@$(UV) pip install --quiet --python $(PEERS)/bin/python -r $<
+	@touch $@
 
 lock: $(BIN)/uv $(NODE_RUNTIME)
 	@$(UV) lock

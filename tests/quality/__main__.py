@@ -19,10 +19,13 @@ def main(arguments: list[str]) -> None:
     steps = floor.read() if floor.FILE.exists() else []
     step = _reached(steps)
     print(f"lexical alone {step.lexical:.3f}, with [ja] {step.words:.3f}")
-    if options.lower is not None:
-        floor.write(floor.lowered(steps, step, options.lower))
-    elif options.up:
-        floor.write(floor.raised(steps, step))
+    try:
+        if options.lower is not None:
+            floor.write(floor.lowered(steps, step, options.lower))
+        elif options.up:
+            floor.write(floor.raised(steps, step))
+    except ValueError as error:
+        parser.error(str(error))
 
 
 def _reached(steps: list[floor.Step]) -> floor.Step:

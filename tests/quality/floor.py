@@ -21,7 +21,7 @@ _STEP = 1000  # floors are in thousandths
 
 
 class Step(msgspec.Struct, frozen=True):
-    """nDCG@10 of lexical search alone and with the words of ``[ja]``; ``reason`` where that is a step down."""
+    """nDCG@10 of lexical search alone and with the words of ``[ja]``; ``reason``: why it is a step down."""
 
     corpus: str
     lexical: float
@@ -48,10 +48,11 @@ def faults(steps: list[Step]) -> Iterator[str]:
 
 
 def raised(steps: list[Step], step: Step) -> list[Step]:
-    """The history with a step up. Raises ValueError for one that takes anything back."""
+    """The history with a step up, if it is one. Raises ValueError for one that takes anything back."""
     if steps and step.takes_back(steps[-1]):
         raise ValueError("this is lower than the floor: python -m tests.quality --lower REASON")
-    return [*steps, step]
+    level = steps and not steps[-1].takes_back(step)
+    return steps if level else [*steps, step]
 
 
 def lowered(steps: list[Step], step: Step, reason: str) -> list[Step]:

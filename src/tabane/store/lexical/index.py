@@ -175,9 +175,9 @@ def _statistics(searcher: Any, schema: Any, space: str, terms: dict[str, str]) -
         return told
     found = searcher.terms_with_prefix(space, "", None, 1)  # looks at all of them
     if not found:
-        return searcher.num_docs, 1.0
+        return searcher.num_docs, 0.0
     terms[space] = found[0][0]
-    return _told(searcher, schema, space, found[0][0]) or (searcher.num_docs, 1.0)
+    return _told(searcher, schema, space, found[0][0]) or (searcher.num_docs, 0.0)
 
 
 def _told(searcher: Any, schema: Any, space: str, term: str) -> tuple[int, float] | None:

@@ -149,7 +149,7 @@ class Search:
         if not self._mixed:
             return 1.0
         theirs = self._view.searcher.averages
-        spaces = {leaf.term.space for leaf in self._leaves}
+        spaces = {leaf.term.space for leaf in self._leaves if theirs[leaf.term.space]}
         return max([1.0, *(self._average(space) / theirs[space] for space in spaces)]) * (1 + 1e-5)
 
     def _rescored(self, explain: Any, address: Any, weights: Mapping[Term, float]) -> float:
