@@ -9,13 +9,13 @@ def main() -> None:
     """Run the command line of this process. Ends it with the command's exit status."""
     command, arguments = sys.argv[1:2], sys.argv[2:]
     if command == ["mcp"]:
-        from tabane.hub import mcp
+        from tabane.hub.bridge import mcp
 
         request = mcp.read(arguments, _environment())
         if request is not None:
             sys.exit(mcp.run(request, _environment()))
     elif command == ["_hub"]:
-        from tabane.hub.serve import run_detached
+        from tabane.hub.process.serve import run_detached
 
         sys.exit(run_detached(arguments))
     from tabane.cli.main import main as command_line

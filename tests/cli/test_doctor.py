@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from tabane.hub import lock
 from tabane.hub.doctor import process
 from tabane.hub.doctor.files import LITTLE, TOO_LITTLE, room
 from tabane.hub.doctor.patient import examine
+from tabane.hub.process import lock
 from tests.cli.home import Home, Outcome, hub
 from tests.cli.test_install import file_of, write
 from tests.hub.peers import until

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from tabane.hub.hello import Hello
 from tabane.hub.hub import Hub
+from tabane.hub.local.hello import Hello
 from tabane.settings import load_settings
 
 CHILD = str(Path(__file__).parent.parent / "gateway" / "children" / "child.py")

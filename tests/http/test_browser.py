@@ -38,7 +38,8 @@ const call = (id, name, args, meta) => ({jsonrpc: "2.0", id, method: "tools/call
   params: {name, arguments: args, _meta: meta}});
 async function modern() {
   const headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call"};
-  const echo = await post(call(1, "up__echo", {text: "束ね"}, envelope), {...headers, "mcp-name": "up__echo"});
+  const echo = await post(call(1, "up__echo", {text: "束ね"}, envelope),
+    {...headers, "mcp-name": "up__echo"});
   const steps = await post(call(2, "up__progress", {steps: 2}, {...envelope, progressToken: 7}),
     {...headers, "mcp-name": "up__progress"});
   return [echo, steps];
@@ -106,14 +107,18 @@ async def shown(browser: str, url: str, folder: Path) -> Any:
     return json.loads(unescape(found[1]))
 
 
-def page_for(here: House, token: str) -> str:
-    parameters = json.dumps([f"http://127.0.0.1:{here.door.port}/mcp/full", token, ENVELOPE])
-    return PAGE % json.dumps(parameters)
+def page_for(here: House, token: str | None = None) -> str:
+    """The page, which knows the token unless it is given another."""
+    url = f"http://127.0.0.1:{here.door.port}/mcp/full"
+    return PAGE % json.dumps(json.dumps([url, token or here.door.token, ENVELOPE]))
 
 
 def test_a_page_of_this_machine_speaks_both_eras(tmp_path: Path, browser: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, {"up": child()}) as here, site(page_for(here, str(here.door.token))) as port:
+        async with (
+            house(tmp_path, {"up": child()}) as here,
+            site(page_for(here)) as port,
+        ):
             said = await shown(browser, f"http://localhost:{port}/", tmp_path)
         echo, steps = said["modern"]
         assert (echo["status"], echo["messages"][0]["result"]["structuredContent"]) == (200, {"text": "束ね"})
@@ -139,7 +144,10 @@ def test_a_page_without_the_token_gets_nothing(tmp_path: Path, browser: str) -> 
 
 def test_a_page_from_elsewhere_is_told_nothing_token_or_not(tmp_path: Path, browser: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, {"up": child()}) as here, site(page_for(here, str(here.door.token))) as port:
+        async with (
+            house(tmp_path, {"up": child()}) as here,
+            site(page_for(here)) as port,
+        ):
             # A name that is no name of this machine, though it leads here: another origin to the browser.
             folder = tmp_path / "elsewhere"
             folder.mkdir()

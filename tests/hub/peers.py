@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from tabane import __version__
-from tabane.hub import hello as hellos
-from tabane.hub import lock
-from tabane.hub.endpoint import Endpoint
+from tabane.hub.local import hello as hellos
+from tabane.hub.local.endpoint import Endpoint
+from tabane.hub.process import lock
 
 PATIENCE = 20.0
 """Seconds after which something that should have happened counts as not happening."""

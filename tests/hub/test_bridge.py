@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tabane import __version__
-from tabane.hub.hello import DRAIN, Refused, Welcome
+from tabane.hub.local.hello import DRAIN, Refused, Welcome
 from tests.hub.peers import (
     INITIALIZE,
     Client,

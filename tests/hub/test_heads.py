@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.hub import heads
-from tabane.hub.heads import Answer, Head
+from tabane.hub.bridge import heads
+from tabane.hub.bridge.heads import Answer, Head
 from tabane.wire.json import error_line, request_line, result_line
 
 IDS = st.one_of(st.integers(), st.text(max_size=30), st.none())

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import HubDraining
-from tabane.hub import hello as hellos
-from tabane.hub.hello import BadHello, Hello, Refused, Welcome, newer
+from tabane.hub.local import hello as hellos
+from tabane.hub.local.hello import BadHello, Hello, Refused, Welcome, newer
 
 TEXT = st.text(max_size=50)
 HELLOS = st.builds(

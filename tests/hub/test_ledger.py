@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tabane.hub.hello import DRAIN
-from tabane.hub.ledger import KEPT, Ledger
+from tabane.hub.bridge.ledger import KEPT, Ledger
+from tabane.hub.local.hello import DRAIN
 from tests.hub.peers import INITIALIZE, answer, request
 
 

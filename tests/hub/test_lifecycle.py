@@ -33,8 +33,12 @@ def test_two_bridges_at_once_start_one_hub(user: User) -> None:
     for client in clients:
         assert client.answer(0)["result"]["serverInfo"]["name"] == "tabane"
     assert user.json("status")["sessions"] == 4
-    hubs = [process for process in user.processes() if "_hub" in process.cmdline()]
-    assert [process.pid for process in hubs] == [user.holder.pid]
+
+    def hubs() -> list[int]:
+        return [process.pid for process in user.processes() if "_hub" in process.cmdline()]
+
+    # Those that lost end by themselves, in their own time.
+    until(lambda: hubs() == [user.holder.pid], "one hub is left")
 
 
 def test_assistants_share_the_upstreams(user: User) -> None:
@@ -527,7 +531,7 @@ def test_servers_write_files_with_the_umask_of_their_user(user: User) -> None:
 
 LIGHT = """
 import sys
-import tabane.__main__, tabane.hub.mcp
+import tabane.__main__, tabane.hub.bridge.mcp
 heavy = {"asyncio", "click", "msgspec", "logging", "subprocess", "dataclasses", "pathlib", "hashlib"}
 loaded = heavy & set(sys.modules)
 rooms = ("tabane.messages", "tabane.settings", "tabane.gateway", "tabane.cli")

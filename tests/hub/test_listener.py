@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tabane.hub import hello as hellos
-from tabane.hub import listener as door
-from tabane.hub.admission import House, refusal, trusted, uid_in
-from tabane.hub.hello import Hello, Refused, Welcome
-from tabane.hub.listener import Listener
+from tabane.hub.local import hello as hellos
+from tabane.hub.local import listener as door
+from tabane.hub.local.admission import House, refusal, trusted, uid_in
+from tabane.hub.local.hello import Hello, Refused, Welcome
+from tabane.hub.local.listener import Listener
 
 HELLO = Hello("1.0", "mcp", home="/home", servers="/s.json")
 HOUSE = House("1.0", "/home", "/s.json", True)

@@ -14,8 +14,8 @@ import pytest
 from msgspec import Meta, Struct
 
 from tabane.errors import UnknownName, UpstreamDied
-from tabane.hub import rpc
-from tabane.hub.rpc import RpcSession
+from tabane.hub.local import rpc
+from tabane.hub.local.rpc import RpcSession
 from tabane.messages import say
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
 from tabane.wire.channel import Batch

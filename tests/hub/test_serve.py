@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tabane.errors import CallerError
-from tabane.hub import launch, mcp
-from tabane.hub.daemon import Origin
-from tabane.hub.launch import Outcome
-from tabane.hub.lock import BRIDGE, HAND, STANDALONE, Holder
-from tabane.hub.serve import flags_of, inherited
+from tabane.hub.bridge import mcp
+from tabane.hub.process import launch
+from tabane.hub.process.daemon import Origin
+from tabane.hub.process.launch import Outcome
+from tabane.hub.process.lock import BRIDGE, HAND, STANDALONE, Holder
+from tabane.hub.process.serve import flags_of, inherited
 from tabane.settings import load_settings
 
 

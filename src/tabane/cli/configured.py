@@ -24,13 +24,13 @@ from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables
-from tabane.hub import lock
+from tabane.hub.process import lock
 from tabane.messages import say
 from tabane.settings import Settings, load_settings
 from tabane.settings.spelling import nearest
 
 if TYPE_CHECKING:
-    from tabane.hub.client import HubClient
+    from tabane.hub.local.client import HubClient
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -89,7 +89,7 @@ def arguments(client: Client | None, mode: str | None, environ: Mapping[str, str
     environment, which the assistant's may not name.
     """
     from tabane.gateway.servers.installation import SEARCHING
-    from tabane.hub.endpoint import absolute
+    from tabane.hub.local.endpoint import absolute
 
     mode = mode or ("full" if client is not None and client.name in SEARCHING else None)
     found = ["--mode", mode] if mode else []
@@ -219,7 +219,7 @@ def _named(client: str | None) -> str:
 
 
 def _record_path() -> None:
-    from tabane.hub.endpoint import home_of
+    from tabane.hub.local.endpoint import home_of
     from tabane.hub.search_path import record
     from tabane.settings.files import private_folder
 

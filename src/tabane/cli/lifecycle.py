@@ -16,7 +16,7 @@ from tabane.errors import HubError
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
-    from tabane.hub.client import HubClient
+    from tabane.hub.local.client import HubClient
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -52,13 +52,13 @@ def settings_options(function: _Function) -> _Function:
 @settings_options
 @click.pass_obj
 def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
-    from tabane.hub.endpoint import Endpoint
+    from tabane.hub.local.endpoint import Endpoint
     from tabane.settings import load_settings
 
     # Read here too, so that a mistake is told at once and by this process.
     settings = load_settings(flags, os.environ)
     if foreground:
-        from tabane.hub.serve import run_foreground
+        from tabane.hub.process.serve import run_foreground
 
         raise click.exceptions.Exit(run_foreground(flags))
 
@@ -113,7 +113,7 @@ def stop(terminal: Terminal) -> None:
 @json_option
 @click.pass_obj
 def restart(terminal: Terminal) -> None:
-    from tabane.hub import lock
+    from tabane.hub.process import lock
 
     endpoint = terminal.endpoint()
     with terminal.working(say("Ending the hub and its servers")):
@@ -222,7 +222,7 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
 )
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.
-    from tabane.hub import mcp as bridge
+    from tabane.hub.bridge import mcp as bridge
 
     request = bridge.read(sys.argv[sys.argv.index("mcp") + 1 :], os.environ)
     if request is None:
@@ -232,7 +232,7 @@ def mcp(**_: Any) -> None:
 
 def _running(terminal: Terminal) -> HubClient | None:
     """A connection to the hub that runs; None where none does."""
-    from tabane.hub import lock
+    from tabane.hub.process import lock
 
     if not terminal.url and not lock.held(terminal.endpoint().lock):
         return None
@@ -252,7 +252,7 @@ def _tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
 
 
 def _settings_here() -> list[dict[str, Any]]:
-    from tabane.hub.report import settings_report
+    from tabane.hub.process.report import settings_report
     from tabane.settings import load_settings
 
     return settings_report(load_settings({}, os.environ), lang())

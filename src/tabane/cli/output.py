@@ -32,8 +32,8 @@ from tabane.errors import CallerError, TabaneError
 from tabane.messages import Lang, Message, language, say
 
 if TYPE_CHECKING:
-    from tabane.hub.client import HubClient
-    from tabane.hub.endpoint import Endpoint
+    from tabane.hub.local.client import HubClient
+    from tabane.hub.local.endpoint import Endpoint
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
 """Exit statuses."""
@@ -138,7 +138,7 @@ class Terminal:
 
     def endpoint(self) -> Endpoint:
         """Where the hub is: that of --url, or of this user's home. Raises CallerError."""
-        from tabane.hub.endpoint import Endpoint, at_url, home_of
+        from tabane.hub.local.endpoint import Endpoint, at_url, home_of
 
         if not self.url:
             return Endpoint(home_of(os.environ), os.environ)
@@ -161,7 +161,7 @@ class Terminal:
         """
         if self._client is None:
             from tabane.cli.way import approach
-            from tabane.hub.client import connect
+            from tabane.hub.local.client import connect
 
             way = approach(
                 self.endpoint(), flags=() if start and not self.url else None, named=bool(self.url)

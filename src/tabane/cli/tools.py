@@ -19,7 +19,7 @@ from tabane.settings import load_settings
 from tabane.wire import json
 
 if TYPE_CHECKING:
-    from tabane.hub.client import HubClient
+    from tabane.hub.local.client import HubClient
 
 COMPLETION_LIMIT = 3.0
 """Seconds that somebody who pressed the tabulator waits for the hub."""

@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 
 from tabane import __version__
-from tabane.hub import lock
-from tabane.hub.approach import Approach
-from tabane.hub.endpoint import Endpoint, absolute, here
-from tabane.hub.hello import Hello
-from tabane.hub.texts import spoken
+from tabane.hub.bridge.approach import Approach
+from tabane.hub.local.endpoint import Endpoint, absolute, here
+from tabane.hub.local.hello import Hello
+from tabane.hub.local.texts import spoken
+from tabane.hub.process import lock
 
 
 def approach(

@@ -23,15 +23,15 @@ from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.index import Query
 from tabane.gateway.upstreams.connector import Connector
-from tabane.hub.disclosure import Disclosure
+from tabane.hub.clients.disclosure import Disclosure
+from tabane.hub.clients.outlet import LineOutlet, Outlet
+from tabane.hub.clients.session import Session
 from tabane.hub.finding import Finding, Hit, Manual
-from tabane.hub.hello import Hello
 from tabane.hub.limits import limits_of
+from tabane.hub.local.hello import Hello
 from tabane.hub.manual import SHAPES
-from tabane.hub.outlet import LineOutlet, Outlet
 from tabane.hub.reload import Follower
 from tabane.hub.search_path import with_recorded_path
-from tabane.hub.session import Session
 from tabane.hub.stores import Stores
 from tabane.hub.trial import Trials
 from tabane.messages import language

@@ -12,7 +12,7 @@ from tabane.gateway.servers.clients import CLIENTS
 from tabane.gateway.servers.importing import Found, Source, adopted, is_tabane, joined, sources
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Patient
-from tabane.hub.endpoint import here
+from tabane.hub.local.endpoint import here
 from tabane.messages import say
 from tabane.settings.places import home_folder
 

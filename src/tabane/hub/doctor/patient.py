@@ -16,8 +16,8 @@ from tabane.gateway.servers.configuration import (
     server_tables,
 )
 from tabane.gateway.servers.server import Server
-from tabane.hub.client import CONNECT_LIMIT, HubClient
-from tabane.hub.endpoint import Endpoint, home_of
+from tabane.hub.local.client import CONNECT_LIMIT, HubClient
+from tabane.hub.local.endpoint import Endpoint, home_of
 from tabane.hub.search_path import with_recorded_path
 from tabane.hub.trial import variables_of
 from tabane.messages import Message

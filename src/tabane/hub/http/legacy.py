@@ -13,7 +13,7 @@ from tabane.wire.http import Accepted
 from tabane.wire.sse import encode_event
 
 if TYPE_CHECKING:
-    from tabane.hub.session import Session
+    from tabane.hub.clients.session import Session
 
 PATIENCE = 1.0
 """Seconds that an answer may take before its response becomes a stream, which can be resumed."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from tabane.gateway.upstreams.call import Reply
-from tabane.hub.tool_calls import note_question, question_of
+from tabane.hub.clients.tool_calls import note_question, question_of
 from tabane.operations import Privilege
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -16,7 +16,7 @@ from tabane.wire.json import Garbage, Members
 
 if TYPE_CHECKING:
     from tabane.gateway.offers.resources import Source
-    from tabane.hub.session import Session
+    from tabane.hub.clients.session import Session
 
 
 async def get_prompt(session: Session, request_id: Raw, params: Members, meta: Members) -> None:

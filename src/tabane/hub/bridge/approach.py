@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from tabane.hub import hello as hellos
-from tabane.hub import launch, lock
-from tabane.hub.endpoint import Endpoint, Unsafe
-from tabane.hub.hello import Hello, Refused, Welcome
-from tabane.hub.texts import say
+from tabane.hub.local import hello as hellos
+from tabane.hub.local.endpoint import Endpoint, Unsafe
+from tabane.hub.local.hello import Hello, Refused, Welcome
+from tabane.hub.local.texts import say
+from tabane.hub.process import launch, lock
 
 ANSWER_LIMIT = 5.0
 """Seconds that a hub may take to answer a hello."""

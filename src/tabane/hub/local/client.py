@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
-from tabane.hub.approach import Approach, NoHub
+from tabane.hub.bridge.approach import Approach, NoHub
 from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.channel import Splitter
 
 if TYPE_CHECKING:
-    from tabane.hub.approach import Connection
-    from tabane.hub.hello import Welcome
+    from tabane.hub.bridge.approach import Connection
+    from tabane.hub.local.hello import Welcome
     from tabane.messages import Lang
 
 CONNECT_LIMIT = 5.0

@@ -14,7 +14,7 @@ from tabane.wire.era import Era, Refusal
 from tabane.wire.json import Members
 
 if TYPE_CHECKING:
-    from tabane.hub.session import Session
+    from tabane.hub.clients.session import Session
 
 PAGE = 1000
 """Items of a page: more than nearly everybody has, since not every client asks for the next."""

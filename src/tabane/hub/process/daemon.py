@@ -13,19 +13,19 @@ from typing import Any
 
 from tabane import __version__
 from tabane.errors import ConfigurationError, HubError
-from tabane.hub import lock as locks
-from tabane.hub.administration import Administration
-from tabane.hub.admission import House
-from tabane.hub.endpoint import Endpoint
-from tabane.hub.hello import Hello, Welcome
+from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
-from tabane.hub.listener import Listener
-from tabane.hub.lock import Holder, Lock
-from tabane.hub.logs import Logs
-from tabane.hub.report import settings_report
-from tabane.hub.rpc import RpcSession
-from tabane.hub.session import Session
+from tabane.hub.local.admission import House
+from tabane.hub.local.endpoint import Endpoint
+from tabane.hub.local.hello import Hello, Welcome
+from tabane.hub.local.listener import Listener
+from tabane.hub.local.rpc import RpcSession
+from tabane.hub.process import lock as locks
+from tabane.hub.process.administration import Administration
+from tabane.hub.process.lock import Holder, Lock
+from tabane.hub.process.logs import Logs
+from tabane.hub.process.report import settings_report
 from tabane.messages import Message, language, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Table
 from tabane.settings import Settings

@@ -17,7 +17,7 @@ from tabane.wire.era import Era, Refusal
 from tabane.wire.json import Garbage, Members
 
 if TYPE_CHECKING:
-    from tabane.hub.session import Session
+    from tabane.hub.clients.session import Session
 
 LISTS = {
     "tools": "toolsListChanged",

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Raw
 
 from tabane.errors import HubDraining, HubError, TabaneError
-from tabane.hub.calls import Calls
-from tabane.hub.methods import METHODS, NOT_OF
-from tabane.hub.subscriptions import Subscriptions
-from tabane.hub.tool_calls import call_tool
+from tabane.hub.clients.calls import Calls
+from tabane.hub.clients.methods import METHODS, NOT_OF
+from tabane.hub.clients.subscriptions import Subscriptions
+from tabane.hub.clients.tool_calls import call_tool
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json, rpc
@@ -25,9 +25,9 @@ from tabane.wire.era import Era, Refusal
 from tabane.wire.json import Frame, Garbage, Members
 
 if TYPE_CHECKING:
-    from tabane.hub.asking import Asking
+    from tabane.hub.clients.asking import Asking
+    from tabane.hub.clients.outlet import Outlet
     from tabane.hub.hub import Hub
-    from tabane.hub.outlet import Outlet
     from tabane.operations import Caller
     from tabane.settings import Mode
 

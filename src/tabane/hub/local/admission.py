@@ -7,8 +7,8 @@ import struct
 import sys
 from typing import NamedTuple
 
-from tabane.hub.hello import Hello, Refused, newer
-from tabane.hub.texts import say
+from tabane.hub.local.hello import Hello, Refused, newer
+from tabane.hub.local.texts import say
 
 
 class House(NamedTuple):

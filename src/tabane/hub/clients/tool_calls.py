@@ -24,7 +24,7 @@ from tabane.wire.json import Garbage, Members
 
 if TYPE_CHECKING:
     from tabane.gateway.tools.tool import Tool
-    from tabane.hub.session import Session
+    from tabane.hub.clients.session import Session
 
 log = logging.getLogger(__name__)
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from tabane.hub import fetching, lists
-from tabane.hub.asking import NEEDED, Asking
+from tabane.hub.clients import fetching, lists
+from tabane.hub.clients.asking import NEEDED, Asking
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, Refusal
 from tabane.wire.json import Garbage, Members
 
 if TYPE_CHECKING:
-    from tabane.hub.session import Session
+    from tabane.hub.clients.session import Session
 
 log = logging.getLogger(__name__)
 

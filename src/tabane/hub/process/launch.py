@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
-from tabane.hub.endpoint import Endpoint, absolute
+from tabane.hub.local.endpoint import Endpoint, absolute
 
 COMMAND = "_hub"
 """The internal command that is a hub's process; see :mod:`tabane.__main__`."""

@@ -1,7 +1,7 @@
 """`tabane mcp`: a client's standard input and output, carried to the hub and back.
 
 One thread, one poll, the standard library alone. Lines are passed on as they are; the
-:class:`~tabane.hub.ledger.Ledger` knows which requests are open, so that the client is served on
+:class:`~tabane.hub.bridge.ledger.Ledger` knows which requests are open, so that the client is served on
 when the hub is restarted, and told what was lost.
 """
 
@@ -15,13 +15,13 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 
-from tabane.hub import heads
-from tabane.hub.approach import Approach, Connection, NoHub
-from tabane.hub.ledger import Ledger
-from tabane.hub.side import Side
-from tabane.hub.signals import Signals, Stopped
-from tabane.hub.stdio import waits
-from tabane.hub.texts import lang_of, say
+from tabane.hub.bridge import heads
+from tabane.hub.bridge.approach import Approach, Connection, NoHub
+from tabane.hub.bridge.ledger import Ledger
+from tabane.hub.bridge.side import Side
+from tabane.hub.bridge.signals import Signals, Stopped
+from tabane.hub.bridge.stdio import waits
+from tabane.hub.local.texts import lang_of, say
 
 FULL = 1 << 20
 """Bytes that may wait for one side before the other is no longer read."""

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from tabane.hub import hello as hellos
-from tabane.hub.admission import House, refusal, trusted, uid_in
-from tabane.hub.hello import BadHello, Hello, Refused, Welcome
-from tabane.hub.texts import say
+from tabane.hub.local import hello as hellos
+from tabane.hub.local.admission import House, refusal, trusted, uid_in
+from tabane.hub.local.hello import BadHello, Hello, Refused, Welcome
+from tabane.hub.local.texts import say
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tabane import __version__
-from tabane.hub.approach import Approach, NoHub
-from tabane.hub.bridge import Bridge
-from tabane.hub.endpoint import Endpoint, absolute, at_url, here, home_of
-from tabane.hub.hello import Hello
-from tabane.hub.signals import Signals
-from tabane.hub.stdio import steal
-from tabane.hub.texts import say, spoken
+from tabane.hub.bridge.approach import Approach, NoHub
+from tabane.hub.bridge.bridge import Bridge
+from tabane.hub.bridge.signals import Signals
+from tabane.hub.bridge.stdio import steal
+from tabane.hub.local.endpoint import Endpoint, absolute, at_url, here, home_of
+from tabane.hub.local.hello import Hello
+from tabane.hub.local.texts import say, spoken
 
 MODES = ("search", "light", "full")
 
@@ -93,7 +93,7 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
 
 def _standalone(read_fd: int, write_fd: int, request: Request, environ: Mapping[str, str]) -> int | None:
     from tabane.errors import TabaneError  # the hub in this process: nothing of this for a bridge
-    from tabane.hub.serve import run_standalone
+    from tabane.hub.process.serve import run_standalone
 
     hello = _hello(request, "stdio", home_of(environ, request.home), environ)
     try:

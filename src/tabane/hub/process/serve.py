@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tabane.errors import CallerError, HubError, TabaneError
-from tabane.hub import launch
-from tabane.hub import lock as locks
-from tabane.hub.daemon import Daemon, Origin, held_by, open_logs, prepare_home
-from tabane.hub.endpoint import Endpoint, Unsafe, home_of
-from tabane.hub.hello import Hello
-from tabane.hub.launch import FAILED, LOST, READY, Outcome
-from tabane.hub.lock import Holder, Lock
-from tabane.hub.logs import Logs
-from tabane.hub.stdio import waits
+from tabane.hub.bridge.stdio import waits
+from tabane.hub.local.endpoint import Endpoint, Unsafe, home_of
+from tabane.hub.local.hello import Hello
+from tabane.hub.process import launch
+from tabane.hub.process import lock as locks
+from tabane.hub.process.daemon import Daemon, Origin, held_by, open_logs, prepare_home
+from tabane.hub.process.launch import FAILED, LOST, READY, Outcome
+from tabane.hub.process.lock import Holder, Lock
+from tabane.hub.process.logs import Logs
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings
 

@@ -15,7 +15,7 @@ from tabane.wire.json import Garbage, Members
 
 if TYPE_CHECKING:
     from tabane.gateway.upstreams.upstream import Upstream
-    from tabane.hub.session import Session
+    from tabane.hub.clients.session import Session
     from tabane.wire.headers import Mirror
 
 DEFAULT_TIMEOUT = 30.0

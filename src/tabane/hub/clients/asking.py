@@ -15,7 +15,7 @@ from tabane.wire import json
 from tabane.wire.json import Frame, Garbage, Members
 
 if TYPE_CHECKING:
-    from tabane.hub.session import Session
+    from tabane.hub.clients.session import Session
 
 NEEDED = {
     "sampling/createMessage": "sampling",

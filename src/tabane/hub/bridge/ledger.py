@@ -11,8 +11,8 @@ import json
 from collections import deque
 from typing import NamedTuple
 
-from tabane.hub import heads
-from tabane.hub.hello import DRAIN, DRAINING
+from tabane.hub.bridge import heads
+from tabane.hub.local.hello import DRAIN, DRAINING
 
 KEPT = 64 << 10
 """Bytes of a request up to which it is kept while in flight, so that another hub can be sent it."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from tabane.hub.hello import DRAIN
+from tabane.hub.local.hello import DRAIN
 from tabane.wire.channel import Batch, LineChannel
 
 if TYPE_CHECKING:
-    from tabane.hub.session import Session
+    from tabane.hub.clients.session import Session
 
 
 class Outlet(Protocol):
