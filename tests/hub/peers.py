@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from tabane import __version__
 from tabane.hub.local import hello as hellos
+from tabane.hub.local import lock
 from tabane.hub.local.endpoint import Endpoint
-from tabane.hub.process import lock
 
 PATIENCE = 20.0
 """Seconds after which something that should have happened counts as not happening."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from tabane.hub.local import lock
 from tabane.hub.local.endpoint import Endpoint, Unsafe, at_url, check_private, home_of
-from tabane.hub.process import lock
 from tabane.settings import load_settings
 
 

@@ -148,7 +148,7 @@ def test_a_file_is_followed_over_its_rotation(tmp_path: Path) -> None:
 
 STEAL = """
 import os, subprocess, sys
-from tabane.hub.bridge.stdio import steal
+from tabane.hub.local.stdio import steal
 read_fd, write_fd = steal()
 print("a stray print", flush=True)
 os.write(1, b"a stray write\\n")
@@ -166,7 +166,7 @@ def test_nothing_but_the_protocol_reaches_standard_output() -> None:
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_closed_standard_descriptors_are_no_obstacle(closed: str) -> None:
-    steal = "from tabane.hub.bridge.stdio import steal; r, w = steal()"
+    steal = "from tabane.hub.local.stdio import steal; r, w = steal()"
     script = f"import os; {steal}; assert min(r, w) > 2; os.fstat(2)"
     done = subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{script}" {closed}'], timeout=30)
     assert done.returncode == 0

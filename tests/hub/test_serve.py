@@ -6,10 +6,10 @@ import pytest
 
 from tabane.errors import CallerError
 from tabane.hub.bridge import mcp
-from tabane.hub.process import launch
+from tabane.hub.local import launch
+from tabane.hub.local.launch import Outcome
+from tabane.hub.local.lock import BRIDGE, HAND, STANDALONE, Holder
 from tabane.hub.process.daemon import Origin
-from tabane.hub.process.launch import Outcome
-from tabane.hub.process.lock import BRIDGE, HAND, STANDALONE, Holder
 from tabane.hub.process.serve import flags_of, inherited
 from tabane.settings import load_settings
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from tabane.hub.process import lock
+from tabane.hub.local import lock
 from tests.hub.peers import Client, environment, until
 
 UPSTREAM = str(Path(__file__).parent / "upstream.py")

@@ -24,7 +24,7 @@ from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables
-from tabane.hub.process import lock
+from tabane.hub.local import lock
 from tabane.messages import say
 from tabane.settings import Settings, load_settings
 from tabane.settings.spelling import nearest

@@ -120,9 +120,9 @@ class Report:
 def _patient(terminal: Terminal) -> Patient:
     from tabane.cli.way import approach
     from tabane.hub.doctor.patient import examine
+    from tabane.hub.local import lock
     from tabane.hub.local.client import connect
     from tabane.hub.local.endpoint import Endpoint, home_of
-    from tabane.hub.process import lock
 
     # The user's own hub, whatever TABANE_URL names: its files are what is looked at.
     endpoint = Endpoint(home_of(os.environ), os.environ)

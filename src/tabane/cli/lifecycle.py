@@ -113,7 +113,7 @@ def stop(terminal: Terminal) -> None:
 @json_option
 @click.pass_obj
 def restart(terminal: Terminal) -> None:
-    from tabane.hub.process import lock
+    from tabane.hub.local import lock
 
     endpoint = terminal.endpoint()
     with terminal.working(say("Ending the hub and its servers")):
@@ -232,7 +232,7 @@ def mcp(**_: Any) -> None:
 
 def _running(terminal: Terminal) -> HubClient | None:
     """A connection to the hub that runs; None where none does."""
-    from tabane.hub.process import lock
+    from tabane.hub.local import lock
 
     if not terminal.url and not lock.held(terminal.endpoint().lock):
         return None

@@ -30,7 +30,7 @@ def end_hub(endpoint: Endpoint, *, restart: bool) -> bool:
 
     It is asked first; one that does not answer is sent SIGTERM, then SIGKILL: its keeper ends its servers.
     """
-    from tabane.hub.process import lock
+    from tabane.hub.local import lock
 
     if not lock.held(endpoint.lock):
         return False
@@ -50,8 +50,8 @@ def end_hub(endpoint: Endpoint, *, restart: bool) -> bool:
 def _ask_to_end(endpoint: Endpoint, restart: bool) -> tuple[int | None, float]:
     """The process of the hub, and the seconds its end may take; 0 where it was not asked."""
     from tabane.cli.way import approach
+    from tabane.hub.local import lock
     from tabane.hub.local.client import CONNECT_LIMIT, connect
-    from tabane.hub.process import lock
 
     try:
         with connect(approach(endpoint, None, anyhow=True), lang()) as client:
@@ -66,7 +66,7 @@ def _gone(endpoint: Endpoint, pid: int | None, limit: float) -> bool:
     """Whether that hub goes within the limit: nobody holds the lock, or another hub, which a bridge
     started in its place.
     """
-    from tabane.hub.process import lock
+    from tabane.hub.local import lock
 
     deadline = time.monotonic() + limit
     while lock.held(endpoint.lock):
@@ -84,7 +84,7 @@ def reach_hub(
 ) -> tuple[bool, HubClient]:
     """Whether a hub ran already, and a connection to the one that does now."""
     from tabane.cli.way import approach
-    from tabane.hub.bridge.approach import NoHub
+    from tabane.hub.local.approach import NoHub
     from tabane.hub.local.client import HubClient, connect, unreachable
 
     way = approach(endpoint, tuple(flags), started_by, servers=servers)

@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 
 from tabane import __version__
-from tabane.hub.bridge.approach import Approach
+from tabane.hub.local import lock
+from tabane.hub.local.approach import Approach
 from tabane.hub.local.endpoint import Endpoint, absolute, here
 from tabane.hub.local.hello import Hello
 from tabane.hub.local.texts import spoken
-from tabane.hub.process import lock
 
 
 def approach(

@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterable, Mapping
 
 from tabane.hub.bridge import heads
-from tabane.hub.bridge.approach import Approach, Connection, NoHub
 from tabane.hub.bridge.ledger import Ledger
 from tabane.hub.bridge.side import Side
 from tabane.hub.bridge.signals import Signals, Stopped
-from tabane.hub.bridge.stdio import waits
+from tabane.hub.local.approach import Approach, Connection, NoHub
+from tabane.hub.local.stdio import waits
 from tabane.hub.local.texts import lang_of, say
 
 FULL = 1 << 20

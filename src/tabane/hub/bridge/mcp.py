@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tabane import __version__
-from tabane.hub.bridge.approach import Approach, NoHub
 from tabane.hub.bridge.bridge import Bridge
 from tabane.hub.bridge.signals import Signals
-from tabane.hub.bridge.stdio import steal
+from tabane.hub.local.approach import Approach, NoHub
 from tabane.hub.local.endpoint import Endpoint, absolute, at_url, here, home_of
 from tabane.hub.local.hello import Hello
+from tabane.hub.local.stdio import steal
 from tabane.hub.local.texts import say, spoken
 
 MODES = ("search", "light", "full")

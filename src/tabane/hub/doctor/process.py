@@ -11,9 +11,9 @@ from pathlib import Path
 from tabane import __version__
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Live, Patient
+from tabane.hub.local import lock
 from tabane.hub.local.hello import newer
-from tabane.hub.process import lock
-from tabane.hub.process.launch import COMMAND
+from tabane.hub.local.launch import COMMAND
 from tabane.messages import say
 
 _PROC = Path("/proc")

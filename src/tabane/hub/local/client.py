@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
-from tabane.hub.bridge.approach import Approach, NoHub
+from tabane.hub.local.approach import Approach, NoHub
 from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.channel import Splitter
 
 if TYPE_CHECKING:
-    from tabane.hub.bridge.approach import Connection
+    from tabane.hub.local.approach import Connection
     from tabane.hub.local.hello import Welcome
     from tabane.messages import Lang
 

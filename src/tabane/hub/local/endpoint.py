@@ -11,7 +11,7 @@ import stat
 import sys
 from collections.abc import Mapping
 
-from tabane.hub.process.lock import read_holder
+from tabane.hub.local.lock import read_holder
 
 MAX_SOCKET_PATH = 103
 """Bytes of a Unix socket's path: 104 with the final NUL on macOS, 108 on Linux."""

@@ -16,14 +16,14 @@ from tabane.errors import ConfigurationError, HubError
 from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
+from tabane.hub.local import lock as locks
 from tabane.hub.local.admission import House
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.hello import Hello, Welcome
 from tabane.hub.local.listener import Listener
+from tabane.hub.local.lock import Holder, Lock
 from tabane.hub.local.rpc import RpcSession
-from tabane.hub.process import lock as locks
 from tabane.hub.process.administration import Administration
-from tabane.hub.process.lock import Holder, Lock
 from tabane.hub.process.logs import Logs
 from tabane.hub.process.report import settings_report
 from tabane.messages import Message, language, say

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tabane.errors import CallerError, HubError, TabaneError
-from tabane.hub.bridge.stdio import waits
+from tabane.hub.local import launch
+from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint, Unsafe, home_of
 from tabane.hub.local.hello import Hello
-from tabane.hub.process import launch
-from tabane.hub.process import lock as locks
+from tabane.hub.local.launch import FAILED, LOST, READY, Outcome
+from tabane.hub.local.lock import Holder, Lock
+from tabane.hub.local.stdio import waits
 from tabane.hub.process.daemon import Daemon, Origin, held_by, open_logs, prepare_home
-from tabane.hub.process.launch import FAILED, LOST, READY, Outcome
-from tabane.hub.process.lock import Holder, Lock
 from tabane.hub.process.logs import Logs
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings

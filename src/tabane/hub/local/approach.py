@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tabane.hub.local import hello as hellos
+from tabane.hub.local import launch, lock
 from tabane.hub.local.endpoint import Endpoint, Unsafe
 from tabane.hub.local.hello import Hello, Refused, Welcome
 from tabane.hub.local.texts import say
-from tabane.hub.process import launch, lock
 
 ANSWER_LIMIT = 5.0
 """Seconds that a hub may take to answer a hello."""
