@@ -57,7 +57,7 @@ async def fill(engine: engines.Engine, folder: Path, place: Path) -> dict[str, o
     await engine.open(place)
     count, spent = 0, 0.0
     entries = _entries(folder)
-    while batch := list(itertools.islice(entries, engine.batch)):
+    while batch := await asyncio.to_thread(lambda: list(itertools.islice(entries, engine.batch))):
         spent += await _timed(engine.fill, batch)
         count += len(batch)
     began = time.perf_counter()

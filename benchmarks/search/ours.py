@@ -44,7 +44,9 @@ class Measured:
     async def fill(self, entries: Sequence[Entry]) -> None:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_beside())
-        await self._collection.upsert([_record(entry) for entry in entries])
+        # In a thread, as whoever brings many records does: the event loop is the other writers' too.
+        records = await asyncio.to_thread(lambda: [_record(entry) for entry in entries])
+        await self._collection.upsert(records)
 
     async def filled(self) -> None:
         if self._writing is not None:

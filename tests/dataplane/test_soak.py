@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tabane.hub.process import lock
+from tabane.hub.local import lock
 from tests.dataplane.place import Json, child, configured, text
 from tests.hub.peers import Client, environment, request, resident, until
 

@@ -52,7 +52,7 @@ RECORDS_OF_WORDS = st.lists(
     max_size=30,
     unique_by=lambda record: record.key,
 )
-SLOW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 async def placed(home: str, parts: list[list[Record]], queries: list[LexicalQuery], limit: int) -> list[Hits]:

@@ -11,6 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ class Builder:
         self._closing = False
         self._torn = False
         self._failures = 0
+        self._committing = ThreadPoolExecutor(1, "store-commit")
         self._thread = threading.Thread(target=self._work, name=f"store-index {folder}", daemon=True)
 
     @classmethod
@@ -222,6 +224,7 @@ class Builder:
             self._attempt()
         if not self._torn and self.progress is None and not self._fresh.empty:
             self._attempt()
+        self._committing.shutdown()
         self._drop()
         with self._gate:
             self._gate.notify_all()
@@ -331,12 +334,34 @@ class Builder:
     def _exchange(self, standing: Standing) -> None:
         """Commit, and show the index as of now instead of the generation that is in it."""
         assert self._index is not None
-        self._index.commit(standing)
+        committing = self._committing.submit(self._index.commit, standing)
+        self._prepare(committing)
+        committing.result()
         searcher = self._index.searcher()
         with self._viewing, self._gate:
             self._searcher = searcher
             self._standing = standing
             self._sealed = None
+            self._gate.notify_all()
+
+    def _prepare(self, committing: Future[None]) -> None:
+        """Analyse what comes in until the commit is done: tantivy leaves the interpreter to others."""
+        committing.add_done_callback(self._notify)
+        done = 0
+        while True:
+            with self._gate:
+                while not committing.done() and len(self._fresh.waiting) <= done:
+                    self._gate.wait()
+                entries = self._fresh.waiting[done : done + _YIELDED]
+            if committing.done():
+                return
+            for entry in entries:
+                entry.analysed(self._analyst)
+            done += len(entries)
+            time.sleep(0)
+
+    def _notify(self, _: object) -> None:
+        with self._gate:
             self._gate.notify_all()
 
 

@@ -63,6 +63,8 @@ class Index:
         self._analyst = analyst
         self.schema = _schema(shape, analyst)
         self._index = tantivy.Index(self.schema, path=folder)
+        # Else a thread watches the folder, and takes a lock in it when it changes: after close too.
+        self._index.config_reader("manual")
         for name, gaps in ((_WITH_GAPS, [GAP]), (_PLAIN, [])):
             self._index.register_tokenizer(name, _tokenizer(gaps))
         self.compiler = Compiler(self.schema, shape)

@@ -1,0 +1,124 @@
+"""Rankings fused: what must hold of any, and the values of small ones."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabane.search.fusion import convex, diverse, folded, reciprocal_ranks, stretched
+
+ITEMS = st.integers(0, 30)
+RANKINGS = st.lists(st.lists(ITEMS, unique=True, max_size=15), max_size=5)
+SCORES = st.floats(allow_nan=False, allow_infinity=False)
+SCORED = st.lists(st.dictionaries(ITEMS, SCORES, max_size=15), min_size=1, max_size=4)
+WEIGHTS = st.floats(0.01, 100)
+
+
+def test_ranks_are_added_up_as_the_paper_has_it() -> None:
+    fused = reciprocal_ranks([["a", "b", "c"], ["c", "a"]])
+    most = 2 / 61
+    assert [item for item, _ in fused] == ["a", "c", "b"]
+    sums = [1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62]
+    assert [score for _, score in fused] == pytest.approx([each / most for each in sums])
+
+
+@given(RANKINGS)
+def test_a_fusion_has_every_item_once_scored_between_nothing_and_one(rankings: list[list[int]]) -> None:
+    fused = reciprocal_ranks(rankings)
+    assert sorted(item for item, _ in fused) == sorted({item for ranking in rankings for item in ranking})
+    scores = [score for _, score in fused]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < score <= 1 for score in scores)
+
+
+@given(RANKINGS.filter(lambda rankings: any(rankings)))
+def test_first_everywhere_is_the_best_there_can_be(rankings: list[list[int]]) -> None:
+    fused = reciprocal_ranks([[99, *ranking] for ranking in rankings])
+    assert fused[0] == (99, 1.0)
+
+
+@given(st.lists(ITEMS, unique=True, max_size=15), st.integers(1, 4))
+def test_rankings_that_agree_stay_as_they_are(ranking: list[int], times: int) -> None:
+    assert [item for item, _ in reciprocal_ranks([ranking] * times)] == ranking
+
+
+def test_an_item_that_comes_twice_has_its_best_rank() -> None:
+    assert reciprocal_ranks([["a", "b", "a"]]) == reciprocal_ranks([["a", "b"]])
+
+
+def test_scores_are_stretched_and_weighed() -> None:
+    words, meaning = {"a": 10.0, "b": 5.0, "c": 0.0}, {"b": 0.9, "c": 0.8, "d": 0.7}
+    fused = dict(convex([words, meaning], [0.3, 0.7]))
+    assert fused == {
+        "a": pytest.approx(0.3),
+        "b": pytest.approx(0.3 * 0.5 + 0.7),
+        "c": pytest.approx(0.7 * 0.5),
+        "d": pytest.approx(0.0),
+    }
+
+
+@given(SCORED, st.data())
+def test_a_convex_fusion_has_every_item_once_scored_in_bounds(
+    rankings: list[dict[int, float]], data: st.DataObject
+) -> None:
+    weights = data.draw(st.lists(WEIGHTS, min_size=len(rankings), max_size=len(rankings)))
+    fused = convex(rankings, weights)
+    assert sorted(item for item, _ in fused) == sorted({item for ranking in rankings for item in ranking})
+    scores = [score for _, score in fused]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+@given(st.dictionaries(ITEMS, SCORES, min_size=1, max_size=15))
+def test_stretching_keeps_the_order_and_reaches_both_ends(scores: dict[int, float]) -> None:
+    wide = stretched(scores)
+    assert all(math.isfinite(score) and 0 <= score <= 1 for score in wide.values())
+    assert max(wide.values()) == 1
+    assert all(wide[a] <= wide[b] for a in scores for b in scores if scores[a] < scores[b])
+    if len(set(scores.values())) > 1:
+        assert min(wide.values()) == 0
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan]])
+def test_weights_that_make_no_sense_are_refused(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="weights"):
+        convex([{"a": 1.0}, {"b": 1.0}], weights)
+
+
+def test_of_each_group_one_is_left_where_the_group_first_came() -> None:
+    posts = [("a", 3), ("b", 1), ("a", 1), ("b", 2)]
+    assert folded(posts, lambda post: post[0]) == [(("a", 3), 2), (("b", 1), 2)]
+    older = folded(posts, lambda post: post[0], lambda one, other: one[1] < other[1])
+    assert older == [(("a", 1), 2), (("b", 1), 2)]
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 7))
+def test_folding_loses_nobody(items: list[int], groups: int) -> None:
+    left = folded(items, lambda item: item % groups)
+    assert sum(count for _, count in left) == len(items)
+    assert [item % groups for item, _ in left] == list(dict.fromkeys(item % groups for item in items))
+
+
+def test_what_is_like_what_was_chosen_makes_way() -> None:
+    ranked = [("cat", 1.0), ("cats", 0.95), ("dog", 0.6)]
+
+    def alike(one: str, other: str) -> float:
+        return 1.0 if one[:3] == other[:3] else 0.0
+
+    assert diverse(ranked, alike, 2) == ["cat", "dog"]
+    assert diverse(ranked, alike, 3) == ["cat", "dog", "cats"]
+    assert diverse(ranked, alike, 3, relevance=1.0) == ["cat", "cats", "dog"]
+
+
+@given(st.dictionaries(ITEMS, st.floats(0, 1), max_size=12), st.integers(0, 15), st.floats(0, 1))
+def test_a_diverse_choice_begins_with_the_best_and_repeats_nobody(
+    scores: dict[int, float], limit: int, relevance: float
+) -> None:
+    ranked = sorted(scores.items(), key=lambda entry: -entry[1])
+    chosen = diverse(ranked, lambda a, b: 1 / (1 + abs(a - b)), limit, relevance)
+    assert len(chosen) == min(limit, len(ranked)) == len(set(chosen))
+    if chosen and relevance > 0:
+        assert chosen[0] == ranked[0][0] or scores[chosen[0]] * relevance == ranked[0][1] * relevance
