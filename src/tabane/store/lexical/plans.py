@@ -15,10 +15,12 @@ from tabane.search import substrings
 from tabane.search.analysis import GAP, groups, is_mixed, normalise, positioned, stem, units
 from tabane.search.engine import LexicalQuery, Mode
 from tabane.search.japanese import Japanese
+from tabane.search.kana import kana_words
 from tabane.search.records import Shape
 
 TOKENS, UNITS, PAIRS, WORDS = "t", "u", "s", "j"
 MOST_TERMS = 64  # of a query; a longer one is cut
+MOST_KANA = 16  # pairs of words in hiragana
 MOST_EXPANSIONS = 16  # of a prefix: those that are scored, all are found
 
 # Tuned on halves of JaQuAD (benchmarks/search); they hardly matter within a factor of two.
@@ -26,6 +28,7 @@ _MIXED = 0.4  # a bigram that is half hiragana is grammar more than content
 _UNIT = 0.6  # a likely word, beside its bigram
 _SHORT = 2.0  # what the units of a query count together at least: 京都 alone is no 東京都
 _WORD = 2.0  # a word of the dictionary
+_KANA = 0.5  # a pair of a word in hiragana: such words have several, each common by itself
 
 _HIRAGANA = re.compile(r"[ぁ-ゖゝゞー]{2,}")
 _WORD_END = re.compile(r"[^\W_]+$")
@@ -112,6 +115,8 @@ class Planner:
         found = groups(query.text)[:MOST_TERMS]
         tokens = list(dict.fromkeys(token for group in found for token in group if token != GAP))[:MOST_TERMS]
         leaves = tuple(self._leaves(query.text, tokens, names))
+        if leaves and query.mode is Mode.ANY and not self._japanese:
+            leaves += tuple(self._kana(query.text, names))
         prefixes = self._prefixes(query, found, names)
         required = [phrase for text in query.phrases for phrase in self._phrase(text, names)]
         required += self._required(query, found, names)
@@ -144,6 +149,13 @@ class Planner:
                 yield Leaf(Term(f"{TOKENS}_{name}", token), weight * (_MIXED if is_mixed(token) else 1.0))
             yield from (Leaf(Term(f"{UNITS}_{name}", token), weight * unit) for token in likely)
             yield from (Leaf(Term(f"{WORDS}_{name}", token), weight * _WORD) for token in words)
+
+    def _kana(self, text: str, names: tuple[str, ...]) -> Iterator[Leaf]:
+        """What the words in hiragana of a query of several scripts add, by their pairs of characters."""
+        pairs = dict.fromkeys(pair for word in kana_words(text) for pair in substrings.needle_tokens(word))
+        for name in names:
+            weight = self._weights[name] * _KANA
+            yield from (Leaf(Term(f"{PAIRS}_{name}", pair), weight) for pair in list(pairs)[:MOST_KANA])
 
     def _prefixes(
         self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
