@@ -18,6 +18,9 @@ TabaneError
 │   ├── StoreFull           no space left on the disk
 │   ├── StoreReadOnly       its folder or file may not be written
 │   └── StoreBusy           too much waits to be written: try again
+├── ModelError              an embedding model could not be had, or could not answer
+│   ├── ModelMissing        it is not here, and is not to be had
+│   └── ModelUnavailable    its server or process does not answer now: try again
 └── HubError                the hub itself: not running, would not start, held, of another version
     └── HubDraining         it is about to end: the request was not begun, and may be sent to the next
 
@@ -133,6 +136,20 @@ class StoreReadOnly(StoreError):
 
 class StoreBusy(StoreError):
     """The queue of the writer is full."""
+
+
+class ModelError(TabaneError):
+    """An embedding model could not be had, or could not answer."""
+
+    reason = "model"
+
+
+class ModelMissing(ModelError):
+    """The model, or what is needed to run it, is not here and is not to be had."""
+
+
+class ModelUnavailable(ModelError):
+    """The model's server or process does not answer now; it may do so later."""
 
 
 class HubError(TabaneError):

@@ -1,0 +1,85 @@
+"""Nothing is embedded twice: vectors by what they were made of, in a storage that is handed in."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tabane.search.embedding.batching import slices
+from tabane.search.embedding.embedder import Embedder, Kind, clean
+from tabane.search.embedding.parts import together
+
+_TEXTS, _CHARACTERS = 256, 500_000  # looked up, embedded and kept as one
+_UNDER_WAY = 3  # such parts: while one is embedded, the next is looked up and the last is kept
+
+
+class Vectors(Protocol):
+    """A storage of vectors by 32 bytes of key. What :meth:`put` answered should outlive the process."""
+
+    async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The vector of each key, None where there is none."""
+        ...
+
+    async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        """Keep vectors with their keys."""
+        ...
+
+
+def key(fingerprint: str, kind: Kind, text: str) -> bytes:
+    """What a vector was made of, in 32 bytes: the model and its recipe, the kind, and the clean text."""
+    return hashlib.sha256(f"{fingerprint}\0{kind}\0{text}".encode()).digest()
+
+
+class CachedEmbedder:
+    """An embedder that asks the storage first; queries, which rarely come twice, it does not keep.
+
+    A call that died in the middle, with its process too, goes on from the part it was at when it is
+    made again.
+    """
+
+    def __init__(self, embedder: Embedder, vectors: Vectors) -> None:
+        self.fingerprint = embedder.fingerprint
+        self.dimension = embedder.dimension
+        self._embedder, self._vectors = embedder, vectors
+
+    async def embed(
+        self, texts: Sequence[str], kind: Kind = "document", *, done: Callable[[int], None] | None = None
+    ) -> list[bytes]:
+        """As :meth:`Embedder.embed`. ``done`` is told how many texts each part that is kept was of."""
+        if kind == "query":
+            return await self._embedder.embed(texts, kind)
+        places: dict[str, list[int]] = {}
+        for position, text in enumerate(texts):
+            places.setdefault(clean(text), []).append(position)
+        found: list[bytes] = [b""] * len(texts)
+        distinct = list(places)
+        room = asyncio.Semaphore(_UNDER_WAY)
+
+        async def fill(part: Sequence[str]) -> None:
+            async with room:
+                vectors = await self._part(part, kind)
+            for text, vector in zip(part, vectors, strict=True):
+                for position in places[text]:
+                    found[position] = vector
+            if done is not None:
+                done(sum(len(places[text]) for text in part))
+
+        parts = slices([len(text) for text in distinct], _TEXTS, _CHARACTERS)
+        await together(fill([distinct[position] for position in part]) for part in parts)
+        return found
+
+    async def close(self) -> None:
+        await self._embedder.close()
+
+    async def _part(self, texts: Sequence[str], kind: Kind) -> list[bytes]:
+        keys = [key(self.fingerprint, kind, text) for text in texts]
+        known = dict(zip(keys, await self._vectors.get(keys), strict=True))
+        missing = [(name, text) for name, text in zip(keys, texts, strict=True) if known[name] is None]
+        if missing:
+            made = await self._embedder.embed([text for _, text in missing], kind)
+            kept = [(name, vector) for (name, _), vector in zip(missing, made, strict=True)]
+            await self._vectors.put(kept)
+            known.update(kept)
+        return [known[name] or b"" for name in keys]

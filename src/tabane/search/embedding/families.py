@@ -1,0 +1,101 @@
+"""What is known of families of models, as data: prefixes, pooling, lengths.
+
+From the models' own cards. A field that is None is left to what the model's files say of themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class Pooling(Enum):
+    """How the states of a text's tokens become its one vector."""
+
+    MEAN = "mean"
+    CLS = "cls"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a model wants done around it. None: not said here.
+
+    ``max_tokens`` counts special tokens. ``dimension`` keeps the first components alone, for models
+    trained so that these suffice. ``output`` names the graph's output that is the vector already, or
+    holds the states; None takes the usual ones.
+    """
+
+    pooling: Pooling | None = None
+    max_tokens: int | None = None
+    query: str | None = None
+    document: str | None = None
+    topic: str | None = None
+    dimension: int | None = None
+    output: str | None = None
+
+    def over(self, other: Traits) -> Traits:
+        """These, and ``other`` where they say nothing."""
+        said = {name: getattr(self, name) for name in Traits.__slots__}
+        return replace(other, **{name: value for name, value in said.items() if value is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Models that want the same. ``pattern`` matches the start of an id's last part, in lower case."""
+
+    name: str
+    pattern: str
+    traits: Traits
+
+
+_RETRIEVE = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+_PLAIN = Traits(query="", document="", topic="")
+
+FAMILIES = (
+    Family(
+        "ruri-v3",
+        r"ruri-v3",
+        Traits(Pooling.MEAN, 8192, query="検索クエリ: ", document="検索文書: ", topic="トピック: "),
+    ),
+    Family(
+        "e5-instruct",
+        r"(multilingual-)?e5-.*instruct",
+        Traits(Pooling.MEAN, 512, query=f"{_RETRIEVE} ", document="", topic=""),
+    ),
+    Family(
+        "e5",
+        r"(multilingual-)?e5-(small|base|large)",
+        Traits(Pooling.MEAN, 512, query="query: ", document="passage: ", topic="query: "),
+    ),
+    Family("bge-m3", r"bge-m3", Traits(Pooling.CLS, 8192).over(_PLAIN)),
+    Family(
+        "embeddinggemma",
+        r"embeddinggemma",
+        Traits(
+            Pooling.MEAN,
+            2048,
+            query="task: search result | query: ",
+            document="title: none | text: ",
+            topic="task: clustering | query: ",
+            output="sentence_embedding",  # two dense layers follow the pooling: only the whole graph will do
+        ),
+    ),
+    Family(
+        "qwen3-embedding",
+        r"qwen3-embedding",
+        Traits(Pooling.LAST, 32_768, query=_RETRIEVE, document="", topic=""),
+    ),
+    Family("granite-r2", r"granite-embedding-.*r2", Traits(Pooling.CLS, 8192).over(_PLAIN)),
+    Family("granite", r"granite-embedding", Traits(Pooling.CLS, 512).over(_PLAIN)),
+    Family("minilm-l6", r"all-minilm(-l6|$|:)", Traits(Pooling.MEAN, 256).over(_PLAIN)),
+    Family("minilm", r"(paraphrase-multilingual|all)-minilm-l12", Traits(Pooling.MEAN, 128).over(_PLAIN)),
+    Family("bekko", r"bekko-embedding", Traits(max_tokens=8192).over(_PLAIN)),
+)
+
+
+def family_of(model: str) -> Family | None:
+    """The family of a model, by its id: ``org/name``, or ``name:tag`` as Ollama has it."""
+    name = model.rstrip("/").rpartition("/")[2].lower()
+    return next((family for family in FAMILIES if re.match(family.pattern, name)), None)

@@ -1,0 +1,203 @@
+"""Which model is used, and where its files come from.
+
+``auto`` is the default model, from the cache or the hub; else the package with MiniLM, where it is
+installed; else none, with the reason: search is by words alone then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from tabane.errors import ConfigurationError, ModelError, ModelMissing
+from tabane.messages import Message, say
+from tabane.search.embedding import files
+from tabane.search.embedding.embedder import Embedder
+from tabane.search.embedding.families import Traits
+from tabane.search.embedding.folders import (
+    checksum_of,
+    config_of,
+    describing_of,
+    importable,
+    minilm,
+    object_in,
+    paths_of,
+)
+from tabane.search.embedding.frames import Loader, Spec
+from tabane.search.embedding.hub import Hub, Told
+from tabane.search.embedding.local import LocalEmbedder
+from tabane.search.embedding.process import Process, cores
+from tabane.search.embedding.recipe import Quantisation, Recipe, own_traits, settled
+from tabane.search.embedding.served import ServedEmbedder, Service
+
+DEFAULT = "hotchpotch/bekko-embedding-v1-a25m"
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+_AS_THEY_ARE = Traits()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the settings say of the model.
+
+    ``model``: ``auto``, ``none``, ``org/name`` or ``org/name@revision`` of the hub, a folder, or with
+    ``service`` its name at that server. ``budget`` is the tokens of a batch, by which memory is bounded;
+    ``idle`` the seconds after which an idle embedding process ends.
+    """
+
+    model: str = "auto"
+    service: Service | None = None
+    loader: Literal["auto", "onnx", "sentence-transformers"] = "auto"
+    quantisation: Quantisation = "none"
+    traits: Traits = _AS_THEY_ARE
+    threads: int = 0
+    budget: int = 1024
+    idle: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model that can be opened: at a ``service``, or by a ``spec`` in a process."""
+
+    recipe: Recipe
+    spec: Spec | None = None
+    service: Service | None = None
+
+    async def open(self, environ: Mapping[str, str], errors: int | None = None) -> Embedder:
+        """Start it. Raises ModelError and its kinds. ``errors`` is where a process's stderr goes."""
+        if self.service is not None:
+            return await ServedEmbedder.open(self.recipe, self.service)
+        assert self.spec is not None
+        return await LocalEmbedder.open(self.recipe, Process(self.spec, environ, errors=errors))
+
+
+@dataclass(frozen=True, slots=True)
+class NoModel:
+    """There is none, and why."""
+
+    reason: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Finds models. ``kept`` is a folder for graphs that are made; ``installed`` knows of packages."""
+
+    hub: Hub
+    kept: str
+    installed: Callable[[str], bool] = importable
+    package: Callable[[], tuple[str, str] | None] = minilm
+
+    async def find(self, wanted: Wanted, told: Told | None = None) -> Found | NoModel:
+        """The model that is wanted. ``told`` hears of a download.
+
+        Raises ModelMissing, ModelUnavailable and ModelError for a model that was named, and
+        ConfigurationError where what is wanted cannot be.
+        """
+        if wanted.service is not None:
+            return Found(settled(wanted.model, overrides=wanted.traits), service=wanted.service)
+        if wanted.model == "none":
+            return NoModel(say("Search is by words alone, as the settings say."))
+        if wanted.model == "auto":
+            return await self._auto(wanted, told)
+        if PurePath(wanted.model).is_absolute():
+            return await self._in_folder(wanted, wanted.model)
+        return await self._from_hub(wanted, wanted.model, told)
+
+    async def _auto(self, wanted: Wanted, told: Told | None) -> Found | NoModel:
+        try:
+            return await self._from_hub(wanted, DEFAULT, told)
+        except ModelError as error:
+            reason = error.message
+        package = await asyncio.to_thread(self.package)
+        if package is None or not self._runs():
+            return NoModel(
+                say(
+                    "Search is by words alone, since there is no embedding model: {reason}",
+                    reason=reason,
+                )
+            )
+        folder, checksum = package
+        return await self._of_files(wanted, MINILM, checksum, folder)
+
+    async def _from_hub(self, wanted: Wanted, name: str, told: Told | None) -> Found:
+        model, _, asked = name.partition("@")
+        revision = asked or "main"
+        self._check_runtime(wanted)
+        described = await self.hub.get(model, files.describing, revision)
+        config = await asyncio.to_thread(config_of, described.folder)
+        if wanted.loader != "sentence-transformers":
+            try:
+                chosen = await self.hub.get(model, lambda paths: files.running(paths, config), revision, told)
+            except ModelMissing:
+                if wanted.loader == "onnx" or not self.installed("sentence_transformers"):
+                    raise
+            else:
+                return await self._of_files(wanted, model, chosen.commit, chosen.folder)
+        chosen = await self.hub.get(model, files.of_sentence_transformers, revision, told)
+        return await self._of_files(wanted, model, chosen.commit, chosen.folder, "sentence-transformers")
+
+    async def _in_folder(self, wanted: Wanted, folder: str) -> Found:
+        self._check_runtime(wanted)
+        if not await asyncio.to_thread(os.path.isdir, folder):
+            raise ModelMissing(say("There is no folder {folder} with a model.", folder=folder))
+        loader: Loader | None = None
+        if wanted.loader == "sentence-transformers":
+            loader, weights = "sentence-transformers", "model.safetensors"
+        else:
+            config = await asyncio.to_thread(config_of, folder)
+            weights = files.graph_of(await asyncio.to_thread(paths_of, folder), config)
+        checksum = await asyncio.to_thread(checksum_of, os.path.join(folder, weights))
+        return await self._of_files(wanted, os.path.basename(folder.rstrip("/")), checksum, folder, loader)
+
+    async def _of_files(
+        self, wanted: Wanted, model: str, revision: str, folder: str, loader: Loader | None = None
+    ) -> Found:
+        contents = await asyncio.to_thread(describing_of, folder)
+        graph = ""
+        if loader is None:
+            paths = await asyncio.to_thread(paths_of, folder)
+            graph = files.graph_of(paths, object_in(contents.get("config.json")))
+            loader = "onnx" if graph.endswith(".onnx") else "weights"
+        elif wanted.quantisation != "none":
+            raise ConfigurationError(
+                say("int8 is for models that run as ONNX graphs; {model} does not.", model=model)
+            )
+        recipe = settled(
+            model,
+            revision,
+            overrides=wanted.traits,
+            own=own_traits(contents),
+            quantisation=wanted.quantisation,
+        )
+        return Found(recipe, self._spec(wanted, recipe, loader, folder, graph))
+
+    def _spec(self, wanted: Wanted, recipe: Recipe, loader: Loader, folder: str, graph: str) -> Spec:
+        return Spec(
+            loader,
+            folder,
+            graph,
+            recipe.revision,
+            recipe.quantisation == "int8",
+            recipe.pooling,
+            recipe.max_tokens,
+            recipe.dimension,
+            recipe.output,
+            wanted.threads or cores(),
+            wanted.budget,
+            wanted.idle,
+            self.kept,
+        )
+
+    def _runs(self) -> bool:
+        return self.installed("onnxruntime") and self.installed("tokenizers")
+
+    def _check_runtime(self, wanted: Wanted) -> None:
+        """Before anything is fetched that could not be run."""
+        if wanted.loader == "sentence-transformers":
+            if not self.installed("sentence_transformers"):
+                raise ModelMissing(say("Install tabane[sentence-transformers] to run this model."))
+        elif not self._runs():
+            raise ModelMissing(say("Install tabane[models] to run embedding models."))

@@ -1,0 +1,112 @@
+"""The cache of models that all programs of a user share, as huggingface_hub lays it out.
+
+``models--org--name/`` has ``refs/<revision>`` with a commit, ``blobs/<checksum>`` with contents, and
+``snapshots/<commit>/<path>``, which are links to blobs. ``.no_exist/<commit>/<path>`` are empty, and tell
+that the commit has no such file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tabane.settings.places import home_folder
+
+_ENDPOINT = "https://huggingface.co"
+_TRUE = ("1", "on", "yes", "true")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class HubPlace:
+    """Where models come from and where they are kept, by the variables that huggingface_hub reads.
+
+    ``offline``: nothing is fetched (HF_HUB_OFFLINE). ``token`` is for models behind a login (HF_TOKEN).
+    """
+
+    folder: str
+    endpoint: str = _ENDPOINT
+    offline: bool = False
+    token: str | None = None
+
+    def __repr__(self) -> str:
+        return f"HubPlace({self.folder!r}, {self.endpoint!r}, offline={self.offline})"
+
+
+def hub_place(environ: Mapping[str, str], token: str | None = None) -> HubPlace:
+    """HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HF_ENDPOINT, HF_HUB_OFFLINE and HF_TOKEN, or their defaults."""
+    caches = environ.get("XDG_CACHE_HOME") or os.path.join(home_folder(environ), ".cache")
+    home = environ.get("HF_HOME") or os.path.join(caches, "huggingface")
+    folder = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
+    return HubPlace(
+        os.path.expanduser(folder),
+        (environ.get("HF_ENDPOINT") or _ENDPOINT).rstrip("/"),
+        environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE,
+        token or environ.get("HF_TOKEN") or None,
+    )
+
+
+def is_model_id(name: str) -> bool:
+    """Whether it can be a model's id: one or two parts, of which none leads out of the cache."""
+    return _ID.fullmatch(name) is not None and ".." not in name and "--" not in name
+
+
+class ModelCache:
+    """One model's part of the cache."""
+
+    def __init__(self, folder: str, model: str) -> None:
+        self.folder = os.path.join(folder, "models--" + model.replace("/", "--"))
+        self.locks = os.path.join(folder, ".locks", "models--" + model.replace("/", "--"))
+
+    def commit(self, revision: str) -> str | None:
+        """The commit that a branch or tag stood for when it was last asked; commits are themselves."""
+        if _COMMIT.fullmatch(revision):
+            return revision
+        try:
+            with open(os.path.join(self.folder, "refs", *revision.split("/")), encoding="ascii") as file:
+                commit = file.read(100).strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+        return commit if _COMMIT.fullmatch(commit) else None
+
+    def snapshot(self, commit: str) -> str:
+        """The folder of a commit's files, be it there or not."""
+        return os.path.join(self.folder, "snapshots", commit)
+
+    def blob(self, checksum: str) -> str:
+        """Where the content of this checksum is, or is to be."""
+        return os.path.join(self.folder, "blobs", checksum)
+
+    def lacks(self, commit: str, path: str) -> bool:
+        """Whether it is known that the commit has no such file."""
+        return os.path.exists(os.path.join(self.folder, ".no_exist", commit, *path.split("/")))
+
+    def note_lack(self, commit: str, path: str) -> None:
+        """Note that the commit has no such file."""
+        place = os.path.join(self.folder, ".no_exist", commit, *path.split("/"))
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "ab"):
+            return
+
+    def remember(self, revision: str, commit: str) -> None:
+        """Note the commit of a branch or tag."""
+        if revision == commit:
+            return
+        path = os.path.join(self.folder, "refs", *revision.split("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        part = f"{path}.{os.getpid()}.part"
+        with open(part, "w", encoding="ascii") as file:
+            file.write(commit)
+        os.replace(part, path)
+
+    def link(self, commit: str, path: str, checksum: str) -> None:
+        """Put a blob into a commit's folder under its path."""
+        place = os.path.join(self.snapshot(commit), *path.split("/"))
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        target = os.path.relpath(self.blob(checksum), os.path.dirname(place))
+        part = f"{place}.{os.getpid()}.part"
+        os.symlink(target, part)
+        os.replace(part, place)

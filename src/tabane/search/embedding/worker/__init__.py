@@ -1,0 +1,1 @@
+"""What runs in the embedding process, and alone imports numpy, onnxruntime, tokenizers and onnx."""

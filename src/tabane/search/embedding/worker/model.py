@@ -1,0 +1,32 @@
+"""What the embedding process runs, whoever made it: texts become tokens, and batches of them vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tabane.search.embedding.worker.pooling import Floats
+
+CHARACTERS = 64
+"""Characters of a text that are looked at, for each token that the model takes: no language needs more."""
+
+
+class Tokens(Protocol):
+    """One text, in the model's tokens."""
+
+    def __len__(self) -> int: ...
+
+
+class Model(Protocol):
+    """A model that is loaded. Both methods may be called by several threads at once."""
+
+    @property
+    def dimension(self) -> int: ...
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of each text, cut to what the model takes; at least one each."""
+        ...
+
+    def vectors(self, batch: Sequence[Tokens]) -> Floats:
+        """One vector a text, float32 of length one. Raises ValueError, or what the runtime raises."""
+        ...

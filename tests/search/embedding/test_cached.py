@@ -1,0 +1,89 @@
+"""Nothing is embedded twice, and what was kept before a death is not embedded again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabane.errors import ModelUnavailable
+from tabane.messages import Message
+from tabane.search.embedding.cached import CachedEmbedder, key
+from tabane.search.embedding.embedder import Kind
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.vectors: dict[bytes, bytes] = {}
+
+    async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.vectors.get(name) for name in keys]
+
+    async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        self.vectors.update(vectors)
+
+
+class Counting:
+    """An embedder that remembers what it was asked, and fails after so many texts."""
+
+    def __init__(self, fingerprint: str = "f", after: int = 1_000_000) -> None:
+        self.fingerprint, self.dimension = fingerprint, 1
+        self.asked: list[str] = []
+        self.after = after
+
+    async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
+        await asyncio.sleep(0)
+        if len(self.asked) + len(texts) > self.after:
+            raise ModelUnavailable(Message("gone"))
+        self.asked += texts
+        return [f"{kind} {text}".encode() for text in texts]
+
+    async def close(self) -> None:
+        return
+
+
+@given(st.lists(st.text(max_size=3), max_size=30), st.lists(st.text(max_size=3), max_size=30))
+def test_each_text_is_embedded_once_and_answered_each_time(first: list[str], second: list[str]) -> None:
+    inner, kept = Counting(), Kept()
+    for texts in (first, second, first):
+        found = asyncio.run(CachedEmbedder(inner, kept).embed(texts))
+        assert found == [f"document {text}".encode() for text in texts]
+    assert sorted(inner.asked) == sorted({*first, *second})
+
+
+def test_another_model_another_kind_and_another_text_are_no_match() -> None:
+    names = {key(model, kind, text) for model in "fg" for kind in ("topic", "document") for text in "ab"}
+    assert len(names) == 8
+    assert {len(name) for name in names} == {32}
+
+
+def test_queries_are_not_kept() -> None:
+    inner, kept = Counting(), Kept()
+    for _ in range(2):
+        asyncio.run(CachedEmbedder(inner, kept).embed(["q"], "query"))
+    assert inner.asked == ["q", "q"]
+    assert kept.vectors == {}
+
+
+def test_progress_is_told_until_all_texts_are_done() -> None:
+    told: list[int] = []
+    texts = [f"{number % 900}" for number in range(1000)]
+    asyncio.run(CachedEmbedder(Counting(), Kept()).embed(texts, done=told.append))
+    assert sum(told) == 1000
+    assert len(told) > 3
+
+
+def test_what_was_kept_before_a_failure_is_not_embedded_again() -> None:
+    texts = [f"text {number}" for number in range(2000)]
+    kept = Kept()
+    broken = Counting(after=1100)
+    with pytest.raises(ModelUnavailable):
+        asyncio.run(CachedEmbedder(broken, kept).embed(texts))
+    assert 0 < len(kept.vectors) <= 1100
+    whole = Counting()
+    before = len(kept.vectors)
+    assert len(asyncio.run(CachedEmbedder(whole, kept).embed(texts))) == 2000
+    assert len(whole.asked) == 2000 - before

@@ -1,0 +1,286 @@
+"""Which model is used, and that it runs: from the hub, a folder, the package, a server, or none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tabane.errors import ConfigurationError, ModelMissing, ModelUnavailable
+from tabane.search.embedding import files
+from tabane.search.embedding.families import Pooling, Traits
+from tabane.search.embedding.finding import DEFAULT, MINILM, Finder, Found, NoModel, Wanted
+from tabane.search.embedding.hub import Hub, Progress
+from tabane.search.embedding.hub_cache import HubPlace
+from tabane.search.embedding.recipe import DESCRIBING
+from tabane.search.embedding.served import Service
+from tabane.search.embedding.worker.bert import bert_graph
+from tabane.search.embedding.worker.safetensors import Weights
+from tests.search.embedding import tiny
+from tests.search.embedding.servers import FakeHub, FakeService
+
+Work = Callable[[Finder, FakeHub], Awaitable[None]]
+
+
+def _published(folder: Path, seed: int = 1, prompts: bool = False) -> Path:
+    """As authors publish a model: an ONNX graph beside the weights, and how it is used."""
+    tiny.make(folder, seed)
+    (folder / "onnx").mkdir()
+    (folder / "1_Pooling").mkdir()
+    onnx.save(
+        bert_graph(tiny.CONFIG, Weights(str(folder / "model.safetensors")).array),
+        folder / "onnx" / "model.onnx",
+    )
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
+    if prompts:
+        (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "the "}}))
+    (folder / "README.md").write_text("not needed")
+    return folder
+
+
+def _run(tmp_path: Path, work: Work, fake: FakeHub | None = None, **more: Any) -> None:
+    async def run() -> None:
+        hub = fake or FakeHub()
+        async with asyncio.timeout(60), hub.serving() as url:
+            place = HubPlace(str(tmp_path / "cache"), url, offline=more.pop("offline", False))
+            made = Hub(place, pause=0.01, attempts=2, expected=DESCRIBING)
+            try:
+                await work(Finder(made, str(tmp_path / "kept"), **{"package": lambda: None, **more}), hub)
+            finally:
+                await made.close()
+
+    asyncio.run(run())
+
+
+async def _opened(found: Found | NoModel, text: str, kind: Any = "document") -> tiny.Array:
+    assert isinstance(found, Found)
+    embedder = await found.open(os.environ)
+    try:
+        return np.asarray(tiny.floats(await embedder.embed([text], kind))[0])
+    finally:
+        await embedder.close()
+
+
+def _cls(seed: int, text: str) -> tiny.Array:
+    tokenizer = tiny.tokenizer()
+    tokenizer.no_padding()
+    return tiny.unit(tiny.states(tiny.CONFIG, tiny.weights(seed), tokenizer.encode(text).ids)[0])
+
+
+def test_a_model_of_the_hub_is_fetched_and_runs_as_its_files_say(tmp_path: Path) -> None:
+    fake = FakeHub()
+    fake.add("org/tiny", _published(tmp_path / "source", prompts=True))
+    told: list[Progress] = []
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        found = await finder.find(Wanted("org/tiny"), told.append)
+        assert isinstance(found, Found)
+        assert found.recipe.pooling is Pooling.CLS
+        assert (found.recipe.revision, found.recipe.max_tokens) == ("a" * 40, 16)
+        vector = await _opened(found, "cat", "query")
+        assert np.abs(vector - _cls(1, "the cat")).max() < 2e-6
+        fetched = {what.partition("@")[0] for what in hub.fetched("file")}
+        assert "onnx/model.onnx" in fetched
+        assert not {"README.md", "model.safetensors"} & fetched
+        assert told[-1].here == told[-1].total > 0
+
+    _run(tmp_path, work, fake)
+
+
+def test_a_bert_without_a_graph_is_built_of_its_weights(tmp_path: Path) -> None:
+    fake = FakeHub()
+    fake.add("org/tiny", tiny.make(tmp_path / "source"))
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        found = await finder.find(Wanted("org/tiny", traits=Traits(pooling=Pooling.CLS)))
+        assert np.abs(await _opened(found, "a cat") - _cls(1, "a cat")).max() < 2e-6
+
+    _run(tmp_path, work, fake)
+
+
+def test_a_revision_that_is_named_is_the_one_that_is_used(tmp_path: Path) -> None:
+    fake = FakeHub()
+    fake.add("org/tiny", _published(tmp_path / "source"))
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        await finder.find(Wanted(f"org/tiny@{'a' * 40}"))
+        assert set(hub.fetched("listing")) == {"a" * 40}
+
+    _run(tmp_path, work, fake)
+
+
+def test_a_model_that_onnxruntime_cannot_run_is_missing_before_its_weights_are_fetched(
+    tmp_path: Path,
+) -> None:
+    fake = FakeHub()
+    source = tiny.make(tmp_path / "source")
+    (source / "config.json").write_text(json.dumps({**tiny.CONFIG, "model_type": "modernbert"}))
+    fake.add("org/tiny", source)
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        with pytest.raises(ModelMissing, match="no ONNX graph"):
+            await finder.find(Wanted("org/tiny"))
+        assert not any("safetensors" in what for what in hub.fetched("file"))
+
+    _run(tmp_path, work, fake)
+
+
+def test_auto_is_the_default_model_from_the_hub_and_then_from_the_cache(tmp_path: Path) -> None:
+    fake = FakeHub()
+    fake.add(DEFAULT, _published(tmp_path / "source"))
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        found = await finder.find(Wanted())
+        assert isinstance(found, Found)
+        assert found.recipe.model == DEFAULT
+        assert found.recipe.pooling is Pooling.CLS
+
+    _run(tmp_path, work, fake)
+    _run(tmp_path, work, FakeHub(), offline=True)
+
+
+def test_auto_is_minilm_of_its_package_where_the_hub_is_away(tmp_path: Path) -> None:
+    folder = str(tiny.make(tmp_path / "package"))
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        hub.faults = [(503, {})] * 10
+        found = await finder.find(Wanted())
+        assert isinstance(found, Found)
+        assert (found.recipe.model, found.recipe.revision) == (MINILM, "c" * 64)
+        assert (found.recipe.max_tokens, found.recipe.pooling) == (256, Pooling.MEAN)
+
+    _run(tmp_path, work, package=lambda: (folder, "c" * 64))
+
+
+def test_auto_without_anything_is_none_and_says_why(tmp_path: Path) -> None:
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        found = await finder.find(Wanted())
+        assert isinstance(found, NoModel)
+        assert "words alone" in found.reason.render("en")
+        assert f"has no {DEFAULT}" in found.reason.render("en")
+
+    _run(tmp_path, work)
+
+
+def test_auto_without_the_packages_that_run_models_asks_nobody(tmp_path: Path) -> None:
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        found = await finder.find(Wanted())
+        assert isinstance(found, NoModel)
+        assert "tabane[models]" in found.reason.render("en")
+        assert hub.tokens == []
+
+    _run(tmp_path, work, installed=lambda name: False, package=lambda: ("/nowhere", ""))
+
+
+def test_a_model_that_was_named_is_never_replaced_by_another(tmp_path: Path) -> None:
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        with pytest.raises(ModelMissing):
+            await finder.find(Wanted("org/tiny"))
+        hub.faults = [(503, {})] * 2
+        with pytest.raises(ModelUnavailable):
+            await finder.find(Wanted("org/tiny"))
+
+    _run(tmp_path, work, package=lambda: (str(tiny.make(tmp_path / "package")), "c"))
+
+
+def test_none_is_none(tmp_path: Path) -> None:
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        assert isinstance(await finder.find(Wanted("none")), NoModel)
+        assert hub.tokens == []
+
+    _run(tmp_path, work)
+
+
+def test_a_folder_is_a_model_whose_revision_is_its_checksum(tmp_path: Path) -> None:
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        found = [
+            await finder.find(Wanted(str(_published(tmp_path / f"m{seed}" / "tiny", seed))))
+            for seed in (1, 2)
+        ]
+        assert all(isinstance(each, Found) for each in found)
+        assert len({each.recipe.revision for each in found if isinstance(each, Found)}) == 2
+        assert np.abs(await _opened(found[1], "a cat") - _cls(2, "a cat")).max() < 2e-6
+        with pytest.raises(ModelMissing, match="no folder"):
+            await finder.find(Wanted(str(tmp_path / "nothing")))
+
+    _run(tmp_path, work)
+
+
+def test_int8_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
+    folder = str(tiny.make(tmp_path / "tiny"))
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        plain = await finder.find(Wanted(folder))
+        small = await finder.find(Wanted(folder, quantisation="int8"))
+        assert isinstance(plain, Found)
+        assert isinstance(small, Found)
+        assert plain.recipe.fingerprint(24) != small.recipe.fingerprint(24)
+        near = await _opened(plain, "a cat") @ await _opened(small, "a cat")
+        assert 0.98 < near < 1 - 1e-9
+
+    _run(tmp_path, work)
+
+
+def test_int8_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
+    wanted = Wanted(str(tiny.make(tmp_path / "tiny")), loader="sentence-transformers", quantisation="int8")
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        with pytest.raises(ConfigurationError, match="int8"):
+            await finder.find(wanted)
+
+    _run(tmp_path, work, installed=lambda name: True)
+
+
+def test_sentence_transformers_runs_what_has_no_graph_where_it_is_installed(tmp_path: Path) -> None:
+    fake = FakeHub()
+    source = tiny.make(tmp_path / "source")
+    (source / "config.json").write_text(json.dumps({**tiny.CONFIG, "model_type": "modernbert"}))
+    (source / "modules.json").write_text("[]")
+    fake.add("org/tiny", source)
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        found = await finder.find(Wanted("org/tiny"))
+        assert isinstance(found, Found)
+        assert found.spec is not None
+        assert found.spec.loader == "sentence-transformers"
+        assert "model.safetensors@0" in hub.fetched("file")
+
+    _run(tmp_path, work, fake, installed=lambda name: True)
+
+
+def test_a_server_is_used_without_asking_the_hub(tmp_path: Path) -> None:
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        service = FakeService()
+        async with service.serving() as url:
+            found = await finder.find(Wanted("multilingual-e5-small", Service(f"{url}/v1")))
+            await _opened(found, "x", "query")
+        assert service.asked[-1]["input"] == ["query: x"]
+        assert hub.tokens == []
+
+    _run(tmp_path, work)
+
+
+def test_files_for_other_programs_are_left_out() -> None:
+    mine = ["modules.json", "config.json", "tokenizer.json", "model.safetensors", "2_Dense/model.safetensors"]
+    foreign = [
+        "pytorch_model.bin",
+        "onnx/model.onnx",
+        "openvino/x.xml",
+        "tf_model.h5",
+        "rust_model.ot",
+        ".git",
+    ]
+    assert files.of_sentence_transformers([*mine, *foreign]) == mine
+    assert "pytorch_model.bin" in files.of_sentence_transformers(["modules.json", "pytorch_model.bin"])
+
+
+def test_data_beside_a_graph_comes_with_it() -> None:
+    paths = ["onnx/model.onnx", "onnx/model.onnx_data", "onnx/model_quantized.onnx", "tokenizer.json"]
+    assert files.running(paths, {}) == ["onnx/model.onnx", "onnx/model.onnx_data", "tokenizer.json"]

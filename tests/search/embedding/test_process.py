@@ -1,0 +1,319 @@
+"""The embedding process: a real one, killed where it hurts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from tabane.errors import ModelError, ModelMissing, ModelUnavailable
+from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.local import LocalEmbedder
+from tabane.search.embedding.process import Process
+from tabane.search.embedding.recipe import Recipe
+from tests.search.embedding import tiny
+
+RECIPE = Recipe("tiny/model", query="the ", topic="cat ")
+LIMIT = 60
+
+
+def _spec(folder: Path, **more: Any) -> Spec:
+    if not (folder / "config.json").exists():
+        tiny.make(folder)
+    return Spec("weights", str(folder), "model.safetensors", max_tokens=16, kept=str(folder / "kept"), **more)
+
+
+def _run(process: Callable[[], Process], work: Callable[[LocalEmbedder, Process], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(LIMIT):
+            made = process()
+            embedder = await LocalEmbedder.open(RECIPE, made)
+            try:
+                await work(embedder, made)
+            finally:
+                await embedder.close()
+
+    asyncio.run(run())
+
+
+def _texts(count: int) -> list[str]:
+    return [
+        " ".join(tiny.WORDS[(number * 7 + word) % 15] for word in range(number % 12))
+        for number in range(count)
+    ]
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - it may be about another process
+        await asyncio.sleep(0.002)
+
+
+def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path) -> None:
+    async def work(embedder: LocalEmbedder, process: Process) -> None:
+        texts = _texts(700)
+        found = tiny.floats(await embedder.embed(texts))
+        assert found.shape == (700, 24)
+        assert np.abs(np.linalg.norm(found, axis=1) - 1).max() < 1e-6
+        alone = tiny.floats([(await embedder.embed([texts[place]]))[0] for place in (3, 200, 699)])
+        assert np.abs(found[[3, 200, 699]] - alone).max() < 2e-6
+        assert await embedder.embed([]) == []
+
+    _run(lambda: Process(_spec(tmp_path, budget=64), os.environ), work)
+
+
+def test_each_kind_has_its_prefix(tmp_path: Path) -> None:
+    async def work(embedder: LocalEmbedder, process: Process) -> None:
+        plain = await embedder.embed(["the dog", "cat dog", "dog"])
+        assert await embedder.embed(["dog"], "query") == pytest.approx([plain[0]])
+        topic = tiny.floats(await embedder.embed(["dog"], "topic"))
+        assert np.abs(topic - tiny.floats(plain[1:2])).max() < 2e-6
+
+    _run(lambda: Process(_spec(tmp_path), os.environ), work)
+
+
+def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:
+    async def work(embedder: LocalEmbedder, process: Process) -> None:
+        texts = _texts(4000)
+        expected = tiny.floats(await embedder.embed(texts))
+        seen = set()
+        for _ in range(3):
+            bulk = asyncio.create_task(embedder.embed(texts))
+            query = asyncio.create_task(embedder.embed(["dog"], "query"))
+            await asyncio.sleep(0)
+            await _until(lambda: process.busy)
+            assert process.pid is not None
+            assert not bulk.done()
+            seen.add(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+            assert np.abs(tiny.floats(await bulk) - expected).max() < 2e-6
+            assert len(await query) == 1
+        assert len(seen) == 3
+
+    _run(lambda: Process(_spec(tmp_path, budget=64), os.environ), work)
+
+
+def test_texts_that_kill_the_process_each_time_are_given_up_and_others_are_not(tmp_path: Path) -> None:
+    async def work(embedder: LocalEmbedder, process: Process) -> None:
+        begun: list[int] = []
+
+        async def killer() -> None:
+            while True:
+                await _until(lambda: process.pid is not None and process.pid not in begun and process.busy)
+                assert process.pid is not None
+                begun.append(process.pid)
+                os.kill(process.pid, signal.SIGKILL)
+
+        killing = asyncio.create_task(killer())
+        with pytest.raises(ModelError, match="died 3 times of these texts"):
+            await process.ask(_texts(30_000))
+        killing.cancel()
+        assert len(begun) == 3
+        assert len(await embedder.embed(["dog"])) == 1
+
+    _run(lambda: Process(_spec(tmp_path, budget=16), os.environ), work)
+
+
+def test_a_process_that_says_nothing_any_more_is_killed(tmp_path: Path) -> None:
+    async def work(embedder: LocalEmbedder, process: Process) -> None:
+        pid = process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        assert len(await embedder.embed(["dog"])) == 1
+        assert process.pid != pid
+        assert not psutil.pid_exists(pid)
+
+    _run(lambda: Process(_spec(tmp_path), os.environ, silence=1.5), work)
+
+
+def test_queries_do_not_wait_for_bulk(tmp_path: Path) -> None:
+    async def work(embedder: LocalEmbedder, process: Process) -> None:
+        bulk = asyncio.create_task(embedder.embed(_texts(30_000)))
+        for _ in range(5):
+            assert len(await embedder.embed(["dog"], "query")) == 1
+        assert not bulk.done()
+        bulk.cancel()
+
+    _run(lambda: Process(_spec(tmp_path, budget=64), os.environ), work)
+
+
+def test_an_idle_process_ends_and_is_back_when_it_is_needed(tmp_path: Path) -> None:
+    async def work(embedder: LocalEmbedder, process: Process) -> None:
+        first = process.pid
+        await _until(lambda: process.pid is None)
+        assert len(await embedder.embed(["dog"])) == 1
+        assert process.pid not in (None, first)
+
+    _run(lambda: Process(_spec(tmp_path, idle=0.2), os.environ), work)
+
+
+def test_closing_ends_the_process_and_what_waits_for_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        process = Process(_spec(tmp_path, budget=16), os.environ)
+        embedder = await LocalEmbedder.open(RECIPE, process)
+        pid = process.pid
+        bulk = asyncio.create_task(embedder.embed(_texts(60_000)))
+        await asyncio.sleep(0.05)
+        await embedder.close()
+        await embedder.close()
+        with pytest.raises(ModelUnavailable):
+            await bulk
+        with pytest.raises(ModelUnavailable):
+            await embedder.embed(["dog"])
+        assert pid is not None
+        assert not psutil.pid_exists(pid)
+
+    asyncio.run(asyncio.wait_for(run(), LIMIT))
+
+
+_HOLDER = """
+import asyncio, os, sys
+from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.process import Process
+
+async def run():
+    folder = sys.argv[1]
+    spec = Spec("weights", folder, "model.safetensors", kept=folder + "/kept", budget=16)
+    process = Process(spec, os.environ)
+    await process.dimension()
+    asyncio.create_task(process.ask(["the cat sat"] * 200_000))
+    await asyncio.sleep(0.05)
+    print(process.pid, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(run())
+"""
+
+
+def test_the_process_does_not_outlive_a_hub_that_was_killed(tmp_path: Path) -> None:
+    tiny.make(tmp_path)
+
+    async def run() -> None:
+        holder = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _HOLDER, str(tmp_path), stdout=asyncio.subprocess.PIPE
+        )
+        assert holder.stdout is not None
+        pid = int(await holder.stdout.readline())
+        assert psutil.pid_exists(pid)
+        holder.kill()
+        await holder.wait()
+        await _until(
+            lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        )
+
+    asyncio.run(asyncio.wait_for(run(), LIMIT))
+
+
+def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+    spec = _spec(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="no safetensors file"):
+        asyncio.run(LocalEmbedder.open(RECIPE, Process(spec, os.environ)))
+
+
+def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
+    tiny.make(tmp_path)
+    spec = Spec("sentence-transformers", str(tmp_path))
+    try:
+        import sentence_transformers  # noqa: F401
+    except ImportError:
+        with pytest.raises(ModelMissing, match=r"torch|sentence_transformers"):
+            asyncio.run(LocalEmbedder.open(RECIPE, Process(spec, os.environ)))
+
+
+def test_the_hub_imports_nothing_of_what_runs_models() -> None:
+    code = "import sys, tabane.search.embedding.finding; print(*sys.modules)"
+    loaded = os.popen(f"{sys.executable} -c '{code}'").read().split()
+    assert "tabane.search.embedding.local" in loaded
+    assert not {"numpy", "onnx", "onnxruntime", "tokenizers", "aiohttp"} & set(loaded)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_is_bounded_by_the_budget_not_by_the_texts(tmp_path: Path) -> None:
+    def peak(pid: int | None) -> int:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+    async def work(embedder: LocalEmbedder, process: Process) -> None:
+        await embedder.embed(_texts(512))
+        before = peak(process.pid)
+        await embedder.embed(["the cat sat " * 5] * 20_000)
+        assert peak(process.pid) - before < 30_000  # kB; 20,000 texts at once would want 300,000
+
+    _run(lambda: Process(_spec(tmp_path, budget=512), os.environ), work)
+
+
+def test_an_interrupt_of_the_terminal_is_left_to_the_hub(tmp_path: Path) -> None:
+    async def work(embedder: LocalEmbedder, process: Process) -> None:
+        pid = process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGINT)
+        assert len(await embedder.embed(["dog"])) == 1
+        assert process.pid == pid
+
+    _run(lambda: Process(_spec(tmp_path), os.environ), work)
+
+
+_BULK = """
+import asyncio, os, sqlite3, sys
+from tabane.search.embedding.cached import CachedEmbedder
+from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.local import LocalEmbedder
+from tabane.search.embedding.process import Process
+from tabane.search.embedding.recipe import Recipe
+
+class Kept:
+    def __init__(self, path):
+        self.file = sqlite3.connect(path, isolation_level=None)
+        self.file.execute("CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, vector BLOB)")
+
+    async def get(self, keys):
+        found = [self.file.execute("SELECT vector FROM kept WHERE key = ?", [key]).fetchone() for key in keys]
+        return [row and row[0] for row in found]
+
+    async def put(self, vectors):
+        self.file.execute("BEGIN")
+        self.file.executemany("INSERT INTO kept VALUES (?, ?)", vectors)  # a key twice is an error
+        self.file.execute("COMMIT")
+        print(len(vectors), flush=True)
+
+async def run():
+    folder = sys.argv[1]
+    spec = Spec("weights", folder, "model.safetensors", max_tokens=16, kept=folder + "/kept", budget=64)
+    embedder = await LocalEmbedder.open(Recipe("tiny/model"), Process(spec, os.environ))
+    texts = [f"{number} cat" for number in range(6000)]
+    found = await CachedEmbedder(embedder, Kept(folder + "/vectors.db")).embed(texts)
+    print("whole", len(found), len(set(map(len, found))), flush=True)
+    await embedder.close()
+
+asyncio.run(run())
+"""
+
+
+def test_bulk_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    tiny.make(tmp_path)
+
+    async def run(parts: int) -> list[str]:
+        bulk = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _BULK, str(tmp_path), stdout=asyncio.subprocess.PIPE
+        )
+        assert bulk.stdout is not None
+        said = [(await bulk.stdout.readline()).decode() for _ in range(parts)]
+        if parts:
+            bulk.kill()
+        said += (await bulk.stdout.read()).decode().splitlines()
+        await bulk.wait()
+        return said
+
+    counts = [int(line) for _ in range(3) for line in asyncio.run(asyncio.wait_for(run(5), LIMIT))]
+    *rest, whole = asyncio.run(asyncio.wait_for(run(0), LIMIT))
+    assert whole == "whole 6000 1"
+    assert sum(counts) + sum(map(int, rest)) <= 6000  # one part a death may be kept that was not told
+    assert len(rest) <= 24 - len(counts)

@@ -1,0 +1,197 @@
+"""A model at a server that speaks OpenAI's protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from email.utils import formatdate
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tabane.errors import ModelError, ModelUnavailable
+from tabane.search.embedding.recipe import Recipe
+from tabane.search.embedding.served import ServedEmbedder, Service
+from tests.search.embedding import tiny
+from tests.search.embedding.servers import FakeService
+
+RECIPE = Recipe("bge-m3", query="q: ")
+Work = Callable[[ServedEmbedder, FakeService], Awaitable[None]]
+
+
+def _run(work: Work, service: FakeService | None = None, recipe: Recipe = RECIPE, **more: Any) -> FakeService:
+    fake = service or FakeService()
+
+    async def run() -> None:
+        async with asyncio.timeout(60), fake.serving() as url:
+            given = {"pause": 0.01, **more}
+            embedder = await ServedEmbedder.open(recipe, Service(f"{url}/v1", **given))
+            try:
+                await work(embedder, fake)
+            finally:
+                await embedder.close()
+
+    asyncio.run(run())
+    return fake
+
+
+def _expected(texts: list[str]) -> tiny.Array:
+    return np.stack([tiny.unit(np.array(FakeService.vector(text))) for text in texts])
+
+
+def test_texts_go_out_in_batches_and_come_back_in_their_order() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        texts = [chr(97 + number % 26) * (number % 50 + 1) for number in range(150)]
+        assert np.abs(tiny.floats(await embedder.embed(texts)) - _expected(texts)).max() < 1e-6
+        assert embedder.dimension == 3
+
+    fake = _run(work)
+    assert [len(asked["input"]) for asked in fake.asked[1:]] == [32] * 4 + [22]
+    assert {(asked["model"], asked["encoding_format"]) for asked in fake.asked} == {("bge-m3", "float")}
+
+
+def test_the_prefix_of_the_kind_is_in_front() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        await embedder.embed(["x"], "query")
+        await embedder.embed(["x"])
+        assert [asked["input"] for asked in fake.asked[1:]] == [["q: x"], ["x"]]
+
+    _run(work)
+
+
+def test_the_key_goes_out_as_a_bearer_token_and_is_in_no_repr() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        assert fake.keys == ["Bearer sesame"]
+
+    _run(work, key="sesame")
+    assert "sesame" not in repr(Service("http://x", key="sesame"))
+
+
+def test_without_a_key_none_is_sent() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        assert fake.keys == [None]
+
+    _run(work)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_what_may_pass_is_tried_again(status: int) -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        fake.faults = [(status, {}), (status, {})]
+        assert len(await embedder.embed(["x"])) == 1
+
+    _run(work)
+
+
+@pytest.mark.parametrize("date", [False, True])
+def test_a_pause_that_the_server_asks_for_is_kept(date: bool) -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        asked = formatdate(time.time() + 2, usegmt=True) if date else "1"
+        fake.faults = [(429, {"Retry-After": asked})]
+        begun = time.monotonic()
+        await embedder.embed(["x"])
+        assert time.monotonic() - begun >= 0.95
+
+    _run(work)
+
+
+def test_a_pause_without_end_is_not_kept() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        fake.faults = [(429, {"Retry-After": "86400"})]
+        assert len(await embedder.embed(["x"])) == 1
+
+    _run(work, longest_pause=0.05)
+
+
+def test_a_server_that_stays_away_is_unavailable() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        fake.faults = [(503, {})] * 5
+        with pytest.raises(ModelUnavailable, match="HTTP 503"):
+            await embedder.embed(["x"])
+        assert fake.faults == []
+
+    _run(work)
+
+
+def test_nobody_at_the_address_is_unavailable() -> None:
+    async def run() -> None:
+        async with FakeService().serving() as url:
+            pass
+        with pytest.raises(ModelUnavailable):
+            await ServedEmbedder.open(RECIPE, Service(f"{url}/v1", attempts=2, pause=0.01))
+
+    asyncio.run(run())
+
+
+def test_a_server_that_is_too_slow_is_unavailable() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        def slow(texts: list[str]) -> Any:
+            time.sleep(0.6)  # the server's loop is this one: it answers nobody meanwhile
+            return fake.vectors(texts)
+
+        fake.answer = slow
+        with pytest.raises(ModelUnavailable, match="Timeout"):
+            await embedder.embed(["x"])
+
+    _run(work, timeout=0.3, attempts=2)
+
+
+def test_a_refusal_is_not_tried_again_and_says_what_the_server_said() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        fake.faults = [(404, {})]
+        with pytest.raises(ModelError, match=r"HTTP 404.*no such model"):
+            await embedder.embed(["x"])
+
+    assert len(_run(work).keys) == 2
+
+
+def test_batches_that_are_too_large_for_the_server_are_halved() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        fake.most = 5
+        texts = [chr(97 + number) for number in range(20)]
+        assert np.abs(tiny.floats(await embedder.embed(texts)) - _expected(texts)).max() < 1e-6
+        fake.most = 0
+        with pytest.raises(ModelError, match="no text of 7 characters"):
+            await embedder.embed(["x" * 7])
+
+    _run(work)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"nonsense", "malformed"),
+        ({"data": []}, "0 vectors for 1 texts"),
+        ({"data": [{"index": 1, "embedding": [1.0, 2.0, 3.0]}]}, "1 vectors for 1 texts"),
+        ({"data": [{"index": 0, "embedding": [1.0]}]}, "1 components in place of 3"),
+        ({"data": [{"index": 0, "embedding": []}]}, "without finite components"),
+        ({"data": [{"index": 0, "embedding": [1.7e308, 1.7e308]}]}, "without finite components"),
+        ({"data": [{"index": 0, "embedding": ["x"]}]}, "Expected `float`"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_an_error(answer: Any, said: str) -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        fake.answer = lambda texts: answer
+        with pytest.raises(ModelError, match=said):
+            await embedder.embed(["x"])
+
+    _run(work)
+
+
+def test_the_first_components_alone_are_of_length_one_again() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        (vector,) = tiny.floats(await embedder.embed(["xx"]))
+        assert vector.tolist() == pytest.approx(tiny.unit(np.array([2.0, 120.0])).tolist())
+        assert embedder.dimension == 2
+
+    _run(work, recipe=Recipe("bge-m3", dimension=2))
+
+
+def test_text_that_is_no_unicode_goes_out_all_the_same() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        await embedder.embed(["\ud83d"])
+        assert fake.asked[-1]["input"] == ["?"]
+
+    _run(work)
