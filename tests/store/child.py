@@ -27,6 +27,7 @@ from tabane.store.migrations import MIGRATIONS, Migration
 from tabane.store.store import Store
 from tests.store.lanes import LANES, Operation, operations
 from tests.store.shapes import SHAPE
+from tests.store.vectors import lanes
 
 _NOBODY = 65534
 _NEW_MOUNTS, _NEW_USERS = 0x00020000, 0x10000000
@@ -68,6 +69,33 @@ def index(order: dict[str, Any]) -> None:
         await asyncio.gather(_compacting(collection), _settling(collection), *lanes)
 
     asyncio.run(run())
+
+
+def vectors(order: dict[str, Any]) -> None:
+    """As :func:`write`, with vectors that are put into their files, and made dense, all the while."""
+
+    async def run() -> None:
+        store = await Store.open(order["home"], "test")
+        say("opening")
+        collection = await store.collection(lanes.SHAPE)
+        say("open")
+        several = (_vector_lane(collection, order["seed"], lane) for lane in range(LANES))
+        await asyncio.gather(_compacting(collection), _flushing(collection), *several)
+
+    asyncio.run(run())
+
+
+async def _vector_lane(collection: Collection, seed: int, lane: int) -> None:
+    for operation in operations(seed, lane):
+        await perform(collection, lanes.with_vectors(operation))
+        say(f"done {lane}")
+
+
+async def _flushing(collection: Collection) -> None:
+    """The vectors' own thread does this each 2 seconds: too seldom to be killed in it."""
+    assert collection.table.vectors is not None
+    while True:
+        await asyncio.to_thread(collection.table.vectors.settle)
 
 
 async def _settling(collection: Collection) -> None:
@@ -198,6 +226,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], None]] = {
     "fill": fill,
     "index": index,
     "migrate": migrate,
+    "vectors": vectors,
     "write": write,
 }
 

@@ -12,8 +12,8 @@ not take back what was begun: a write is then either done whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -59,6 +59,44 @@ class LexicalQuery:
     prefix: bool = False
     fields: tuple[str, ...] | None = None
     phrases: tuple[str, ...] = ()
+
+
+class Combination(Enum):
+    """How the similarities of several spaces become one.
+
+    AVERAGE: their mean, by weights where there are any. WEIGHTED: their sum by weights, which may be
+    negative. MAXIMUM, MINIMUM. PRODUCT: of similarities that are at least 0, so that two opposites do
+    not make a likeness. A space that a record lacks counts as 0; MAXIMUM looks at those it has.
+    """
+
+    AVERAGE = "average"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+    PRODUCT = "product"
+    WEIGHTED = "weighted"
+
+
+@dataclass(frozen=True, slots=True)
+class VectorQuery:
+    """Vectors to be near to, as records have them: space → float32, little-endian.
+
+    One space: its cosine, whatever ``combination`` says. ``weights``: space → factor, 1 where absent.
+    ``threshold``: no hit is below it.
+    """
+
+    vectors: Mapping[str, bytes]
+    combination: Combination = Combination.AVERAGE
+    weights: Mapping[str, float] = field(default_factory=dict)
+    threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    """Part of a scan, in order of rows: three lists of equal length."""
+
+    keys: list[str]
+    rows: list[int]
+    similarities: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,5 +206,43 @@ class Index(Protocol):
         ...
 
 
-class Collection(Records, Index, Protocol):
-    """Both, over one shape."""
+class Vectors(Protocol):
+    """What finds records by their vectors, exactly: the nearest are the nearest.
+
+    A record is found by the spaces it has; one that has none of those asked for is not found at all.
+    """
+
+    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]]) -> int:
+        """Give records vectors after the fact: row → space → vector, in place of one that is there.
+
+        A row that is live no more (its record was replaced meanwhile) is passed over: what was worked
+        out for it does not fit. The answer is how many rows were. Acknowledged as an upsert is.
+        """
+        ...
+
+    async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
+        """The vectors of these records as they were given, None where there is none. At most 1,000 keys."""
+        ...
+
+    async def lacking(self, space: str, after: int = 0, limit: int = 100) -> list[Stored]:
+        """Records behind row ``after`` that have no vector in a space, in order of rows."""
+        ...
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+        """The most similar of the records that match, best first, equal ones in order of keys.
+
+        The score is the cosine, or what their combination gives. ``Hits.total`` counts the records that
+        could be compared; with a threshold, those found to reach it.
+        """
+        ...
+
+    def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
+        """The similarity of every record that matches, in order of rows, as of one moment, in blocks.
+
+        A block is worked out when it is asked for. Records deleted or replaced since are left out.
+        """
+        ...
+
+
+class Collection(Records, Index, Vectors, Protocol):
+    """All of them, over one shape."""

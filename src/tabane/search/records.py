@@ -7,7 +7,9 @@ texts, those fields, and a payload that comes back byte for byte and that no eng
 from __future__ import annotations
 
 import math
+import sys
 import unicodedata
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -22,6 +24,7 @@ LONGEST_STRING = 4096  # bytes of a field's string
 MOST_STRINGS = 1000  # of a list
 LONGEST_RECORD = 4_000_000  # bytes of texts, fields and payload together, as JSON
 MOST_FIELDS = 64
+LARGEST_DIMENSION = 8192
 EXACT = 2**53  # numbers are float64: whole ones are exact up to here
 
 Scalar = str | int | float | bool
@@ -67,19 +70,53 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class Space:
+    """What vectors of one model and one purpose live in: a record has at most one vector there."""
+
+    name: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What a collection holds. ``name`` is the collection's; it and the fields' are identifiers."""
 
     name: str
     texts: tuple[TextField, ...] = ()
     fields: tuple[Field, ...] = ()
+    spaces: tuple[Space, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_spaces()
         names = [self.name, *(text.name for text in self.texts), *(field.name for field in self.fields)]
         if not all(name.isidentifier() and name.isascii() for name in names) or len(names) > MOST_FIELDS:
             raise ValueError(f"a shape's names are at most {MOST_FIELDS} ASCII identifiers: {names}")
         if len(set(names[1:])) < len(names) - 1:
             raise ValueError(f"a shape names each text and field once: {names[1:]}")
+
+    def _check_spaces(self) -> None:
+        names = [space.name for space in self.spaces]
+        if not all(name.isidentifier() and name.isascii() for name in names) or len(names) > MOST_FIELDS:
+            raise ValueError(f"spaces have at most {MOST_FIELDS} names, ASCII identifiers: {names}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"a shape names each space once: {names}")
+        if not all(0 < space.dimension <= LARGEST_DIMENSION for space in self.spaces):
+            raise ValueError(f"a space has 1 to {LARGEST_DIMENSION} dimensions")
+
+    def space(self, name: str) -> Space:
+        """The space of that name. Raises :class:`BadArguments` that names those there are."""
+        for space in self.spaces:
+            if space.name == name:
+                return space
+        raise BadArguments(
+            say(
+                "{collection} has no vectors {field}; it has: {known}",
+                collection=self.name,
+                field=name,
+                known=", ".join(space.name for space in self.spaces) or "–",
+            ),
+            name,
+        )
 
     def field(self, name: str) -> Field:
         """The field of that name. Raises :class:`BadArguments` that names those there are."""
@@ -117,13 +154,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is found: a post, a chunk of a document, a page.
 
     ``texts`` and ``fields`` may lack what the shape declares; an absent field matches no condition.
-    ``payload`` is the caller's own, JSON by custom.
+    ``payload`` is the caller's own, JSON by custom. ``vectors``: space → float32, little-endian, of any
+    length but zero (what is compared is the cosine); they are taken in with the record and do not come
+    back with it, for they are some times as large as all the rest.
     """
 
     key: str
     texts: dict[str, str] = {}
     fields: dict[str, Value] = {}
     payload: bytes = b""
+    vectors: dict[str, bytes] = {}
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +186,8 @@ def checked(record: Record, shape: Shape) -> Record:
     fields = {
         name: checked_value(value, shape.field(name)) for name, value in given.items() if value is not None
     }
-    whole = Record(key=key, texts=texts, fields=fields, payload=record.payload)
+    vectors = {name: checked_vector(vector, shape.space(name)) for name, vector in record.vectors.items()}
+    whole = Record(key=key, texts=texts, fields=fields, payload=record.payload, vectors=vectors)
     _check_size(whole)
     return whole
 
@@ -158,6 +199,23 @@ def checked_key(key: str) -> str:
     if not 0 < len(key.encode()) <= LONGEST_KEY:
         raise BadArguments(say("a key has 1 to {most} bytes", most=LONGEST_KEY), "key")
     return key
+
+
+def checked_vector(vector: bytes, space: Space) -> bytes:
+    """The vector, where it has the length of its space and finite numbers, not all 0."""
+    numbers = array("f")
+    if len(vector) == numbers.itemsize * space.dimension:
+        numbers.frombytes(vector)
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        if 0 < math.hypot(*numbers) < math.inf:
+            return bytes(vector)
+    message = say(
+        "{space} wants vectors of {dimension} finite numbers that are not all 0 (float32, little-endian)",
+        space=space.name,
+        dimension=space.dimension,
+    )
+    raise BadArguments(message, space.name)
 
 
 def checked_value(value: object, field: Field) -> Value:

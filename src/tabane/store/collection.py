@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -23,16 +23,21 @@ from tabane.search.engine import (
     LexicalQuery,
     Order,
     Page,
+    Similarities,
+    VectorQuery,
 )
 from tabane.search.filters import Filter
-from tabane.search.records import Record, Scalar, Shape, checked, checked_key
+from tabane.search.records import Record, Scalar, Shape, Stored, checked, checked_key, checked_vector
 from tabane.store import paging
 from tabane.store.paging import Paging
 from tabane.store.table import Follower, Table
+from tabane.store.vectors import asking
+from tabane.store.vectors.asking import Asking
 from tabane.store.writing import MOST_ROWS
 
 MOST_BYTES = 1_000_000  # of a part
 _CHECKED_AT_ONCE = 20
+_OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to come after: no caller outruns it with so few
 
 
@@ -50,6 +55,14 @@ class Lexical(Follower, Protocol):
         """Wait while so much is behind that more would have to be kept in memory."""
         ...
 
+    async def agrees(self) -> bool:
+        """Whether it holds what the truth holds, once it has caught up."""
+        ...
+
+    async def remake(self) -> None:
+        """Make it anew, in the background; what is newer than it answers meanwhile."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -61,6 +74,7 @@ class Collection:
         self.lexical = lexical
         if lexical is not None:
             table.follow(lexical)
+        self._asking = Asking(table, table.vectors) if table.vectors is not None else None
 
     @property
     def shape(self) -> Shape:
@@ -68,7 +82,8 @@ class Collection:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return self.lexical.capabilities if self.lexical is not None else frozenset()
+        lexical = self.lexical.capabilities if self.lexical is not None else frozenset()
+        return lexical | (_OF_VECTORS if self._asking is not None else frozenset())
 
     async def upsert(self, records: Sequence[Record]) -> list[bool]:
         ready = await self._checked(records)
@@ -76,6 +91,7 @@ class Collection:
         for part in _parts(ready):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
+            await self._room_for_vectors()
             change = await self.table.write(
                 lambda connection, part=part: self.table.truth.upsert(connection, part),  # type: ignore[misc]
                 len(part),
@@ -145,6 +161,54 @@ class Collection:
             raise StoreError(say("{collection} has no index of words", collection=self.shape.name))
         return await self.lexical.search(query, meant, limit, offset)
 
+    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]]) -> int:
+        ready = {
+            row: {name: checked_vector(vector, self.shape.space(name)) for name, vector in of_row.items()}
+            for row, of_row in vectors.items()
+        }
+        rows, live = list(ready), 0
+        for first in range(0, len(rows), MOST_ROWS):
+            part = {row: ready[row] for row in rows[first : first + MOST_ROWS]}
+            await self._room_for_vectors()
+            live += await self.table.attach(part)
+        return live
+
+    async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
+        _bounded("keys", len(keys), 0, MOST_AT_ONCE)
+        self.shape.space(space)
+        return await self._vectors().vectors([unicodedata.normalize("NFC", key) for key in keys], space)
+
+    async def lacking(self, space: str, after: int = 0, limit: int = 100) -> list[Stored]:
+        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        self.shape.space(space)
+        return await self._vectors().lacking(space, after, limit)
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        _bounded("offset", offset, 0, DEEPEST_OFFSET)
+        asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)
+        return await self._vectors().nearest(asked, meant, limit, offset)
+
+    async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
+        asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)
+        async for block in self._vectors().scan(asked, meant):
+            yield block
+
+    def _vectors(self) -> Asking:
+        if self._asking is None:
+            raise asking.unspaced(self.shape)
+        return self._asking
+
+    async def _room_for_vectors(self) -> None:
+        if self.table.vectors is not None and self.table.vectors.full:
+            await asyncio.to_thread(self.table.vectors.room)
+
+    async def agrees(self) -> bool:
+        """Whether what is derived says the same as the records. Reads everything: for a check-up."""
+        if not await self.table.agrees() or not await self.table.vectors_agree():
+            return False
+        return self.lexical is None or await self.lexical.agrees()
+
     async def compact(self) -> None:
         """Give back what deleted and replaced records take. It happens by itself where it matters."""
         await self.table.compact()
@@ -159,7 +223,8 @@ def _parts(records: Sequence[Record]) -> Iterator[list[Record]]:
     part: list[Record] = []
     size = 0
     for record in records:
-        weight = len(record.payload) + sum(len(text) for text in record.texts.values())
+        weight = len(record.payload) + sum(map(len, record.texts.values()))
+        weight += sum(map(len, record.vectors.values()))
         if part and (len(part) == MOST_ROWS or size + weight > MOST_BYTES):
             yield part
             part, size = [], 0

@@ -20,7 +20,7 @@ import msgspec
 from tabane.store import failures
 from tabane.store.holding import Holding
 from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
-from tabane.store.writing import MOST_WAITING, Job, Writer
+from tabane.store.writing import MOST_WAITING, Companion, Job, Writer
 
 T = TypeVar("T")
 
@@ -71,10 +71,10 @@ class Database:
         holding = Holding.acquire(path)
         connection: sqlite3.Connection | None = None
         try:
-            connection = _connected(path)
+            connection = connected(path)
             check(connection, path, len(migrations))
             if not holding.clean:
-                _examine(connection, path)
+                examine(connection, path)
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
             migrate(connection, path, migrations)
@@ -115,9 +115,13 @@ class Database:
         finally:
             self._asked -= 1
 
+    def accompany(self, companion: Companion) -> None:
+        """Commit something else ahead of each commit from now on. Before the first write that needs it."""
+        self._writer.companions.append(companion)
+
     async def examine(self) -> None:
         """Look through the whole file. Raises StoreCorrupt with the first thing that is wrong."""
-        await self.read(lambda connection: _examine(connection, self.path))
+        await self.read(lambda connection: examine(connection, self.path))
 
     async def close(self) -> None:
         """Finish what waits, fold the log into the file, let go of it. A second call does nothing."""
@@ -137,7 +141,7 @@ class Database:
             raise failures.said(error, self.path) from error
 
     def _connect_reader(self) -> None:
-        connection = _connected(self.path)
+        connection = connected(self.path)
         connection.execute("PRAGMA query_only = ON")
         self._local.connection = connection
         self._reading.append(connection)
@@ -156,7 +160,8 @@ class Database:
         self._holding.release(clean=clean)
 
 
-def _connected(path: str) -> sqlite3.Connection:
+def connected(path: str) -> sqlite3.Connection:
+    """A connection as all of the store have them: transactions are the caller's, any thread may use it."""
     connection = sqlite3.connect(path, timeout=_BUSY_WAIT, isolation_level=None, check_same_thread=False)
     try:
         for pragma in _OF_ALL:
@@ -167,7 +172,7 @@ def _connected(path: str) -> sqlite3.Connection:
     return connection
 
 
-def _examine(connection: sqlite3.Connection, path: str) -> None:
+def examine(connection: sqlite3.Connection, path: str) -> None:
     """Look through every page. Raises StoreCorrupt with the first thing that is wrong."""
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from tabane.store.migrations import MIGRATIONS, Migration
 if TYPE_CHECKING:
     from tabane.store.collection import Collection, Lexical
     from tabane.store.table import Table
+    from tabane.store.vectors.file import VectorFile
 
 # Makes the lexical index of a table, in its folder.
 LexicalRoom = Callable[[str, "Table"], Awaitable["Lexical"]]
@@ -27,6 +29,7 @@ class Store:
         self.database = database
         self._lexical = lexical
         self._collections: dict[str, Collection] = {}
+        self._vectors: VectorFile | None = None  # opened with the first collection that has some
         self._opening = asyncio.Lock()
 
     @classmethod
@@ -59,27 +62,41 @@ class Store:
         from tabane.store.collection import Collection
         from tabane.store.table import Table
 
-        table = await Table.open(self.database, shape)
+        table = await Table.open(self.database, shape, await self._vector_file() if shape.spaces else None)
         if self._lexical is None:
             return Collection(table)
         folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
         return Collection(table, await self._lexical(folder, table))
 
+    async def _vector_file(self) -> VectorFile:
+        if self._vectors is None:
+            from tabane.store.vectors.file import VectorFile, path_of
+
+            path = path_of(self.database.path)
+            self._vectors = await asyncio.to_thread(VectorFile.open, path, doubtful=self.database.mended)
+            self.database.accompany(self._vectors)
+        return self._vectors
+
     async def check(self) -> list[str]:
-        """The names of open collections whose columns do not say what their records say.
+        """The names of open collections whose columns or index do not say what their records say.
 
         Raises StoreCorrupt where the file itself is damaged. Reads everything: for a check-up.
         """
         await self.database.examine()
-        return [name for name, each in self._collections.items() if not await each.table.agrees()]
+        if self._vectors is not None:
+            await asyncio.to_thread(self._vectors.examine)
+        return [name for name, each in self._collections.items() if not await each.agrees()]
 
     async def mend(self, name: str) -> Collection:
-        """The open collection of that name, opened again with columns made anew from its records."""
+        """The open collection of that name, opened again with all that is derived made anew."""
         async with self._opening:
             found = self._collections.pop(name)
             await found.close()
             await self.database.run(found.table.truth.unseal)
+            await asyncio.to_thread(shutil.rmtree, found.table.vector_folder, ignore_errors=True)
             found = self._collections[name] = await self._opened(found.shape)
+            if found.lexical is not None:
+                await found.lexical.remake()
             return found
 
     async def close(self) -> None:
@@ -88,3 +105,6 @@ class Store:
             await collection.close()
         self._collections.clear()
         await self.database.close()
+        if self._vectors is not None:
+            vectors, self._vectors = self._vectors, None
+            await asyncio.to_thread(vectors.close)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +24,9 @@ from tabane.store.columns import Columns, Mask, Snapshot
 from tabane.store.database import Database
 from tabane.store.masks import Masks
 from tabane.store.truth import RENUMBERED, Change, State, Truth, shape_blob, shape_of
+from tabane.store.vectors.file import VectorFile
+from tabane.store.vectors.truth import VectorTruth
+from tabane.store.vectors.vectors import VectorIndex
 from tabane.store.writing import MOST_ROWS
 
 T = TypeVar("T")
@@ -66,12 +70,16 @@ class Table:
         self.columns = columns
         self._state = state
         self._follower: Follower | None = None
+        self.vectors: VectorIndex | None = None  # where the shape has spaces
         self._tidying: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, database: Database, shape: Shape) -> Table:
-        """Open the collection, made where it is new; where its shape changed, the columns are made anew."""
-        truth = await database.run(lambda connection: _prepared(connection, shape), rows=_ALONE)
+    async def open(cls, database: Database, shape: Shape, file: VectorFile | None = None) -> Table:
+        """Open the collection, made where it is new; where its shape changed, the columns are made anew.
+
+        ``file`` holds its vectors; a shape with spaces wants one.
+        """
+        truth = await database.run(lambda connection: _prepared(connection, shape, file), rows=_ALONE)
         columns, state = await database.run(lambda connection: _loaded(truth, connection), rows=_ALONE)
         while columns.next < state.next:
             await database.run(
@@ -79,7 +87,22 @@ class Table:
             )
             await cls._seal(database, truth, columns)
         await database.read(lambda connection: segments.settled(truth, connection, columns, state))
-        return cls(database, truth, columns, state)
+        table = cls(database, truth, columns, state)
+        if truth.vectors is not None:
+            await table._open_vectors(truth.vectors, state.changes)
+        return table
+
+    @property
+    def vector_folder(self) -> str:
+        """Where the files made of the vectors are: they may be deleted while the collection is closed."""
+        return f"{os.path.splitext(self.database.path)[0]}.{self.shape.name}.vectors"
+
+    async def _open_vectors(self, truth: VectorTruth, changes: int) -> None:
+        folder = self.vector_folder
+        self.vectors = await self.database.read(
+            lambda connection: VectorIndex.open(connection, folder, truth, changes)
+        )
+        self.vectors.follow(self.columns.snapshot)
 
     @property
     def shape(self) -> Shape:
@@ -88,6 +111,18 @@ class Table:
     def follow(self, follower: Follower) -> None:
         """Tell it of every write from now on. Before the first write."""
         self._follower = follower
+
+    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]]) -> int:
+        """Give rows vectors, where they are live. How many were."""
+        live = 0
+
+        def attached(connection: sqlite3.Connection) -> Change:
+            nonlocal live
+            change, live = self.truth.attach(connection, vectors)
+            return change
+
+        await self.write(attached, len(vectors))
+        return live
 
     async def write(self, work: Callable[[sqlite3.Connection], Change], rows: int) -> Change:
         """Do a write; it is on the disk, in the columns and with the follower when this returns."""
@@ -119,12 +154,18 @@ class Table:
         except StoreReadOnly:
             return False  # a string that no column knows would have to be written first
 
+    async def vectors_agree(self) -> bool:
+        """Whether the files of vectors hold what the truth holds. Reads every vector."""
+        vectors = self.vectors
+        return vectors is None or await self.read(lambda _, connection: vectors.agrees(connection))
+
     async def compact(self) -> None:
         """Make the rows dense again and forget strings that nobody uses, in steps between other writes."""
         last = self.columns.next - 1
         while self._state.base <= last and self._holes:
             await self._compact_step()
         await self._sweep()
+        await self._sweep_vectors()
 
     async def close(self) -> None:
         """End what runs in the background, keep blocks for a quick start. The database stays open."""
@@ -134,13 +175,17 @@ class Table:
                 await self._tidying
         with contextlib.suppress(StoreError):
             await self._seal(self.database, self.truth, self.columns)
+            await self._sweep_vectors()
+        if self.vectors is not None:
+            await asyncio.to_thread(self.vectors.close)
 
     # Writing
 
     def _followed(
         self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], Change]
     ) -> Change:
-        change = work(connection)
+        with self.truth.vectors.file.together() if self.truth.vectors else contextlib.nullcontext():
+            change = work(connection)
         if self._follower is not None and (change.upserted or change.deleted):
             self._follower.add(connection, change)
         return change
@@ -148,10 +193,12 @@ class Table:
     def _committed(self, change: Change) -> None:
         self._state = change.state
         self.truth.strings.remember(change.strings)
-        if change.upserted or change.deleted:
+        if change.upserted or change.deleted or change.vectors:
             # The index first: what columns show, a substring has to find.
-            if self._follower is not None:
+            if self._follower is not None and (change.upserted or change.deleted):
                 self._follower.committed(change)
+            if self.vectors is not None:
+                self.vectors.committed(change)
             self.columns.apply(change)
 
     @property
@@ -172,6 +219,7 @@ class Table:
         # On a full disk, say, a later write begins it again; what is stored is right all the time.
         with contextlib.suppress(StoreError):
             await self._seal(self.database, self.truth, self.columns)
+            await self._sweep_vectors()
             if self._wasteful:
                 await self.compact()
 
@@ -201,6 +249,12 @@ class Table:
                 rows=_ALONE,
                 committed=lambda _: strings.forget(),
             )
+
+    async def _sweep_vectors(self) -> None:
+        """Delete the vectors that no record has any more."""
+        truth = self.truth.vectors
+        while truth is not None and await self.database.run(truth.sweep, rows=_ALONE):
+            pass
 
     def _swept(self, connection: sqlite3.Connection, after: int) -> int | None:
         """Drop unused strings among the next codes; the answer is the last of these, None at the end.
@@ -280,7 +334,19 @@ def _loaded(truth: Truth, connection: sqlite3.Connection) -> tuple[Columns, Stat
         return segments.loaded(truth, connection, state), state
 
 
-def _prepared(connection: sqlite3.Connection, shape: Shape) -> Truth:
+def _prepared(connection: sqlite3.Connection, shape: Shape, file: VectorFile | None) -> Truth:
+    """The collection's truth, with its vectors where it has spaces."""
+    truth = _made(connection, shape)
+    if not shape.spaces:
+        VectorTruth.forget(connection, truth.number)
+    elif file is not None:
+        truth.vectors = VectorTruth.prepared(connection, file, truth.number, shape.name, shape.spaces)
+    if truth.state(connection).next > RENUMBERED:
+        truth.renumber(connection)
+    return truth
+
+
+def _made(connection: sqlite3.Connection, shape: Shape) -> Truth:
     """The collection's tables, made where it is new; its columns forgotten where its shape changed."""
     found = connection.execute("SELECT id, shape FROM collection WHERE name = ?", (shape.name,)).fetchone()
     blob = shape_blob(shape)
@@ -294,6 +360,4 @@ def _prepared(connection: sqlite3.Connection, shape: Shape) -> Truth:
         truth.unseal(connection)
     if found[1] != blob:
         connection.execute("UPDATE collection SET shape = ? WHERE id = ?", (blob, truth.number))
-    if truth.state(connection).next > RENUMBERED:
-        truth.renumber(connection)
     return truth

@@ -11,13 +11,14 @@ Everything here runs inside a transaction of the caller's.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from tabane.search.records import Kind, Record, Shape, Stored, Value
 from tabane.store.strings import Strings
+from tabane.store.vectors.truth import Placed, VectorTruth
 
 # A record's fields as columns hold them: a number, a flag, a code, codes; None where absent.
 Cell = float | int | tuple[int, ...] | None
@@ -57,6 +58,7 @@ class Change:
     strings: dict[tuple[str, str], int] = field(default_factory=dict)
     results: list[bool] = field(default_factory=list)
     tombstone: int = 0
+    vectors: list[Placed] = field(default_factory=list)
 
 
 class Truth:
@@ -66,6 +68,7 @@ class Truth:
         self.number = number
         self.shape = shape
         self.strings = Strings(number)
+        self.vectors: VectorTruth | None = None  # where the shape has spaces
         self._records = f"record_{number}"
         self._tombstones = f"tombstone_{number}"
         self._find = f"SELECT row, texts, fields, payload FROM {self._records} WHERE key = ?"
@@ -105,7 +108,9 @@ class Truth:
             change.results.append(replaced != _SAME)
             if replaced == _SAME:
                 continue
-            rows[row] = record
+            if self.vectors is not None:
+                change.vectors += self.vectors.put(connection, row, record.vectors)
+            rows[row] = msgspec.structs.replace(record, vectors={}) if record.vectors else record
             row += 1
             if replaced is not None:
                 change.deleted.append(replaced)
@@ -121,7 +126,9 @@ class Truth:
         blobs = (_NAMED.encode(record.texts), _NAMED.encode(record.fields), record.payload)
         found = connection.execute(self._find, (record.key,)).fetchone()
         if found:
-            if found[1:] == blobs:
+            if found[1:] == blobs and (
+                self.vectors is None or self.vectors.same(connection, found[0], record.vectors)
+            ):
                 return _SAME
             self._remove(connection, found[0])
         connection.execute(self._insert, (row, record.key, *blobs))
@@ -148,6 +155,8 @@ class Truth:
             target = change.state.next + len(change.upserted)
             connection.execute(f"UPDATE {self._records} SET row = ? WHERE row = ?", (target, row))
             connection.execute(self._bury, (row,))
+            if self.vectors is not None:
+                change.vectors += self.vectors.move(connection, row, target)
             change.upserted.append((target, record))
             change.deleted.append(row)
         change.cells = [self.cells(connection, each.fields, change.strings) for _, each in change.upserted]
@@ -179,6 +188,8 @@ class Truth:
         connection.execute(f"UPDATE {self._records} SET row = row - ?", (shift,))
         connection.execute(f"DELETE FROM {self._tombstones} WHERE row < ?", (state.base,))
         connection.execute(f"UPDATE {self._tombstones} SET row = row - ?", (shift,))
+        if self.vectors is not None:
+            self.vectors.shift(connection, shift)
         self.unseal(connection)
         connection.execute(
             "UPDATE collection SET base = 1, next = next - ?, sealed = 1, epoch = epoch + 1, "
@@ -194,6 +205,23 @@ class Truth:
     def _remove(self, connection: sqlite3.Connection, row: int) -> None:
         connection.execute(f"DELETE FROM {self._records} WHERE row = ?", (row,))
         connection.execute(self._bury, (row,))
+        if self.vectors is not None:
+            self.vectors.remove(connection, row)
+
+    def attach(
+        self, connection: sqlite3.Connection, vectors: Mapping[int, Mapping[str, bytes]]
+    ) -> tuple[Change, int]:
+        """Give live rows vectors; the records stay where they are. How many rows were live comes with it."""
+        change, live = Change(state=self.state(connection)), 0
+        for row, of_row in vectors.items():
+            if self.vectors is not None and self.key(connection, row):
+                change.vectors += self.vectors.attach(connection, row, of_row)
+                live += 1
+        if change.vectors:
+            connection.execute("UPDATE collection SET changes = changes + 1 WHERE id = ?", (self.number,))
+            change.state = self.state(connection)
+        change.tombstone = self.last_tombstone(connection)
+        return change, live
 
     def _moved_on(self, connection: sqlite3.Connection, change: Change, following: int) -> Change:
         if change.upserted or change.deleted:
@@ -259,6 +287,17 @@ class Truth:
             query = f"SELECT row, key FROM {self._records} WHERE row IN ({', '.join('?' * len(part))})"
             found.update(connection.execute(query, part).fetchall())
         return found
+
+    def keys_between(self, connection: sqlite3.Connection, first: int, last: int) -> dict[int, str]:
+        """The keys of the live rows from ``first`` to ``last``."""
+        query = f"SELECT row, key FROM {self._records} WHERE row BETWEEN ? AND ?"
+        return dict(connection.execute(query, (first, last)).fetchall())
+
+    def rows_of(self, connection: sqlite3.Connection, keys: Iterable[str]) -> list[int | None]:
+        """The rows of records, None where there is none."""
+        query = f"SELECT row FROM {self._records} WHERE key = ?"
+        found = (connection.execute(query, (key,)).fetchone() for key in keys)
+        return [row[0] if row else None for row in found]
 
     def keys(self, connection: sqlite3.Connection, after: str) -> sqlite3.Cursor:
         """Rows and keys behind a key, in order of keys, to be read by and by."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tabane.store import failures
 
@@ -37,12 +37,27 @@ class Job:
     error: BaseException | None = None
 
 
+class Companion(Protocol):
+    """Another file, written in the same thread, that has to be on the disk before each commit.
+
+    ``ahead`` puts it there; what it raises undoes the commit. ``settled``: the commit is done.
+    ``lost``: it is not, and what was put there for it belongs to nobody.
+    """
+
+    def ahead(self) -> None: ...
+
+    def settled(self) -> None: ...
+
+    def lost(self) -> None: ...
+
+
 class Writer:
     """Owns the writing connection from :meth:`start` until :meth:`close` returns."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
         self._path = path
+        self.companions: list[Companion] = []
         self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=f"store-writer {path}", daemon=True)
         self._gate = threading.Lock()
@@ -129,7 +144,11 @@ class Writer:
         lost: BaseException | None = None
         try:
             if self._connection.in_transaction:
+                for companion in self.companions:
+                    companion.ahead()
                 self._connection.execute("COMMIT")
+                for companion in self.companions:
+                    companion.settled()
             else:
                 lost = next((job.error for job in reversed(group) if job.error), None)
         except BaseException as error:
@@ -150,6 +169,8 @@ class Writer:
             job.answer.set_exception(error)
 
     def _rollback(self) -> None:
+        for companion in self.companions:
+            companion.lost()
         # SQLite may have rolled back by itself; the error that matters is the first.
         with contextlib.suppress(sqlite3.Error):
             if self._connection.in_transaction:

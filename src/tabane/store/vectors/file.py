@@ -1,0 +1,225 @@
+"""The database of vectors beside a domain's records: ``<domain>.vectors.db``, written by the same thread.
+
+Two files cannot be committed as one. So vectors are on the disk first, and the records' transaction,
+which says whose they are, comes behind: a process that dies in between leaves vectors that belong to
+nobody, and these are swept. A vector is deleted the other way round: given up in a transaction of the
+records, deleted by a later one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+from tabane.search.records import Space
+from tabane.store import failures
+from tabane.store.database import connected, examine
+from tabane.store.migrations import check, migrate
+
+_PAGE = 16_384  # bytes: a vector of 768 numbers has 3,072, and a page holds several
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA journal_size_limit = 16777216",
+    "PRAGMA cell_size_check = ON",
+)
+
+
+def _spaces(connection: sqlite3.Connection) -> None:
+    """The list of spaces; each has a table of its own. ``birth`` is a number that none ever had before."""
+    connection.execute(
+        """
+        CREATE TABLE space (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            collection TEXT NOT NULL,
+            name TEXT NOT NULL,
+            dimension INTEGER NOT NULL,
+            birth INTEGER NOT NULL UNIQUE,
+            UNIQUE (collection, name)
+        )
+        """
+    )
+
+
+_MIGRATIONS = (_spaces,)
+
+
+class Held:
+    """One space of one collection, as the file holds it."""
+
+    def __init__(self, space: Space, number: int, birth: int) -> None:
+        self.space = space
+        self.birth = birth
+        self.table = f"vector_{number}"
+        self.insert = f"INSERT INTO {self.table} (vector) VALUES (?)"
+        self.delete = f"DELETE FROM {self.table} WHERE id = ?"
+
+
+class VectorFile:
+    """An open file. Its connection belongs to the thread that writes the domain's records."""
+
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self._fresh: list[tuple[Held, int]] = []  # put in since the records were committed the last time
+
+    @classmethod
+    def open(cls, path: str, *, doubtful: bool) -> VectorFile:
+        """Open or make the file, and look through it where it is ``doubtful``. Blocks; raises StoreError."""
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = connected(path)
+            check(connection, path, len(_MIGRATIONS))
+            if doubtful:
+                examine(connection, path)
+            connection.execute(f"PRAGMA page_size = {_PAGE}")
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+            migrate(connection, path, _MIGRATIONS)
+            return cls(path, connection)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            raise failures.said(error, path) from None
+
+    # For the writing thread: see tabane.store.writing.Companion
+
+    def ahead(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise failures.from_sqlite(error, self.path) from error
+
+    def settled(self) -> None:
+        self._fresh.clear()
+
+    def lost(self) -> None:
+        self._undo(0)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is put in within is taken out again where the work within fails."""
+        before = len(self._fresh)
+        try:
+            yield
+        except BaseException:
+            self._undo(before)
+            raise
+
+    def _undo(self, before: int) -> None:
+        # A disk that refuses this too leaves vectors of nobody.
+        with contextlib.suppress(sqlite3.Error):
+            if self._fresh[before:]:
+                self._begin()
+            for held, number in self._fresh[before:]:
+                self._connection.execute(held.delete, (number,))
+            if before == 0 and self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+        del self._fresh[before:]
+
+    def hold(self, collection: str, spaces: Sequence[Space]) -> list[Held]:
+        """The spaces of a collection, made where they are new; one of another dimension is another one."""
+        self._begin()
+        known = {
+            (name, dimension): (number, birth)
+            for name, dimension, number, birth in self._connection.execute(
+                "SELECT name, dimension, number, birth FROM space WHERE collection = ?", (collection,)
+            )
+        }
+        wanted = {(space.name, space.dimension) for space in spaces}
+        for name, dimension in known.keys() - wanted:
+            self._drop(collection, name, known[name, dimension][0])
+        return [
+            Held(space, *(known.get((space.name, space.dimension)) or self._made(collection, space)))
+            for space in spaces
+        ]
+
+    def _drop(self, collection: str, name: str, number: int) -> None:
+        self._connection.execute(f"DROP TABLE vector_{number}")
+        self._connection.execute("DELETE FROM space WHERE collection = ? AND name = ?", (collection, name))
+
+    def _made(self, collection: str, space: Space) -> tuple[int, int]:
+        birth = secrets.randbits(62)
+        cursor = self._connection.execute(
+            "INSERT INTO space (collection, name, dimension, birth) VALUES (?, ?, ?, ?)",
+            (collection, space.name, space.dimension, birth),
+        )
+        number = int(cursor.lastrowid or 0)
+        self._connection.execute(
+            f"CREATE TABLE vector_{number} (id INTEGER PRIMARY KEY AUTOINCREMENT, vector BLOB NOT NULL)"
+        )
+        return number, birth
+
+    def put(self, held: Held, vector: bytes) -> int:
+        """Write a vector down; the answer is its number, greater than any before it."""
+        self._begin()
+        number = int(self._connection.execute(held.insert, (vector,)).lastrowid or 0)
+        self._fresh.append((held, number))
+        return number
+
+    def same(self, held: Held, number: int, vector: bytes) -> bool:
+        query = f"SELECT vector = ? FROM {held.table} WHERE id = ?"
+        found = self._connection.execute(query, (vector, number)).fetchone()
+        return bool(found and found[0])
+
+    def remove(self, held: Held, numbers: Iterable[int]) -> None:
+        self._begin()
+        self._connection.executemany(held.delete, ((number,) for number in numbers))
+
+    def remove_after(self, held: Held, number: int) -> None:
+        """Sweep what was written behind the last vector that belongs to a record."""
+        self._begin()
+        self._connection.execute(f"DELETE FROM {held.table} WHERE id > ?", (number,))
+
+    def _begin(self) -> None:
+        if not self._connection.in_transaction:
+            self._connection.execute("BEGIN IMMEDIATE")
+
+    def close(self) -> None:
+        """Fold the log into the file. The writing thread has ended."""
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
+
+    # For any thread
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection of one's own, for a while. Raises StoreError."""
+        try:
+            with contextlib.closing(connected(self.path)) as connection:
+                connection.execute("PRAGMA query_only = ON")
+                yield connection
+        except sqlite3.Error as error:
+            raise failures.from_sqlite(error, self.path) from error
+
+    def examine(self) -> None:
+        """Look through the whole file. Raises StoreCorrupt with the first thing that is wrong."""
+        with self.reading() as connection:
+            examine(connection, self.path)
+
+    def behind(self, held: Held, number: int) -> Iterator[tuple[int, bytes]]:
+        """All vectors behind a number, in order."""
+        with self.reading() as connection:
+            query = f"SELECT id, vector FROM {held.table} WHERE id > ? ORDER BY id"
+            yield from connection.execute(query, (number,))
+
+    def vectors(self, held: Held, numbers: Sequence[int]) -> dict[int, bytes]:
+        """Those of the vectors that there are."""
+        found: dict[int, bytes] = {}
+        with self.reading() as connection:
+            for first in range(0, len(numbers), 500):
+                part = numbers[first : first + 500]
+                query = f"SELECT id, vector FROM {held.table} WHERE id IN ({', '.join('?' * len(part))})"
+                found.update(connection.execute(query, part).fetchall())
+        return found
+
+
+def path_of(database: str) -> str:
+    """Where the vectors of a domain are, beside its records."""
+    return os.path.splitext(database)[0] + ".vectors.db"

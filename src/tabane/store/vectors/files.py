@@ -1,0 +1,239 @@
+"""What is derived from the vectors of a space, as files that are mapped: numbers, unit vectors, codes.
+
+Vectors are appended; :class:`Standing` is written behind them, so it never says more than there is. Files
+that do not fit together are made anew from the truth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from tabane.store.columns import Array
+from tabane.store.vectors.codes import Codes, Matrix, encoded, mean_of, width
+
+FORMAT = 1
+CODED = 4096  # vectors from which on codes are worth it
+_CODED_DIMENSION = 64  # and dimensions: too few bits tell too little
+_STEP = 8192
+_ALIGNED = 4096  # bytes of a page: what stands behind the mean begins at one
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """``count`` vectors of the space that was born as ``birth``; ``check`` is the CRC of their numbers.
+
+    ``codes`` numbers the file of codes, 0 for none; it has room for ``capacity`` vectors, and its mean
+    was taken over ``meant`` of them.
+    """
+
+    birth: int
+    dimension: int
+    format: int = FORMAT
+    generation: int = 1
+    count: int = 0
+    check: int = 0
+    codes: int = 0
+    capacity: int = 0
+    meant: int = 0
+
+
+class SpaceFiles:
+    """The files of one space, for one thread at a time; what is mapped may be read by any."""
+
+    def __init__(self, folder: str, standing: Standing) -> None:
+        self._folder = folder
+        self.standing = standing
+
+    @classmethod
+    def open(cls, folder: str, birth: int, dimension: int) -> SpaceFiles:
+        """What the folder holds, or nothing where that is of another space or torn. Raises OSError."""
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        afresh = Standing(birth=birth, dimension=dimension)
+        found = cls(folder, _read(folder) or afresh)
+        if not found._fits(afresh):
+            shutil.rmtree(folder)
+            os.makedirs(folder, mode=0o700)
+            return cls(folder, afresh)
+        found._clear()
+        return found
+
+    def _fits(self, afresh: Standing) -> bool:
+        standing = self.standing
+        if (standing.format, standing.birth, standing.dimension) != (FORMAT, afresh.birth, afresh.dimension):
+            return False
+        try:
+            whole = os.path.getsize(self._path("unit")) >= standing.count * standing.dimension * 4
+            return whole and zlib.crc32(self.numbers().tobytes()) == standing.check
+        except (OSError, ValueError):
+            return standing.count == 0
+
+    def _path(self, name: str) -> str:
+        number = self.standing.codes if name == "codes" else self.standing.generation
+        return os.path.join(self._folder, f"{name}-{number}")
+
+    def numbers(self) -> Array:
+        """The numbers of the vectors. Raises ValueError where there are fewer."""
+        if not self.standing.count:
+            return np.empty(0, dtype=np.int64)
+        found = np.fromfile(self._path("numbers"), dtype=np.int64, count=self.standing.count)
+        if len(found) < self.standing.count:
+            raise ValueError("numbers are missing")
+        return found
+
+    def data(self) -> Matrix:
+        """The unit vectors, mapped."""
+        shape = (self.standing.count, self.standing.dimension)
+        if not self.standing.count:
+            return np.empty(shape, dtype=np.float32)
+        return np.asarray(np.memmap(self._path("unit"), dtype=np.float32, mode="r", shape=shape))
+
+    def codes(self) -> Codes | None:
+        """The codes, mapped; None where there are none, or none that can be used."""
+        if not self.standing.capacity:
+            return None
+        try:
+            mean = np.fromfile(self._path("codes"), dtype=np.float32, count=self.standing.dimension)
+            return Codes(mean, np.asarray(self._words("r")[:, : self.standing.count]))
+        except (OSError, ValueError):
+            return None
+
+    def _words(self, mode: str) -> np.memmap[tuple[int, int], np.dtype[np.uint64]]:
+        standing = self.standing
+        shape = (width(standing.dimension), standing.capacity)
+        offset = _offset(standing.dimension)
+        return np.memmap(self._path("codes"), np.uint64, mode, offset, shape)  # type: ignore[call-overload,no-any-return]
+
+    def append(self, numbers: Array, matrix: Matrix) -> None:
+        """Put vectors in behind the others, durably. Raises OSError."""
+        standing = self.standing
+        _put(self._path("unit"), standing.count * standing.dimension * 4, matrix.tobytes())
+        _put(self._path("numbers"), standing.count * 8, numbers.tobytes())
+        following = standing.count + len(numbers)
+        check = zlib.crc32(numbers.tobytes(), standing.check)
+        moved = msgspec.structs.replace(standing, count=following, check=check)
+        if following <= standing.capacity and following < 4 * standing.meant:
+            codes, words = self.codes(), self._words("r+")
+            if codes is not None:
+                words[:, standing.count : following] = encoded(matrix, codes.mean)
+                words.flush()
+        self.standing = moved
+        if self._codable and (following > moved.capacity or following >= 4 * moved.meant):
+            self._recode()
+        self._write()
+
+    def recode(self) -> None:
+        """Make the codes anew. Raises OSError."""
+        if self._codable:
+            self._recode()
+            self._write()
+
+    @property
+    def _codable(self) -> bool:
+        return self.standing.count >= CODED and self.standing.dimension >= _CODED_DIMENSION
+
+    def _recode(self) -> None:
+        """Codes in a file of their own, with room for more."""
+        standing, data = self.standing, self.data()
+        old = self._path("codes") if standing.codes else None
+        again = standing.count >= 4 * standing.meant or self.codes() is None
+        mean = mean_of(data) if again else self._known_mean()
+        self.standing = standing = msgspec.structs.replace(
+            standing,
+            codes=standing.codes + 1,
+            capacity=standing.count + standing.count // 4 + CODED,
+            meant=standing.count if again else standing.meant,
+        )
+        with open(self._path("codes"), "wb") as file:
+            file.write(mean.tobytes())
+            file.truncate(_offset(standing.dimension) + 8 * width(standing.dimension) * standing.capacity)
+        words = self._words("r+")
+        for first in range(0, standing.count, _STEP):
+            part = data[first : first + _STEP]
+            words[:, first : first + len(part)] = encoded(part, mean)
+        words.flush()
+        if old is not None:
+            _gone(old)
+
+    def _known_mean(self) -> Matrix:
+        return np.fromfile(self._path("codes"), dtype=np.float32, count=self.standing.dimension)
+
+    def dense(self, slots: Array) -> SpaceFiles:
+        """The same space with these vectors alone, in files of another generation: to be adopted or not."""
+        standing = self.standing
+        other = SpaceFiles(
+            self._folder,
+            Standing(
+                birth=standing.birth,
+                dimension=standing.dimension,
+                generation=standing.generation + 1,
+                codes=standing.codes,
+            ),
+        )
+        other._unwritten = True
+        numbers, data = self.numbers(), self.data()
+        for first in range(0, len(slots), _STEP):
+            part = slots[first : first + _STEP]
+            other.append(numbers[part], data[part])
+        return other
+
+    _unwritten = False  # whether the standing is kept back until :meth:`adopt`
+
+    def adopt(self) -> None:
+        """Be what the folder holds from now on."""
+        self._unwritten = False
+        self._write()
+        self._clear()
+
+    def _write(self) -> None:
+        if self._unwritten:
+            return
+        partial = os.path.join(self._folder, "standing.part")
+        with open(partial, "wb") as file:
+            file.write(msgspec.json.encode(self.standing))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, os.path.join(self._folder, "standing.json"))
+
+    def _clear(self) -> None:
+        """Remove files of other generations."""
+        kept = {os.path.basename(self._path(name)) for name in ("unit", "numbers", "codes")}
+        for name in os.listdir(self._folder):
+            if name not in kept and name != "standing.json":
+                _gone(os.path.join(self._folder, name))
+
+
+def _offset(dimension: int) -> int:
+    return -(-dimension * 4 // _ALIGNED) * _ALIGNED
+
+
+def _put(path: str, offset: int, data: bytes) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for first in _pieces(len(data)):
+            os.pwrite(fd, data[first : first + (1 << 24)], offset + first)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _pieces(length: int) -> Iterator[int]:
+    yield from range(0, length, 1 << 24)
+
+
+def _gone(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _read(folder: str) -> Standing | None:
+    try:
+        with open(os.path.join(folder, "standing.json"), "rb") as file:
+            return msgspec.json.decode(file.read(), type=Standing)
+    except (OSError, msgspec.MsgspecError):
+        return None

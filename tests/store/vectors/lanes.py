@@ -1,0 +1,33 @@
+"""The lanes of :mod:`tests.store.lanes` with vectors, each made of its record: anybody can check them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import msgspec
+
+from tabane.search.records import Record, Shape, Space
+from tests.store import shapes
+from tests.store.lanes import Operation
+from tests.store.vectors.oracle import packed
+
+SHAPE = Shape(
+    shapes.SHAPE.name, shapes.SHAPE.texts, shapes.SHAPE.fields, (Space("text", 64), Space("image", 3))
+)
+
+
+def vectors_of(record: Record) -> dict[str, bytes]:
+    """What the record's vectors are: one in each space, or only one of them."""
+    digest = hashlib.sha512(record.payload + record.key.encode()).digest()
+    found = {"text": packed([byte - 127.5 for byte in digest])}
+    return found if digest[0] % 3 else found | {"image": packed([byte + 1.0 for byte in digest[:3]])}
+
+
+def with_vectors(operation: Operation) -> Operation:
+    return replace(
+        operation,
+        records=tuple(
+            msgspec.structs.replace(record, vectors=vectors_of(record)) for record in operation.records
+        ),
+    )

@@ -1,0 +1,106 @@
+"""The embedded engine keeps the contract of vectors, whatever is written, moved and opened again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tabane.search.engine import VectorQuery
+from tabane.search.filters import EVERYTHING
+from tabane.search.records import Record
+from tabane.store.collection import Collection
+from tabane.store.store import Store
+from tests.store.model import Model, put
+from tests.store.test_contract import embedded
+from tests.store.vectors.contract import WHERES, VectorsContract
+from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, VECTORS, check, similarities
+
+
+class TestEmbedded(VectorsContract):
+    engine = staticmethod(embedded)
+
+
+class VectorMachine(RuleBasedStateMachine):
+    """A collection with vectors in a folder of its own, beside the dict that it should agree with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runner = asyncio.Runner()
+        self._home = tempfile.TemporaryDirectory()
+        self._model: Model = {}
+
+    @initialize()
+    def open(self) -> None:
+        self._store = self._runner.run(Store.open(self._home.name, "test"))
+        self._collection: Collection = self._runner.run(self._store.collection(SHAPE))
+
+    @rule(records=st.lists(RECORDS, max_size=8))
+    def upsert(self, records: list[Record]) -> None:
+        results = self._runner.run(self._collection.upsert(records))
+        assert results == put(self._model, records, SHAPE)
+
+    @rule(keys=st.lists(st.sampled_from([f"k{number}" for number in range(12)]), max_size=5, unique=True))
+    def delete(self, keys: list[str]) -> None:
+        expected = sum(self._model.pop(key, None) is not None for key in keys)
+        assert self._runner.run(self._collection.delete(keys)) == expected
+
+    @rule(vectors=VECTORS, number=st.integers(0, 20))
+    def attach(self, vectors: dict[str, bytes], number: int) -> None:
+        page = self._runner.run(self._collection.select(EVERYTHING))
+        rows = {each.row: each.record.key for each in page.records[number % 12 :][:2]}
+        assert self._runner.run(self._collection.attach(dict.fromkeys(rows, vectors))) == len(rows)
+        for key in rows.values():
+            self._model[key].vectors.update(vectors)
+
+    @rule()
+    def compact(self) -> None:
+        self._runner.run(self._collection.compact())
+
+    @rule()
+    def flush(self) -> None:
+        assert self._collection.table.vectors is not None
+        self._collection.table.vectors.settle()
+
+    @rule()
+    def reopen(self) -> None:
+        self._runner.run(self._store.close())
+        self.open()
+
+    @rule()
+    def lose_what_is_derived(self) -> None:
+        self._runner.run(self._store.close())
+        shutil.rmtree(os.path.join(self._home.name, "test.notes.vectors"))
+        self.open()
+
+    @rule(query=QUERIES, limit=st.integers(1, 9))
+    def search(self, query: VectorQuery, limit: int) -> None:
+        for where in WHERES:
+            hits = self._runner.run(self._collection.nearest(query, where, limit))
+            check(hits, similarities(self._model, query, where), limit)
+
+    @invariant()
+    def agree(self) -> None:
+        for space in SHAPE.spaces:
+            keys = sorted(self._model)
+            vectors = self._runner.run(self._collection.vectors(keys, space.name))
+            assert vectors == [self._model[key].vectors.get(space.name) for key in keys]
+            lacking = self._runner.run(self._collection.lacking(space.name))
+            assert sorted(each.record.key for each in lacking) == [
+                key for key in keys if space.name not in self._model[key].vectors
+            ]
+        assert self._runner.run(self._collection.agrees())
+
+    def teardown(self) -> None:
+        self._runner.run(self._store.close())
+        self._runner.close()
+        self._home.cleanup()
+
+
+VectorMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestMachine = VectorMachine.TestCase
