@@ -6,6 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A machine that is busy with other things is no fault of what is tested, and the contract of the engine is
+# meant to be run by several classes.
+FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
+settings.register_profile("tabane", deadline=None, suppress_health_check=FINE)
+settings.load_profile("tabane")
 
 ROOT = Path(__file__).parent.parent
 NODE_TOOLS = (

@@ -47,6 +47,7 @@ def test_every_character_begins_a_token_and_none_is_a_blank(text: str) -> None:
         ("two words", "o w", True),
         ("two\nwords", "o w", False),
         ("Straße", "RASSE", True),
+        ("\ufdef", " ", False),
     ],
 )
 def test_case_and_width_are_one_and_kana_are_two(text: str, needle: str, held: bool) -> None:

@@ -22,6 +22,7 @@ MOST_PAIRS = 64
 _OWN = range(0xFDD0, 0xFDEF)
 _BLANK = "\ufdef"
 _ANY_OWN = 0x1FFFE
+_MISTAKEN = chr(_ANY_OWN)
 _MISTAKE = re.compile("[\ufdd0-\ufdef\U0001fffe]")
 _OTHERS = re.compile("[\\s\ufdd0-\ufdee\U0001fffe]")
 
@@ -53,7 +54,8 @@ def is_whole(needle: str) -> bool:
 
 def _spelt(text: str) -> str:
     """The text with characters that are none for white space: tokens are joined by blanks."""
-    text = text.replace(" ", _BLANK)  # most texts have no other
+    # One that is there already is no blank; of blanks most texts have this one alone.
+    text = text.replace(_BLANK, _MISTAKEN).replace(" ", _BLANK)
     return text.translate(_spellings()) if _OTHERS.search(text) else text
 
 
