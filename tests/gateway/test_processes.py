@@ -337,7 +337,9 @@ def test_a_grandchild_that_holds_the_pipes_does_not_hide_the_childs_death(tmp_pa
 def test_a_hundred_starts_leave_no_descriptor_and_no_zombie() -> None:
     async def run() -> None:
         async with keeping() as processes:
-            await processes.spawn(["true"], PATH)
+            first = await processes.spawn(["true"], PATH)
+            let_go(first)
+            await asyncio.wait_for(first.gone, SOON)
             keeper = processes.keeper_pid
             assert keeper is not None
             before = descriptors(), descriptors(keeper)
