@@ -300,3 +300,19 @@ def test_a_server_that_speaks_by_itself_is_heard_by_clients_that_set_a_level(tmp
             assert other.notifications == []
 
     run(scenario)
+
+
+def test_a_read_is_answered_though_the_next_server_that_may_know_it_cannot_be_asked(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        servers = {
+            "a": offering("legacy", "--broken", "resources/read"),
+            "b": offering("legacy", "--uris", "note://1", cwd="${workspaceFolder}"),
+        }
+        async with place(tmp_path, servers) as here:
+            placed, placeless = await here.connect(cwd=str(tmp_path)), await here.connect()
+            uris = [item["uri"] for item in (await placed.result("resources/list"))["resources"]]
+            assert uris == ["memo://one", "note://1"]
+            answer = await placeless.request("resources/read", {"uri": "odd:thing"})
+            assert "works in a client's folder" in answer["error"]["message"]
+
+    run(scenario)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from tabane.errors import TabaneError
 from tabane.gateway.upstreams.call import Reply
 from tabane.hub.clients.tool_calls import note_question, question_of
 from tabane.operations import Privilege
@@ -63,7 +64,11 @@ def _read(session: Session, key: bytes, params: Members, meta: Members, sources:
 
     def replied(reply: Reply) -> None:
         if others and reply.result is None:
-            _read(session, key, params, meta, others)
+            try:
+                _read(session, key, params, meta, others)
+            except TabaneError as error:
+                # No task stands around this: the client is answered here or never.
+                session.fail(key, error)
         elif reply.result is not None and source.shown != source.uri:
             renamed = _renamed(reply.result, source)
             _replied(session, key, source.shown, Reply(result=renamed, era=reply.era), cached=True)
