@@ -1,0 +1,1 @@
+"""The post archive: posts, likes and bookmarks of a person, found by meaning and by word."""

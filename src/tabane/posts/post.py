@@ -1,0 +1,103 @@
+"""A post as a value, and as the record of a collection; pure."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from tabane.search.records import Field, Kind, Record, Shape, TextField
+
+DOMAIN = "posts"
+
+SPACES = ("content", "reasoning", "summary")
+"""The texts of a post that have vectors, each a space of its own, and the order of three weights."""
+
+SHAPE = Shape(
+    "posts",
+    (TextField("content"), TextField("reasoning"), TextField("summary")),
+    (
+        Field("user", Kind.STRING),
+        Field("at", Kind.DATE),
+        Field("log_type", Kind.NUMBER),
+        Field("tags", Kind.STRINGS),
+        Field("twin", Kind.STRING),
+    ),
+)
+
+POST, LIKE, BOOKMARK = 1, 2, 3
+"""``log_type``: where two rows have the same post, the larger one stays."""
+
+
+class Post(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One post. ``timestamp`` is kept as it was given, ``at`` is the same in seconds since 1970 UTC.
+
+    ``user`` is spelt as in the address of the post, empty where that has none. ``reasoning``, ``summary``
+    and ``tags`` were written by a model, for search.
+    """
+
+    post_id: int
+    content: str
+    timestamp: str = ""
+    url: str = ""
+    user: str = ""
+    log_type: int = POST
+    at: float | None = None
+    reasoning: str = ""
+    summary: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class _Rest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a post has beside texts and tags, as the payload of its record."""
+
+    timestamp: str = ""
+    url: str = ""
+    user: str = ""
+
+
+def folded(user: str) -> str:
+    """The name of a user as it is compared: without a leading @, in any spelling of case."""
+    return user.removeprefix("@").casefold()
+
+
+def twin(post: Post) -> str:
+    """The same for posts of one user with the same content, and for no others."""
+    text = f"{folded(post.user)}\0{post.content}".encode("utf-8", "replace")
+    return hashlib.blake2b(text, digest_size=12).hexdigest()
+
+
+def record_of(post: Post, vectors: dict[str, bytes] | None = None) -> Record:
+    """The post as a record of :data:`SHAPE`. ``vectors``: space → float32, little-endian."""
+    return Record(
+        key=str(post.post_id),
+        texts={"content": post.content, "reasoning": post.reasoning, "summary": post.summary},
+        fields={
+            "user": folded(post.user),
+            "log_type": post.log_type,
+            "tags": post.tags,
+            "twin": twin(post),
+            **({} if post.at is None else {"at": post.at}),
+        },
+        payload=msgspec.json.encode(_Rest(post.timestamp, post.url, post.user)),
+        vectors=vectors or {},
+    )
+
+
+def post_of(record: Record) -> Post:
+    """The post that a record was made of."""
+    rest = msgspec.json.decode(record.payload, type=_Rest)
+    fields, texts = record.fields, record.texts
+    at, tags, log_type = fields.get("at"), fields.get("tags"), fields.get("log_type")
+    return Post(
+        post_id=int(record.key),
+        content=texts.get("content", ""),
+        timestamp=rest.timestamp,
+        url=rest.url,
+        user=rest.user,
+        log_type=int(log_type) if isinstance(log_type, int | float) else POST,
+        at=at if isinstance(at, int | float) else None,
+        reasoning=texts.get("reasoning", ""),
+        summary=texts.get("summary", ""),
+        tags=tags if isinstance(tags, tuple) else (),
+    )
