@@ -52,12 +52,14 @@ format: env
 bench: env
 	@$(BIN)/python -m benchmarks.gateway --write $(ARGS)
 	@$(BIN)/python -m benchmarks.http --write
-	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "bench: without LanceDB and Chroma"
+	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "bench: without the engines compared"
 	@$(BIN)/python -m benchmarks.search --write
+	@$(BIN)/python -m benchmarks.search.vectors --write
+	@$(BIN)/python -m benchmarks.search.embedding --write
 
 # Engines that the store is measured beside: in an environment of their own, which nothing else uses.
 $(PEERS_READY): benchmarks/search/peers.txt | $(BIN)/uv
-	@echo "bench: LanceDB and Chroma into $(PEERS)"
+	@echo "bench: the engines compared into $(PEERS)"
 	@rm -rf $(PEERS)
 	@$(UV) venv --quiet --python $(BIN)/python $(PEERS)
 	@$(UV) pip install --quiet --python $(PEERS)/bin/python -r $<

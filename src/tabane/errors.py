@@ -21,6 +21,7 @@ TabaneError
 ├── ModelError              an embedding model could not be had, or could not answer
 │   ├── ModelMissing        it is not here, and is not to be had
 │   └── ModelUnavailable    its server or process does not answer now: try again
+├── AnswerTooLong           an answer longer than a message over the network may be: ask for less
 └── HubError                the hub itself: not running, would not start, held, of another version
     └── HubDraining         it is about to end: the request was not begun, and may be sent to the next
 
@@ -150,6 +151,12 @@ class ModelMissing(ModelError):
 
 class ModelUnavailable(ModelError):
     """The model's server or process does not answer now; it may do so later."""
+
+
+class AnswerTooLong(TabaneError):
+    """The answer is longer than one message over a WebSocket or HTTP may be; what was asked was done."""
+
+    reason = "size"
 
 
 class HubError(TabaneError):

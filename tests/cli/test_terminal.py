@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
-import select
-import signal
-import subprocess
 import sys
-import termios
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.cli.home import CHILD, Home, hub
+from tests.cli.on_terminal import on_terminal
 
 COMMAND = (sys.executable, str(CHILD))
 GREEN, DIM = "\x1b[32m", "\x1b[2m"
@@ -150,61 +145,6 @@ def test_a_name_that_no_terminal_takes_is_shown_all_the_same(home: Home) -> None
         shown = home.run("servers", "show", "a", *options)
         assert shown.status == 0, shown.err
         assert "\\ud83d" in shown.out
-
-
-class OnTerminal:
-    """A command on a terminal, read as it goes."""
-
-    def __init__(self, home: Home, *arguments: str) -> None:
-        self.out = ""
-        self.fd, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tabane", *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**home.environment, "TERM": "xterm"},
-            cwd=home.folder,
-            start_new_session=True,
-            preexec_fn=lambda: claim(theirs),
-        )
-        os.close(theirs)
-
-    def read_until(self, words: str, limit: float = 20.0) -> None:
-        deadline = time.monotonic() + limit
-        while words not in self.out:
-            ready, _, _ = select.select([self.fd], [], [], deadline - time.monotonic())
-            assert ready, f"{words!r} did not come: {self.out!r}"
-            self.out += os.read(self.fd, 1 << 16).decode(errors="replace")
-
-    def end(self) -> None:
-        """Read to the end, and wait for the process."""
-        while True:
-            try:
-                part = os.read(self.fd, 1 << 16)
-            except OSError:
-                break
-            if not part:
-                break
-            self.out += part.decode(errors="replace")
-        self.process.wait(20)
-
-
-def claim(fd: int) -> None:
-    """Make the terminal the one whose Ctrl+C this session gets."""
-    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
-
-
-@contextmanager
-def on_terminal(home: Home, *arguments: str) -> Iterator[OnTerminal]:
-    terminal = OnTerminal(home, *arguments)
-    try:
-        yield terminal
-    finally:
-        if terminal.process.poll() is None:
-            os.killpg(terminal.process.pid, signal.SIGKILL)
-            terminal.process.wait()
-        os.close(terminal.fd)
 
 
 def alive(pid: int) -> bool:

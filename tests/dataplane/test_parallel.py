@@ -138,7 +138,7 @@ class NoHarm:
 def test_each_tool_wants_its_own_permission(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with place(tmp_path, {"up": child()}) as here:
-            here.hub.door = Door(here.hub.table, NoHarm())
+            here.hub.door = Door(here.hub.table, NoHarm(), here.hub.jobs)
             report = await execute(here, request("up__count"), request("up__echo"))
             assert [row["ok"] for row in report["results"]] == [False, True]
             assert "not allowed to use up__count" in report["results"][0]["error"]["message"]

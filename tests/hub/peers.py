@@ -240,7 +240,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     """A user's environment with a home of its own for everything that Tabane keeps."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     config = str(home.parent / "config")
-    return {**kept, "TABANE_HOME": str(home), "TABANE_HTTP": "false", "XDG_CONFIG_HOME": config, **more}
+    own = {"TABANE_HOME": str(home), "TABANE_HTTP": "false", "TABANE_MODEL": "none", "XDG_CONFIG_HOME": config}
+    return {**kept, **own, **more}
 
 
 def resident(pid: int) -> float:

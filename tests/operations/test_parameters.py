@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import json
+
 import pytest
 from msgspec import Meta, Struct
 
@@ -44,12 +46,15 @@ def test_whatever_passes_the_data_plane_is_read(text: str, params: Wanted) -> No
 @pytest.mark.parametrize(
     ("text", "parameter", "words"),
     [
-        ("", None, "name"),
+        ("", "name", "missing required field"),
         ('{"name": ""}', "name", "name: "),
         ('{"name": "a", "limit": 51}', "limit", "limit: "),
         ('{"name": "\\ud83d", "limit": 51}', "limit", "limit: "),
         ('{"name": "a", "limit": NaN}', "limit", "limit: "),
-        ('{"name": "a", "limti": 5}', None, "limti"),
+        ('{"name": "a", "limti": 5}', "limti", "unknown field"),
+        ("{}", "name", "missing required field"),
+        ('{"name": "a", "limit": 51}', "limit", "(allowed: 1 to 50)"),
+        (json.dumps({"n" * 300: 1, "name": "a"}), f"{'n' * 100}…", "unknown field"),
         ("[]", None, "wanted: "),
         ("[NaN]", None, "wanted: "),
         ('{"name": "a"', None, "wanted: the parameters are not readable JSON"),

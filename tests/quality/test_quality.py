@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from pathlib import Path
 
 import pytest
 from benchmarks.search.quality import Corpus, Quality, measured
@@ -90,3 +91,19 @@ def test_quality_is_what_its_definition_says() -> None:
     quality = Quality.of({"1": ["1", "2"]}, queries)
     assert (quality.ndcg, quality.recall, quality.mrr) == pytest.approx((0.6309298 / 1.6309298, 0.5, 0.5))
     assert Quality.of({"1": []}, queries) == Quality(0.0, 0.0, 0.0)
+
+
+def test_a_folder_is_read_as_beir_has_it(tmp_path: Path) -> None:
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text(
+        '{"_id": "a", "title": "Wings", "text": "in a stream"}\n{"_id": "b", "title": "", "text": "heat"}\n'
+    )
+    (tmp_path / "queries.jsonl").write_text(
+        '{"_id": "1", "text": "lift?"}\n{"_id": "2", "text": "unjudged"}\n'
+    )
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta\t2\n1\tb\t0\n")
+    corpus = Corpus.read(tmp_path)
+    assert corpus.texts == {"a": "Wings in a stream", "b": "heat"}
+    assert [(query.name, query.text, query.right) for query in corpus.queries] == [
+        ("1", "lift?", frozenset({"a"}))
+    ]

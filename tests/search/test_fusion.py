@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.fusion import convex, diverse, folded, reciprocal_ranks, stretched
+from tabane.search.fusion import Scale, convex, diverse, folded, reciprocal_ranks, stretched
 
 ITEMS = st.integers(0, 30)
 RANKINGS = st.lists(st.lists(ITEMS, unique=True, max_size=15), max_size=5)
@@ -58,6 +58,41 @@ def test_scores_are_stretched_and_weighed() -> None:
         "c": pytest.approx(0.7 * 0.5),
         "d": pytest.approx(0.0),
     }
+
+
+def test_scales_say_what_scores_mean() -> None:
+    words, meaning = {"a": 4.0, "b": 1.0}, {"b": 0.6, "c": 0.1, "d": 0.35}
+    fused = dict(convex([words, meaning], [1, 1], [Scale(0.0, 8.0), Scale(0.1, 1.0)]))
+    assert fused == {
+        "a": pytest.approx(0.5 * 0.5),
+        "b": pytest.approx(0.5 * 0.125 + 0.5 * 0.5 / 0.9),
+        "c": 0.0,
+        "d": pytest.approx(0.5 * 0.25 / 0.9),
+    }
+
+
+def test_what_is_no_better_than_nothing_counts_nothing() -> None:
+    assert stretched({"b": 0.1, "c": 0.05}, Scale(0.1)) == {"b": 0.0, "c": 0.0}
+    assert stretched({"only": 3.0}, Scale(0.0)) == {"only": 1.0}
+
+
+def test_what_is_better_than_the_most_takes_its_place() -> None:
+    assert stretched({"a": 4.0, "b": 2.0}, Scale(0.0, 2.0)) == {"a": 1.0, "b": 0.5}
+
+
+def test_there_are_as_many_scales_as_rankings_or_none() -> None:
+    words, meaning = {"a": 4.0, "b": 2.0}, {"b": 0.6, "a": 0.2}
+    assert convex([words, meaning], [1, 1], [Scale(), Scale()]) == convex([words, meaning], [1, 1])
+    with pytest.raises(ValueError, match="shorter"):
+        convex([words, meaning], [1, 1], [Scale()])
+
+
+@given(st.dictionaries(ITEMS, SCORES, min_size=1, max_size=15), SCORES, SCORES)
+def test_by_a_scale_the_order_stays(scores: dict[int, float], low: float, high: float) -> None:
+    wide = stretched(scores, Scale(low, high))
+    assert all(math.isfinite(score) and 0 <= score <= 1 for score in wide.values())
+    assert all(wide[a] <= wide[b] for a in scores for b in scores if scores[a] < scores[b])
+    assert all(wide[item] == 0 for item, score in scores.items() if score <= low)
 
 
 @given(SCORED, st.data())

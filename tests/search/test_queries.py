@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.search.engine import LexicalQuery, Mode
-from tabane.search.queries import typed
+from tabane.search.filters import matches
+from tabane.search.queries import demands, sense, typed
+from tabane.search.records import Record
 
 TYPED = st.text(st.one_of(st.sampled_from('ab東京 　"“”「」『』-－−*＊'), st.characters()), max_size=60)
 
@@ -48,3 +50,12 @@ def test_nothing_that_is_typed_is_an_error(text: str, mode: Mode) -> None:
 
 def test_a_phrase_is_taken_whole() -> None:
     assert typed('all "of" -it', Mode.PHRASE).text == 'all "of" -it'
+
+
+def test_what_is_excluded_has_no_part_in_the_meaning_and_is_demanded_of_what_is_found_by_it() -> None:
+    query = typed('tea "green leaf" -coffee')
+    assert sense(query) == "tea green leaf"
+    wanted = demands(query)
+    assert matches(wanted, Record(key="a", texts={"body": "Green Leaf tea"}))
+    assert not matches(wanted, Record(key="a", texts={"body": "leaf, green"}))
+    assert not matches(wanted, Record(key="a", texts={"body": "green leaf, coffee"}))

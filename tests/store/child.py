@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import sqlite3
@@ -22,6 +23,7 @@ from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
 from tabane.store.collection import Collection
 from tabane.store.database import Database
+from tabane.store.kept import Kept
 from tabane.store.lexical.lexical import Lexical, open_lexical
 from tabane.store.migrations import MIGRATIONS, Migration
 from tabane.store.store import Store
@@ -83,6 +85,55 @@ def vectors(order: dict[str, Any]) -> None:
         await asyncio.gather(_compacting(collection), _flushing(collection), *several)
 
     asyncio.run(run())
+
+
+def spaces(order: dict[str, Any]) -> None:
+    """Fill a space and let it succeed, over and over: ``begun N`` and ``done N`` of each generation.
+
+    Generation N is of the model N, and has the vector of :func:`lanes.of_generation` for each record.
+    """
+
+    async def work(collection: Collection) -> None:
+        say("open")
+        keys = [f"k{number:03}" for number in range(lanes.RECORDS)]
+        if not collection.spaces:
+            await collection.upsert([Record(key=key) for key in keys])
+        for number in range(order["first"], sys.maxsize):
+            say(f"begun {number}")
+            await collection.drop_space("next")
+            await collection.add_space(lanes.space_of("next", number))
+            while lacking := await collection.lacking("next", limit=60):
+                vector = {"next": lanes.of_generation(number)}
+                await collection.attach({each.row: vector for each in lacking}, str(number))
+            await collection.succeed("text", "next")
+            say(f"done {number}")
+
+    async def run() -> None:
+        store = await Store.open(order["home"], "test")
+        collection = await store.collection(lanes.BARE)
+        await asyncio.gather(_compacting(collection), work(collection))
+
+    asyncio.run(run())
+
+
+def kept(order: dict[str, Any]) -> None:
+    """Put vectors that are made of their keys, and ask for older ones, until killed: ``done N`` each time."""
+
+    async def run() -> None:
+        store = await Store.open(order["home"], "cache")
+        storage = await Kept.open(store.database, order["most"])
+        say("open")
+        for number in range(order["first"], sys.maxsize):
+            await storage.put([kept_pair(number * 100 + each) for each in range(100)])
+            say(f"done {number}")
+            await storage.get([kept_pair(each)[0] for each in range(0, number * 100, 7)][-300:])
+
+    asyncio.run(run())
+
+
+def kept_pair(number: int) -> tuple[bytes, bytes]:
+    key = hashlib.sha256(str(number).encode()).digest()
+    return key, key * (1 + number % 5)
 
 
 async def _vector_lane(collection: Collection, seed: int, lane: int) -> None:
@@ -225,7 +276,9 @@ KINDS: dict[str, Callable[[dict[str, Any]], None]] = {
     "attempt": attempt,
     "fill": fill,
     "index": index,
+    "kept": kept,
     "migrate": migrate,
+    "spaces": spaces,
     "vectors": vectors,
     "write": write,
 }

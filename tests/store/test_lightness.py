@@ -13,6 +13,7 @@ from tabane.store.store import Store
 
 async def run():
     store = await Store.open({str(tmp_path)!r}, "test")
+    await store.kept()
     await store.close()
 
 asyncio.run(run())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tabane.cli.beginning import FOLDERS, archive_of, wait_for_archive
 from tabane.cli.configured import server_names
 from tabane.cli.output import Command, State, Terminal, examples, hub_options, json_option, lang, text
 from tabane.cli.process import end_hub, reach_hub
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+_ORIGINAL = {
+    "posts_embeddings": ("-e", "--embeddings"),
+    "posts_reasoning": ("-r", "--reasoning"),
+    "posts_summary": ("-s", "--summary"),
+}
+"""Flags that twilog's own server had, by setting."""
+
+
 def settings_options(function: _Function) -> _Function:
     """A flag for each setting: what ``start`` takes, and hands to the hub."""
     from tabane.settings import OPTIONS
@@ -31,9 +40,8 @@ def settings_options(function: _Function) -> _Function:
             function = click.option(declared, option.name, default=None, help=text(option.help))(function)
         else:
             metavar = "|".join(option.choices) or option.kind.upper()
-            function = click.option(option.flag, option.name, metavar=metavar, help=text(option.help))(
-                function
-            )
+            flags = (*_ORIGINAL.get(option.name, ()), option.flag)
+            function = click.option(*flags, option.name, metavar=metavar, help=text(option.help))(function)
     return function
 
 
@@ -42,7 +50,10 @@ def settings_options(function: _Function) -> _Function:
     cls=Command,
     help=text(say("Start the hub as a process of its own, which runs until it is stopped.")),
     epilog=examples(
-        "tabane start", "tabane start --servers ~/mcp-servers.json --lang ja", "tabane start --foreground"
+        "tabane start",
+        "tabane start --servers ~/mcp-servers.json --lang ja",
+        "tabane start -e embeddings -r batch/reasoning -s batch/summary",
+        "tabane start --foreground",
     ),
 )
 @click.option(
@@ -70,7 +81,7 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         )
     with client:
         report = client.call("hub_status")
-        if running and wanted and sorted(wanted) != sorted(report["flags"]):
+        if running and wanted and not _same(wanted, report["flags"]):
             raise HubError(
                 say(
                     "A hub runs already (process {pid}), with other flags: {flags}. "
@@ -80,10 +91,14 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
                 )
             )
         client.call("keep_server")
-    _tell(
-        terminal,
-        {"status": "running", "pid": report["pid"], "started": not running},
-        _started(running, report),
+        archive = archive_of(settings)
+        if archive and not terminal.json:
+            terminal.say(_started(running, report))
+        taken = wait_for_archive(terminal, client, archive, fresh=not running) if archive else None
+    result = {"status": "running", "pid": report["pid"], "started": not running}
+    terminal.show(
+        result if taken is None else result | {"posts": taken},
+        lambda: terminal.say(_started(running, report)) if taken is None else _show_archive(terminal, taken),
     )
 
 
@@ -247,6 +262,21 @@ def _started(running: bool, report: dict[str, Any]) -> Message:
     )
 
 
+def _same(wanted: Iterable[str], running: Iterable[str]) -> bool:
+    """Whether a hub runs with these flags. An archive can be given to any: it is imported."""
+    apart = tuple(f"--{name.replace('_', '-')}=" for name in FOLDERS)
+    given, there = ([flag for flag in flags if not flag.startswith(apart)] for flags in (wanted, running))
+    return not given or sorted(given) == sorted(there)
+
+
+def _show_archive(terminal: Terminal, taken: dict[str, Any]) -> None:
+    if "sources" in taken:
+        from tabane.cli.posts.taking import show_report
+
+        show_report(terminal, taken)
+    terminal.say(say("The archive is ready."))
+
+
 def _tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
     terminal.show(result, lambda: terminal.say(message))
 
@@ -278,7 +308,10 @@ _LABELS = {
     "servers_disabled": say("servers switched off or faulty"),
     "servers_running": say("servers running"),
     "tools": say("tools"),
+    "model": say("embedding model"),
+    "model_problem": say("problem with it"),
     "sessions": say("assistants connected"),
+    "jobs": say("jobs running"),
     "in_flight": say("calls in flight"),
 }
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
     from tabane.hub.local.endpoint import Endpoint
 
-DONE, FAILED, WRONG_USAGE = 0, 1, 2
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses."""
 
 Shown = str | Message
@@ -170,6 +170,16 @@ class Terminal:
                 self._client = connect(way, lang())
         return self._client
 
+    def follow(self, operation: str, params: Mapping[str, Any] | None = None) -> Any:
+        """The result of an operation that is a job, with a bar on a terminal that shows how far it is.
+
+        Ctrl+C cancels the job and ends the command with the status 130. Raises Declined, Failed, and
+        HubError, also where the hub goes away meanwhile.
+        """
+        from tabane.cli.jobs import follow
+
+        return follow(self, operation, params or {})
+
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
@@ -250,7 +260,7 @@ def keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
 
 
 class State(str):
-    """The state of a server as a cell of a table: on a terminal in the user's language, and in colour."""
+    """The state of a server or a job in a table: on a terminal in the user's language, and in colour."""
 
     __slots__ = ()
 
@@ -259,19 +269,21 @@ _STATES: dict[str, tuple[Message, str]] = {
     "ready": (say("ready"), "green"),
     "running": (say("running"), "green"),
     "enabled": (say("enabled"), "green"),
+    "done": (say("done"), "green"),
     "starting": (say("starting"), "cyan"),
     "idle": (say("idle"), "cyan"),
     "not loaded": (say("not loaded"), "yellow"),
     "waiting": (say("waiting"), "yellow"),
     "stopped": (say("stopped"), "yellow"),
     "disabled": (say("disabled"), "dim"),
+    "cancelled": (say("cancelled"), "yellow"),
     "failed": (say("failed"), "red"),
     "circuit open": (say("circuit open"), "red"),
 }
 
 
 def state_word(state: str) -> Message | str:
-    """The state of a server in words for a person."""
+    """That state in words for a person."""
     return _STATES[state][0] if state in _STATES else state
 
 

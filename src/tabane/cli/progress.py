@@ -1,4 +1,6 @@
-"""A line that shows that something is being done: on a terminal only, and only when it takes a while."""
+"""A line that shows that something is being done, or how far it is: on a terminal only, and only when it
+takes a while.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
+
+from tabane.messages import Lang, say
 
 FIRST, EVERY = 0.7, 0.1
 """Seconds until the line appears, and between two of its steps."""
@@ -18,6 +22,7 @@ FIRST, EVERY = 0.7, 0.1
 _STEPS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_STEPS = "-\\|/"
 _CLEAR = "\r\x1b[K"
+_WIDEST, _NARROWEST = 30, 6
 
 
 @contextmanager
@@ -39,6 +44,75 @@ def progress(what: str) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         line.clear()
+
+
+class Glyphs(NamedTuple):
+    """What a bar is drawn with: done, not done, and the steps of a wheel where there is no end in sight."""
+
+    full: str
+    rest: str
+    steps: str
+
+
+FINE, PLAIN = Glyphs("█", "░", _STEPS), Glyphs("#", "-", _PLAIN_STEPS)
+
+
+class Bar:
+    """The line of a job, drawn anew with each state of it. ``wanted`` is whether it is shown at all."""
+
+    def __init__(self, lang: Lang) -> None:
+        self.wanted = _wanted()
+        self._lang: Lang = lang
+        self._began = time.monotonic()
+        self._glyphs = FINE if _speaks("".join(FINE)) else PLAIN
+        self._shown = 0
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            _write(_CLEAR)
+
+    def show(self, state: dict[str, Any]) -> None:
+        if self.wanted and time.monotonic() - self._began >= FIRST:
+            _write(_CLEAR + bar_line(state, _columns() - 1, self._lang, self._glyphs, self._shown))
+            self._shown += 1
+
+
+def bar_line(state: dict[str, Any], columns: int, lang: Lang, glyphs: Glyphs = FINE, step: int = 0) -> str:
+    """The state of a job in a line of at most that many columns: what, how far, how fast, how long yet."""
+    label = state["title"] + (f": {state['note']}" if state["note"] else "")
+    figures = _figures(state, lang)
+    if state["total"]:
+        total = state["total"]
+        done = min(state["done"], total)
+        figures = f"{done * 100 // total} % {figures}"
+        room = min(_WIDEST, columns - cells(label) - cells(figures) - 2)
+        if room >= _NARROWEST:
+            full = done * room // total
+            figures = glyphs.full * full + glyphs.rest * (room - full) + " " + figures
+    else:
+        label = f"{glyphs.steps[step % len(glyphs.steps)]} {label}"
+    left = columns - cells(figures) - 1
+    return fitted(f"{fitted(label, left)} {figures}" if left >= _NARROWEST else figures, columns)
+
+
+def _figures(state: dict[str, Any], lang: Lang) -> str:
+    done, total, rate, left = (state[name] for name in ("done", "total", "rate", "left"))
+    parts = [f"{done:,}/{total:,}" if total else f"{done:,}"]
+    if rate is not None:
+        parts.append(say("{rate}/s", rate=f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}").render(lang))
+    if left is not None:
+        parts.append(say("{time} left", time=clock(left)).render(lang))
+    return " ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """A span of time as ``m:ss``, or ``h:mm:ss`` from an hour on."""
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def cells(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -10,12 +11,15 @@ import click
 from tabane.cli.output import Command, Terminal, examples, hub_options, text
 from tabane.errors import BadArguments
 from tabane.messages import say
+from tabane.wire.json import encode
+
+_NONE = object()
 
 
 @click.command(
     "rpc",
     cls=Command,
-    help=text(say("Call METHOD of the hub and print its result as JSON.")),
+    help=text(say("Call METHOD of the hub and print its result as JSON; a result in parts as lines of it.")),
     epilog=examples(
         "tabane rpc hub_status",
         'tabane rpc search_tools --params \'{"query": "read a file"}\'',
@@ -34,7 +38,13 @@ from tabane.messages import say
 def call(terminal: Terminal, method: str, params: str) -> None:
     body = sys.stdin.buffer.read() if params == "-" else params.encode()
     terminal.json = True
-    terminal.print_json(terminal.hub().call(method, _object(body)))
+    parts = terminal.hub().stream(method, _object(body))
+    first, second = next(parts, None), next(parts, _NONE)
+    if second is _NONE:
+        terminal.print_json(first)
+        return
+    for part in itertools.chain([first, second], parts):
+        click.echo(encode(part))
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import click
 from tabane.cli.output import Terminal, examples, hub_options, text
 from tabane.messages import say
 
-KINDS = ("tools", "docs")
+KINDS = ("posts", "tools", "docs")
 
 
 def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
@@ -27,7 +27,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 
 
 @click.command(
-    help=text(say("Search tools and Tabane's own documentation, in English or Japanese.")),
+    help=text(say("Search posts, tools and Tabane's own documentation, in English or Japanese.")),
     epilog=examples("tabane search 'restart a server'", "tabane search 環境変数 --in docs --limit 3"),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
@@ -36,7 +36,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     "places",
     metavar="KIND,…",
     callback=_kinds,
-    help=text(say("What to look among: tools, docs (Tabane's own); all where none is named.")),
+    help=text(say("What to look among: posts, tools, docs (Tabane's own); all where none is named.")),
 )
 @click.option(
     "--limit",
@@ -53,10 +53,13 @@ def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None
     if places:
         wanted["in"] = places
     found = terminal.hub().call("search_everything", wanted)
-    terminal.show(found, lambda: _print(terminal, found["results"]))
+    terminal.show(found, lambda: _print(terminal, found))
 
 
-def _print(terminal: Terminal, hits: list[dict[str, Any]]) -> None:
+def _print(terminal: Terminal, found: dict[str, Any]) -> None:
+    if "warning" in found:
+        terminal.note(found["warning"])
+    hits = found["results"]
     if not hits:
         terminal.note(say("Nothing was found."))
     for hit in hits:

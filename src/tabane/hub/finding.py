@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
 
 from tabane.hub import manual
+from tabane.hub.embedding import Embedding
 from tabane.hub.stores import Stores
-from tabane.messages import Lang, say
+from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
-from tabane.search.filters import Everything
+from tabane.search.filters import EVERYTHING
 from tabane.search.fusion import reciprocal_ranks
-from tabane.search.queries import typed
+from tabane.search.hybrid import Found, hybrid
+from tabane.search.queries import sense, typed
 from tabane.search.snippets import snippet
 
-Where = Literal["tools", "docs"]
-KINDS: tuple[Where, ...] = ("tools", "docs")
+Where = Literal["posts", "tools", "docs"]
+KINDS: tuple[Where, ...] = ("posts", "tools", "docs")
 
 
 class SearchEverything(Struct, frozen=True, forbid_unknown_fields=True, rename={"places": "in"}):
@@ -39,44 +43,61 @@ class Hit(NamedTuple):
     opens: str
     score: float
     marks: tuple[tuple[int, int], ...] = ()
+    cosine: float | None = None
 
     def row(self) -> dict[str, Any]:
-        return {
+        row = {
             "kind": self.kind, "key": self.key, "title": self.title, "text": self.text,
             "marks": [list(mark) for mark in self.marks], "open": self.opens, "score": round(self.score, 4),
         }  # fmt: skip
+        return row if self.cosine is None else {**row, "cosine": round(self.cosine, 4)}
+
+
+class Answer(NamedTuple):
+    """What one finder found, best first; ``warning`` says why it is not all that could be found."""
+
+    hits: list[Hit]
+    warning: Message | None = None
 
 
 class Finder(Protocol):
     """Searches things of one kind, best first."""
 
-    async def __call__(self, caller: Caller, query: str, limit: int) -> list[Hit]: ...
+    async def __call__(self, caller: Caller, query: str, limit: int) -> Answer: ...
 
 
 class Manual:
     """Searches Tabane's own documentation, indexed at the first question and whenever it was written anew."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
+    def __init__(self, stores: Stores, embedding: Embedding) -> None:
+        self._stores, self._embedding = stores, embedding
         self._filling = asyncio.Lock()
         self._filled: Collection | None = None
 
-    async def __call__(self, caller: Caller, query: str, limit: int) -> list[Hit]:
+    async def __call__(self, caller: Caller, query: str, limit: int) -> Answer:
         collection = await self._collection()
         question = typed(query)
-        found = (await collection.search(question, Everything(), limit)).hits
-        records = await collection.get([hit.key for hit in found])
+        meaning = await self._embedding.question(manual.SHAPE.name, sense(question), manual.SPACES)
+        if isinstance(meaning, NoModel):
+            found = await hybrid(collection, question, None, EVERYTHING, limit)
+        else:
+            near = replace(meaning.query, threshold=meaning.noise)
+            found = await hybrid(collection, question, near, EVERYTHING, limit, usual=meaning.usual)
+        records = await collection.get([hit.key for hit in found.hits])
         words = [question.text, *question.phrases]
-        return [
-            self._hit(record.key, record.texts, words, hit.score)
-            for hit, record in zip(found, records, strict=True)
+        hits = [
+            self._hit(hit, record.texts, words)
+            for hit, record in zip(found.hits, records, strict=True)
             if record is not None
         ]
+        return Answer(hits, meaning.reason if isinstance(meaning, NoModel) else None)
 
-    def _hit(self, key: str, texts: dict[str, str], words: list[str], score: float) -> Hit:
+    def _hit(self, found: Found, texts: dict[str, str], words: list[str]) -> Hit:
         shown = snippet(texts.get("text", ""), words)
-        page = key.partition(":")[0]
-        return Hit("docs", key, texts["title"], shown.text, f"docs/{page}", score, shown.marks)
+        page = found.key.partition(":")[0]
+        opens = f"docs/{page}"
+        best, marks = found.score, shown.marks
+        return Hit("docs", found.key, texts["title"], shown.text, opens, best, marks, found.cosine)
 
     async def _collection(self) -> Collection:
         async with self._filling:
@@ -85,6 +106,7 @@ class Manual:
             if collection is not self._filled:
                 await manual.bring_up_to_date(collection, await asyncio.to_thread(manual.pages))
                 self._filled = collection
+                self._embedding.wake(manual.SHAPE.name)
         return collection
 
 
@@ -98,7 +120,7 @@ class Finding:
         return [
             Operation(
                 "search_everything",
-                "Search tools and documentation at once.",
+                "Search the user's posts, all tools and Tabane's documentation at once.",
                 SearchEverything,
                 self.search,
                 frozenset({Face.RPC, Face.CLI}),
@@ -111,14 +133,22 @@ class Finding:
     async def search(self, caller: Caller, params: SearchEverything) -> dict[str, Any]:
         """Hits of all kinds in one order. One kind alone keeps its own scores, several have those of RRF."""
         kinds = list(dict.fromkeys(params.places or KINDS))
-        found = await asyncio.gather(
+        answers = await asyncio.gather(
             *(self._finders[kind](caller, params.query, params.top_k) for kind in kinds)
         )
-        if len(found) == 1:
-            return {"results": [hit.row() for hit in found[0][: params.top_k]]}
-        by_name = {(hit.kind, hit.key): hit for hits in found for hit in hits}
-        fused = reciprocal_ranks([[(hit.kind, hit.key) for hit in hits] for hits in found])
-        return {"results": [by_name[name]._replace(score=s).row() for name, s in fused[: params.top_k]]}
+        found: dict[str, Any] = {"results": [hit.row() for hit in _ranked(answers)[: params.top_k]]}
+        warnings = list(dict.fromkeys(answer.warning for answer in answers if answer.warning))
+        if warnings:
+            found["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
+        return found
+
+
+def _ranked(answers: list[Answer]) -> list[Hit]:
+    if len(answers) == 1:
+        return answers[0].hits
+    by_name = {(hit.kind, hit.key): hit for answer in answers for hit in answer.hits}
+    fused = reciprocal_ranks([[(hit.kind, hit.key) for hit in answer.hits] for answer in answers])
+    return [by_name[name]._replace(score=score) for name, score in fused]
 
 
 def as_text(found: dict[str, Any], lang: Lang) -> str:

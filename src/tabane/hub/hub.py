@@ -23,19 +23,25 @@ from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.index import Query
 from tabane.gateway.upstreams.connector import Connector
+from tabane.hub.archive import ImportPosts, Posts
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.outlet import LineOutlet, Outlet
 from tabane.hub.clients.session import Session
-from tabane.hub.finding import Finding, Hit, Manual
+from tabane.hub.collections import EMBEDDED, SHAPES
+from tabane.hub.embedding import Embedding
+from tabane.hub.finding import Answer, Finding, Hit, Manual
+from tabane.hub.jobs import Jobs
 from tabane.hub.limits import limits_of
 from tabane.hub.local.hello import Hello
-from tabane.hub.manual import SHAPES
+from tabane.hub.models import Models
 from tabane.hub.reload import Follower
 from tabane.hub.search_path import with_recorded_path
 from tabane.hub.stores import Stores
 from tabane.hub.trial import Trials
 from tabane.messages import language
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
+from tabane.posts.clock import zone_of
+from tabane.search.embedding.cached import Vectors
 from tabane.settings import Mode, Settings, load_settings
 from tabane.wire.channel import Batch
 from tabane.wire.era import Era
@@ -48,7 +54,8 @@ log = logging.getLogger(__name__)
 
 FIXED = (
     *("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files"),
-    *("http", "host", "port", "http_token"),
+    *("http", "host", "port", "http_token", "embedding_cache"),
+    *("posts_embeddings", "posts_reasoning", "posts_summary"),
 )
 """Settings that a running hub keeps: a change of them waits for the next start."""
 
@@ -84,8 +91,19 @@ class Hub:
         self.gateway = self._gateway()
         self.long_results = LongResults(loop)
         self.stores = Stores(settings.home, SHAPES)
+        self.jobs = Jobs(loop)
+        self.models = Models(lambda: self.settings, self.environment, self._kept, errors=2)
+        self.embedding = Embedding(settings.home, self.stores, self.models, self.jobs, EMBEDDED)
+        self.posts = Posts(
+            settings.home,
+            self.stores,
+            self.models,
+            self.embedding,
+            self.jobs,
+            lambda: zone_of(self.settings.posts_zone),
+        )
         self.table = Table(self._operations())
-        self.door = Door(self.table, AllowLocal())
+        self.door = Door(self.table, AllowLocal(), self.jobs)
         self.follower = Follower(loop, self._files, self._reload)
         self._disclosure = Disclosure(self.table, self.gateway)
         self._sessions: dict[str, Session] = {}
@@ -105,6 +123,8 @@ class Hub:
             log.warning("%s", warning)
         self.gateway.open()
         self.follower.start()
+        self.embedding.open()
+        self.posts.open(self._archive_given(), language(self.settings.lang, self.environment.get("LANG")))
         if self.settings.start_servers == "at_start":
             self.gateway.start_all()
 
@@ -182,24 +202,28 @@ class Hub:
     def status(self) -> dict[str, Any]:
         """The counts that ``tabane status`` shows beside its own."""
         servers = self.configuration.servers
+        lang = language(self.settings.lang, self.environment.get("LANG"))
         problem = self.follower.problem
+        model, why = self.models.summary()
         return {
-            "problem": problem.render(language(self.settings.lang, self.environment.get("LANG")))
-            if problem
-            else None,
+            "problem": problem.render(lang) if problem else None,
             "servers": len(servers),
             "servers_disabled": sum(1 for server in servers if server.disabled),
             "servers_running": sum(
                 1 for server in servers if any(i.connection for i in self.gateway.instances(server.name))
             ),
             "tools": len(self.gateway.catalogue.names),
+            "model": model,
+            "model_problem": why.render(lang) if why else None,
             "sessions": self.sessions,
+            "jobs": self.jobs.running,
             "in_flight": sum(session.in_flight for session in self._sessions.values()),
         }
 
     async def drain(self, grace: float) -> None:
         """Take no new request; wait, at most ``grace`` seconds, for answers to be given and read."""
         self.draining = True
+        self.jobs.drain()  # who follows one is answered at once
         self._check_idle()
         await asyncio.wait([self._idle], timeout=grace)
 
@@ -209,6 +233,9 @@ class Hub:
         self.follower.close()
         for session in list(self._sessions.values()):
             session.close("the hub ended")
+        await self.jobs.close()  # before what they work with
+        await self.embedding.close()
+        await self.models.close()
         await self.gateway.close()
         await self.stores.close()
         await self.processes.close()
@@ -293,17 +320,42 @@ class Hub:
             *self.long_results.table(),
             *trials.table(),
             *self.stores.table(),
-            *Finding({"tools": self._find_tools, "docs": Manual(self.stores)}).table(),
+            *self.jobs.table(),
+            *self.models.table(),
+            *self.embedding.table(),
+            *self.posts.table(),
+            *Finding(
+                {
+                    "posts": self.posts.find,
+                    "tools": self._find_tools,
+                    "docs": Manual(self.stores, self.embedding),
+                }
+            ).table(),
         ]
 
-    async def _find_tools(self, caller: Caller, query: str, limit: int) -> list[Hit]:
+    def _archive_given(self) -> ImportPosts | None:
+        """The folders of posts that the settings name."""
+        settings = self.settings
+        folders = (settings.posts_embeddings, settings.posts_reasoning, settings.posts_summary)
+        paths = [str(folder) if folder else None for folder in folders]
+        embeddings, reasoning, summary = paths
+        if not any(paths):
+            return None
+        return ImportPosts(embeddings=embeddings, reasoning=reasoning, summary=summary, once=True)
+
+    async def _kept(self) -> Vectors:
+        return await self.stores.kept(self.settings.embedding_cache)
+
+    async def _find_tools(self, caller: Caller, query: str, limit: int) -> Answer:
         hits = await self.gateway.search(Query(query, min(limit, MOST_TOOLS)))
         found = ((self.gateway.catalogue.get(hit.alias), hit.score) for hit in hits.hits)
-        return [
-            Hit("tools", tool.alias, signature(tool), "", f"tabane tools show {tool.alias}", score)
-            for tool, score in found
-            if tool is not None
-        ]
+        return Answer(
+            [
+                Hit("tools", tool.alias, signature(tool), "", f"tabane tools show {tool.alias}", score)
+                for tool, score in found
+                if tool is not None
+            ]
+        )
 
     def _permit(self, caller: Caller, tool: str) -> None:
         self.door.check(caller, Privilege.CALL, tool)

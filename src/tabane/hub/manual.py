@@ -19,8 +19,12 @@ SHAPE = Shape(
     (Field("page", Kind.STRING), Field("lang", Kind.STRING)),
 )
 
-SHAPES = {"cache": (SHAPE,)}
-"""The collections that a hub has, by domain."""
+SPACES = ("text",)
+
+
+def meaning(record: Record) -> str:
+    """What of a section is embedded: its headings, then what is below them."""
+    return "\n".join(filter(None, (record.texts.get("title"), record.texts.get("text"))))
 
 _HEADING = re.compile(r"(#{1,3}) (.+)")
 _FENCE = re.compile(r"(```|~~~)")

@@ -18,6 +18,7 @@ from tabane.settings.files import private_folder
 if TYPE_CHECKING:
     from tabane.search.records import Shape
     from tabane.store.collection import Collection
+    from tabane.store.kept import Kept
     from tabane.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,14 @@ class Stores:
     async def collection(self, domain: str, shape: Shape) -> Collection:
         """A collection of that domain. Raises StoreError that says what to do where it cannot be opened."""
         return await (await self._store(domain)).collection(shape)
+
+    def holds(self, domain: str) -> bool:
+        """Whether anything of that domain was ever stored."""
+        return domain in self._open or (self._folder / f"{domain}.db").exists()
+
+    async def kept(self, most: int) -> Kept:
+        """Where embeddings are kept by what they were made of, ``most`` bytes of them."""
+        return await (await self._store("cache")).kept(most)
 
     async def check(self, *, mend: bool) -> list[dict[str, Any]]:
         """How each store on disk is: domain, path, ``state`` (ok, mended, stale, damaged, unreadable).

@@ -1,6 +1,7 @@
 """What an operation is, and the one door through which every face calls it."""
 
 from tabane.operations.door import AllowLocal, Caller, Door, Face, Permission, Privilege
+from tabane.operations.jobs import Part, Progress, Started, Starter, Work
 from tabane.operations.operation import Operation, Table, input_schema
 
 __all__ = [
@@ -9,8 +10,13 @@ __all__ = [
     "Door",
     "Face",
     "Operation",
+    "Part",
     "Permission",
     "Privilege",
+    "Progress",
+    "Started",
+    "Starter",
     "Table",
+    "Work",
     "input_schema",
 ]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
 from tabane.errors import BadArguments, Forbidden, UnknownName
-from tabane.messages import Lang, say
+from tabane.messages import Lang, Message, say
+from tabane.operations.unfit import unfit
 
 if TYPE_CHECKING:
-    from tabane.operations.operation import Operation, Table
+    from tabane.operations.jobs import Part, Starter
+    from tabane.operations.operation import Call, Job, Operation, Stream, Table
 
 
 class Face(Enum):
@@ -68,11 +71,16 @@ class AllowLocal:
 
 
 class Door:
-    """Every face calls operations through here, and nowhere else."""
+    """Every face calls operations through here, and nowhere else.
 
-    def __init__(self, table: Table, permission: Permission) -> None:
+    ``starter`` begins the jobs of the table. Raises ValueError where the table has some and there is none.
+    """
+
+    def __init__(self, table: Table, permission: Permission, starter: Starter | None = None) -> None:
+        if starter is None and any(operation.kind == "job" for operation in table):
+            raise ValueError("a table with jobs needs who starts them")
         self.table = table
-        self._permission = permission
+        self._permission, self._starter = permission, starter
 
     def check(self, caller: Caller, privilege: Privilege, target: str) -> None:
         """Raises :class:`Forbidden` where the caller may not pass."""
@@ -93,10 +101,50 @@ class Door:
     async def invoke(self, caller: Caller, name: str, params: bytes | msgspec.Raw) -> Any:
         """Decode ``params`` (a JSON object) into the operation's type, call it, return its result.
 
-        Raises UnknownName, BadArguments (naming the parameter), Forbidden, or what the handler raises.
+        A job is begun, and how it is then returned at once. Raises UnknownName, BadArguments (naming the
+        parameter; also for a stream), Forbidden, HubError where no job can be begun, or what the handler
+        raises.
         """
         operation = self.operation(caller, name)
-        return await operation.handler(caller, decode_params(operation, params))
+        if operation.kind == "stream":
+            raise BadArguments(say("{name} answers in parts, which cannot be given here.", name=name))
+        given = decode_params(operation, params)
+        if operation.kind == "job":
+            return self._begin(operation, caller, given)
+        return await cast("Call", operation.handler)(caller, given)
+
+    def stream(self, caller: Caller, name: str, params: bytes | msgspec.Raw) -> AsyncGenerator[Part, None]:
+        """The parts of a stream's answer, of which the last has ``more`` False.
+
+        Who leaves before the last closes the generator, and with it what the handler does. Raises, before
+        the first part, UnknownName, BadArguments (also for what is no stream) and Forbidden; later what the
+        handler raises.
+        """
+        operation = self.operation(caller, name)
+        if operation.kind != "stream":
+            raise BadArguments(say("{name} gives one answer, not parts.", name=name))
+        return _parts(operation, caller, decode_params(operation, params))
+
+    def _begin(self, operation: Operation, caller: Caller, given: msgspec.Struct) -> dict[str, Any]:
+        assert self._starter is not None  # the constructor saw to it
+        title = operation.title(given) if operation.title else Message(operation.name)
+        handler = cast("Job", operation.handler)
+        job = self._starter.start(operation.name, title, lambda progress: handler(caller, given, progress))
+        return job.state(caller.lang)
+
+
+async def _parts(operation: Operation, caller: Caller, given: msgspec.Struct) -> AsyncGenerator[Part, None]:
+    """Up to the part that says it is the last. Raises RuntimeError for a stream that has none."""
+    parts = cast("Stream", operation.handler)(caller, given)
+    try:
+        async for part in parts:
+            yield part
+            if not part.more:
+                return
+        raise RuntimeError(f"{operation.name} ended without a last part")
+    finally:
+        if isinstance(parts, AsyncGenerator):
+            await parts.aclose()
 
 
 def decode_params(operation: Operation, params: bytes | msgspec.Raw) -> msgspec.Struct:
@@ -105,14 +153,7 @@ def decode_params(operation: Operation, params: bytes | msgspec.Raw) -> msgspec.
         given = params or b"{}"
         return _decoded(_snake_case(given) if operation.camel_case else given, operation.params)
     except msgspec.ValidationError as error:
-        # msgspec ends its messages with " - at `$.path`".
-        detail, _, path = str(error).partition(" - at `$")
-        parameter = path.rstrip("`").lstrip(".") or None
-        if parameter:
-            message = say("{parameter}: {detail}", parameter=parameter, detail=detail)
-        else:
-            message = say("{name}: {detail}", name=operation.name, detail=detail)
-        raise BadArguments(message, parameter) from None
+        raise unfit(operation, error) from None
     except (ValueError, RecursionError) as error:
         raise BadArguments(
             say("{name}: the parameters are not readable JSON ({detail})", name=operation.name, detail=error)

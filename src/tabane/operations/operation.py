@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 if TYPE_CHECKING:
-    from tabane.messages import Lang
+    from tabane.messages import Lang, Message
     from tabane.operations.door import Caller, Face, Privilege
+    from tabane.operations.jobs import Part, Progress
+
+    Call = Callable[[Caller, Any], Awaitable[Any]]
+    Job = Callable[[Caller, Any, Progress], Awaitable[Any]]
+    Stream = Callable[[Caller, Any], AsyncIterator[Part]]
 
 Kind = Literal["call", "stream", "job"]
 
@@ -20,16 +25,25 @@ class Operation:
     """One thing Tabane can do, defined once for every face.
 
     ``params`` is a frozen msgspec.Struct whose fields carry their limits and descriptions in
-    ``msgspec.Meta``; the JSON Schema that MCP shows is made of it. ``handler`` takes the caller and
-    the decoded parameters and returns a value that msgspec can encode. ``text`` renders that value
-    for a reader (an assistant, a terminal). ``description`` is written for a model and is English.
-    ``camel_case`` also takes the names of parameters as ``maxConcurrency``, where they once were so.
+    ``msgspec.Meta``; the JSON Schema that MCP shows is made of it. ``description`` is written for a
+    model and is English. ``camel_case`` also takes the names of parameters as ``maxConcurrency``, where
+    they once were so.
+
+    A parameter that is marked ``extra_json_schema={"hidden": True}`` is taken and not shown.
+    ``structured`` makes of a call's result what an assistant gets beside its text.
+
+    ``handler`` takes the caller and the decoded parameters. What it gives depends on ``kind``, and is
+    always something that msgspec can encode: of a ``call``, an awaited result, which ``text`` renders for
+    a reader (an assistant, a terminal); of a ``stream``, parts, the last of which says so; of a ``job``,
+    which takes where to tell its progress as well, the result in the end. ``title`` says what a job with
+    these parameters does; without one it is called by its name. A ``public`` one is also for programs that
+    reach the hub over TCP without its token.
     """
 
     name: str
     description: str
     params: type[msgspec.Struct]
-    handler: Callable[[Caller, Any], Awaitable[Any]]
+    handler: Call | Job | Stream
     faces: frozenset[Face]
     privilege: Privilege
     text: Callable[[Any, Lang], str] | None = None
@@ -37,6 +51,9 @@ class Operation:
     read_only: bool = False
     annotations: Mapping[str, bool] = field(default_factory=dict)
     camel_case: bool = False
+    title: Callable[[Any], Message] | None = None
+    public: bool = False
+    structured: Callable[[Any, Lang], Any] | None = None
 
 
 class Table:
@@ -70,10 +87,17 @@ def input_schema(params: type[msgspec.Struct]) -> dict[str, Any]:
     schema = dict(components[schema["$ref"]])
     schema.pop("title", None)
     schema.pop("description", None)
-    schema["properties"] = {name: _plain(part) for name, part in schema.get("properties", {}).items()}
+    schema["properties"] = {
+        name: _plain(part) for name, part in schema.get("properties", {}).items() if not _hidden(part)
+    }
     if not schema.get("required"):
         schema.pop("required", None)
     return schema
+
+
+def _hidden(part: dict[str, Any]) -> bool:
+    """Whether a property is for those who know of it: another way to say what others say."""
+    return any(option.get("hidden") for option in (part, *part.get("anyOf", [])))
 
 
 def _plain(part: dict[str, Any]) -> dict[str, Any]:

@@ -18,12 +18,16 @@ SHAPE = Shape(
     (TextField("content"), TextField("reasoning"), TextField("summary")),
     (
         Field("user", Kind.STRING),
+        Field("name", Kind.STRING),
         Field("at", Kind.DATE),
         Field("log_type", Kind.NUMBER),
         Field("tags", Kind.STRINGS),
         Field("twin", Kind.STRING),
+        Field("has", Kind.STRINGS),
     ),
 )
+"""``user`` is :func:`folded`, ``name`` as it is spelt; ``twin`` is the same for posts that say the same;
+``has`` names the texts that are not empty."""
 
 POST, LIKE, BOOKMARK = 1, 2, 3
 """``log_type``: where two rows have the same post, the larger one stays."""
@@ -69,14 +73,17 @@ def twin(post: Post) -> str:
 
 def record_of(post: Post, vectors: dict[str, bytes] | None = None) -> Record:
     """The post as a record of :data:`SHAPE`. ``vectors``: space → float32, little-endian."""
+    texts = {"content": post.content, "reasoning": post.reasoning, "summary": post.summary}
     return Record(
         key=str(post.post_id),
-        texts={"content": post.content, "reasoning": post.reasoning, "summary": post.summary},
+        texts=texts,
         fields={
             "user": folded(post.user),
+            "name": post.user,
             "log_type": post.log_type,
             "tags": post.tags,
             "twin": twin(post),
+            "has": tuple(name for name in SPACES if texts[name]),
             **({} if post.at is None else {"at": post.at}),
         },
         payload=msgspec.json.encode(_Rest(post.timestamp, post.url, post.user)),

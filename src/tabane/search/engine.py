@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Protocol
 
 from tabane.search.filters import Filter
-from tabane.search.records import Record, Scalar, Shape, Stored
+from tabane.search.records import Record, Scalar, Shape, Space, Stored
 
 MOST_AT_ONCE = 1000  # records of a page, hits of a search, values of a facet
 DEEPEST_OFFSET = 10_000
@@ -28,7 +28,8 @@ class Capability(Enum):
     """What an index can be asked.
 
     LEXICAL: words, phrases, exclusion, prefixes. SUBSTRING: :class:`~tabane.search.filters.Contains`
-    with the help of an index. VECTOR: nearest vectors. SCAN: all vectors in order of rows.
+    with the help of an index. VECTOR: nearest vectors. SCAN: all vectors in order of rows. The last two
+    are there whenever there is a space.
     """
 
     LEXICAL = "lexical"
@@ -81,13 +82,23 @@ class VectorQuery:
     """Vectors to be near to, as records have them: space → float32, little-endian.
 
     One space: its cosine, whatever ``combination`` says. ``weights``: space → factor, 1 where absent.
-    ``threshold``: no hit is below it.
+    ``threshold``: no hit is below it. ``whole``: records that have all of the spaces, and no others.
     """
 
     vectors: Mapping[str, bytes]
     combination: Combination = Combination.AVERAGE
     weights: Mapping[str, float] = field(default_factory=dict)
     threshold: float | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Part of a ranking of all, best first: two lists of equal length, and how many the whole has."""
+
+    keys: list[str]
+    similarities: list[float]
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +123,15 @@ class Hit:
 class Hits:
     """What a search found, best first, equal scores in order of keys.
 
-    ``total`` is how many match in all; ``exact`` False: at least so many.
+    ``total`` is how many match in all; ``exact`` False: at least so many. ``ceiling`` is what a text of usual
+    length scores that has every word of the query once, those too that no text has: how much a score is can
+    be told by it. 0 where the measure needs none, as the cosine.
     """
 
     hits: tuple[Hit, ...] = ()
     total: int = 0
     exact: bool = True
+    ceiling: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +150,14 @@ class Page:
     after: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Part of a listing of all, and how many the whole has."""
+
+    keys: list[str]
+    total: int
+
+
 class Records(Protocol):
     """The truth of one collection: what was acknowledged is there, whole, after any death of the process.
 
@@ -144,7 +166,9 @@ class Records(Protocol):
     """
 
     @property
-    def shape(self) -> Shape: ...
+    def shape(self) -> Shape:
+        """What it holds now: the spaces too that were added since it was opened."""
+        ...
 
     async def upsert(self, records: Sequence[Record]) -> list[bool]:
         """Put records in, each in place of the one of its key: True where it is new or differs from it.
@@ -210,13 +234,50 @@ class Vectors(Protocol):
     """What finds records by their vectors, exactly: the nearest are the nearest.
 
     A record is found by the spaces it has; one that has none of those asked for is not found at all.
+
+    Spaces come and go while the collection is open, and each of these changes is one commit: whatever is
+    asked sees the spaces of one moment, and a death leaves them as they were before or after. A shape makes
+    those it names where they are not there yet, and leaves the others as they are. What asks for a space that
+    is not there, or was not any more when its turn came, raises :class:`~tabane.errors.BadArguments`.
     """
 
-    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]]) -> int:
+    @property
+    def spaces(self) -> tuple[Space, ...]:
+        """Those there are now, in order of making."""
+        ...
+
+    async def add_space(self, space: Space) -> None:
+        """Make a space. Where it is there already, nothing; one without a model is taken for the one there.
+
+        Raises BadArguments, which names both, where another one has that name.
+        """
+        ...
+
+    async def drop_space(self, name: str) -> None:
+        """Let go of a space and its vectors, which are deleted by and by. Nothing where there is none."""
+        ...
+
+    async def succeed(self, name: str, by: str) -> None:
+        """Let the space ``by`` take the place of ``name``, in one commit; the one that was there is dropped.
+
+        Raises BadArguments where ``by`` is not there. ``name`` need not be.
+        """
+        ...
+
+    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "") -> int:
         """Give records vectors after the fact: row → space → vector, in place of one that is there.
 
         A row that is live no more (its record was replaced meanwhile) is passed over: what was worked
-        out for it does not fit. The answer is how many rows were. Acknowledged as an upsert is.
+        out for it does not fit. The answer is how many rows were. Acknowledged as an upsert is. ``model``
+        is what made the vectors, where that is known: a space that is of another model by now, or is not
+        there any more, is passed over too.
+        """
+        ...
+
+    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
+        """The similarity of each of these records, in their order; ``query.threshold`` does not matter.
+
+        None where there is no record, or none of the spaces asked for. At most 1,000 keys.
         """
         ...
 
@@ -232,17 +293,69 @@ class Vectors(Protocol):
         """The most similar of the records that match, best first, equal ones in order of keys.
 
         The score is the cosine, or what their combination gives. ``Hits.total`` counts the records that
-        could be compared; with a threshold, those found to reach it.
+        could be compared; with a threshold, those found to reach it. While what is derived from many
+        vectors is made anew, those it holds already are compared, and ``Hits.exact`` is False.
         """
         ...
 
     def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
         """The similarity of every record that matches, in order of rows, as of one moment, in blocks.
 
-        A block is worked out when it is asked for. Records deleted or replaced since are left out.
+        A block is worked out when it is asked for. Records deleted or replaced since are left out. It
+        waits, a minute at most, for what is being made anew: then it raises StoreBusy.
         """
         ...
 
 
-class Collection(Records, Index, Vectors, Protocol):
+class Ranking(Protocol):
+    """What puts all records in order of their likeness to a query."""
+
+    def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
+        """Every record that matches and can be compared, most similar first, in blocks of 20,000.
+
+        As of one moment, equal ones in order of rows, by float32. ``query.threshold`` does not count.
+        Nothing where there is none. The first block comes before the others are sorted.
+        """
+        ...
+
+
+class Counts(Protocol):
+    """What is told of many records at once, and whether it would come out otherwise now."""
+
+    @property
+    def changes(self) -> int:
+        """A number that is a higher one after each write."""
+        ...
+
+    async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
+        """How many of the records that match have each value: all values there are, in no order.
+
+        For fields of strings whose values are few against the records, or fit in memory all the same.
+        """
+        ...
+
+    async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
+        """How many match from each bound to before the next: one number less than there are bounds.
+
+        For numbers and dates; bounds rise, and are at most 100,000.
+        """
+        ...
+
+
+    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
+        """Of the records that match, the key of the first of each value of a field of strings.
+
+        By a number or date, absent ones last, equal ones in order of keys. For filters that leave few.
+        """
+        ...
+
+    def listing(self, order: Order, where: Filter) -> AsyncIterator[Listed]:
+        """The keys of all that match, by a number or date, absent ones last, in blocks of 20,000.
+
+        As of one moment, equal ones in order of rows. Nothing where there is none.
+        """
+        ...
+
+
+class Collection(Records, Index, Vectors, Ranking, Counts, Protocol):
     """All of them, over one shape."""

@@ -15,7 +15,7 @@ from tabane.search.analysis import normalise
 from tabane.search.records import Field, Kind, Record, Scalar, Shape, checked_scalar, encodable
 
 DEEPEST = 32
-MOST_VALUES = 10_000  # values and conditions of one filter together
+MOST_VALUES = 100_000  # values and conditions of one filter together
 LONGEST_NEEDLE = 1000  # characters
 
 
@@ -155,7 +155,7 @@ def _below(value: Scalar, high: Scalar | None, inclusive: bool) -> bool:
 def checked(where: Filter, shape: Shape) -> Filter:
     """The filter in its normal form, or :class:`BadArguments` that names the field and what it wants.
 
-    Values are spelt as records spell them. Depth at most 32, at most 10,000 values.
+    Values are spelt as records spell them. Depth at most 32, at most 100,000 values.
     """
     _check_size(where)
     return normal(_fitted(where, shape))

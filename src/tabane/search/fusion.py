@@ -8,6 +8,7 @@ that means something. Ranks need no calibration (:func:`reciprocal_ranks`); scor
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -15,6 +16,21 @@ G = TypeVar("G", bound=Hashable)
 
 K = 60
 """Dampens the first ranks. The value of the paper, which later work found no reason to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What scores mean. ``nothing``: 0 of BM25, a cosine between strangers; all below is worth no more.
+
+    ``most`` is what one can ask for: a cosine of 1, BM25 of a text with every word; what is better takes
+    its place. None: the worst, or the best, of the ranking itself, however good or bad that is.
+    """
+
+    nothing: float | None = None
+    most: float | None = None
+
+
+_OWN = Scale()
 
 
 def reciprocal_ranks(rankings: Sequence[Sequence[T]], k: int = K) -> list[tuple[T, float]]:
@@ -35,37 +51,41 @@ def reciprocal_ranks(rankings: Sequence[Sequence[T]], k: int = K) -> list[tuple[
     return _best_first({item: min(score / most, 1.0) for item, score in sums.items()})
 
 
-def convex(rankings: Sequence[Mapping[T, float]], weights: Sequence[float]) -> list[tuple[T, float]]:
+def convex(
+    rankings: Sequence[Mapping[T, float]], weights: Sequence[float], scales: Sequence[Scale] = ()
+) -> list[tuple[T, float]]:
     """Convex combination: the weighted mean of scores, each ranking stretched to 0..1 first.
 
-    An item that a ranking has not counts 0 there, as its worst does; where all scores of a ranking are
-    equal they are 1. Weights are positive, and count by their share of the sum. Best first, equal scores in
-    the order of rankings. Raises ValueError where there are not as many weights as rankings, or one is not
-    positive.
+    ``scales`` say for each ranking what counts 0 and 1, as :func:`stretched` has it; without any, its worst
+    and its best. An item that a ranking has not counts 0 there. Weights are positive, and count by their
+    share of the sum. Best first, equal scores in the order of rankings. Raises ValueError where there are
+    not as many weights as rankings, or scales where there are any, or a weight is not positive.
 
     Source: Bruch, Gai, Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023.
     """
     if len(weights) != len(rankings) or any(not weight > 0 for weight in weights):
         raise ValueError("as many positive weights as rankings are needed")
     total = sum(weights)
+    known = scales or (_OWN,) * len(rankings)
     sums: dict[T, float] = {}
-    for ranking, weight in zip(rankings, weights, strict=True):
-        for item, score in stretched(ranking).items():
+    for ranking, weight, scale in zip(rankings, weights, known, strict=True):
+        for item, score in stretched(ranking, scale).items():
             sums[item] = sums.get(item, 0.0) + score * weight / total
     return _best_first({item: min(score, 1.0) for item, score in sums.items()})
 
 
-def stretched(scores: Mapping[T, float]) -> dict[T, float]:
-    """Min-max normalisation: the worst score is 0, the best 1; 1 for all where they are equal."""
+def stretched(scores: Mapping[T, float], scale: Scale = _OWN) -> dict[T, float]:
+    """Scores in 0..1 by a scale: by their own, the worst is 0, the best 1; 1 for all where they are equal."""
     if not scores:
         return {}
-    low, high = min(scores.values()), max(scores.values())
+    low = min(scores.values()) if scale.nothing is None else scale.nothing
+    high = max(scores.values()) if scale.most is None else max(scale.most, *scores.values())
     if not high > low:
-        return dict.fromkeys(scores, 1.0)
+        return dict.fromkeys(scores, 1.0 if scale.nothing is None else 0.0)
     width = high - low
     if width == float("inf"):
         # The difference of two finite numbers may be none: halves do the same.
-        return {item: (score / 2 - low / 2) / (high / 2 - low / 2) for item, score in scores.items()}
+        return {item: max(score / 2 - low / 2, 0.0) / (high / 2 - low / 2) for item, score in scores.items()}
     return {item: min(max((score - low) / width, 0.0), 1.0) for item, score in scores.items()}
 
 

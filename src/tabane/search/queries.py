@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from tabane.search.analysis import normalise
 from tabane.search.engine import LexicalQuery, Mode
+from tabane.search.filters import LONGEST_NEEDLE, And, Contains, Filter, Not
 
 LONGEST = 2_000  # characters; what is behind them is not read
 MOST_PHRASES = 16
@@ -46,3 +48,18 @@ def typed(text: str, mode: Mode = Mode.ANY) -> LexicalQuery:
             words.append(piece.group())
     query = LexicalQuery("".join(words).strip(), mode, tuple(exclude[:MOST_PHRASES]), prefix)
     return replace(query, phrases=tuple(phrases[:MOST_PHRASES]))
+
+
+def sense(query: LexicalQuery) -> str:
+    """What of a query has a meaning: all but the words that are not to be there."""
+    return " ".join(filter(None, (query.text, *query.phrases)))
+
+
+def demands(query: LexicalQuery) -> Filter:
+    """What a query demands of a hit that was found by meaning: its phrases, and none of what it excludes.
+
+    By runs of characters, since vectors know no words: ``-art`` keeps ``start`` away too.
+    """
+    wanted = (Contains(phrase[:LONGEST_NEEDLE]) for phrase in query.phrases if normalise(phrase).strip())
+    unwanted = (Not(Contains(word[:LONGEST_NEEDLE])) for word in query.exclude if normalise(word).strip())
+    return And((*wanted, *unwanted))

@@ -25,6 +25,7 @@ MOST_STRINGS = 1000  # of a list
 LONGEST_RECORD = 4_000_000  # bytes of texts, fields and payload together, as JSON
 MOST_FIELDS = 64
 LARGEST_DIMENSION = 8192
+LONGEST_MODEL = 1024  # bytes of a fingerprint
 EXACT = 2**53  # numbers are float64: whole ones are exact up to here
 
 Scalar = str | int | float | bool
@@ -71,10 +72,21 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What vectors of one model and one purpose live in: a record has at most one vector there."""
+    """What vectors of one model and one purpose live in: a record has at most one vector there.
+
+    ``model`` is the fingerprint of what made them, "" where that is not known.
+    """
 
     name: str
     dimension: int
+    model: str = ""
+
+    def takes(self, other: Space) -> bool:
+        """Whether what is meant for the other may go in here: a model that is not said is taken for this."""
+        return self.dimension == other.dimension and other.model in ("", self.model)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.dimension}, {self.model or '?'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +222,29 @@ def checked_vector(vector: bytes, space: Space) -> bytes:
             numbers.byteswap()
         if 0 < math.hypot(*numbers) < math.inf:
             return bytes(vector)
+    raise unfit_vector(space)
+
+
+def unfit_vector(space: Space) -> BadArguments:
     message = say(
         "{space} wants vectors of {dimension} finite numbers that are not all 0 (float32, little-endian)",
         space=space.name,
         dimension=space.dimension,
     )
-    raise BadArguments(message, space.name)
+    return BadArguments(message, space.name)
+
+
+def checked_space(space: Space) -> Space:
+    """The space, where it may be one of a collection. Raises :class:`BadArguments`."""
+    if not (space.name.isidentifier() and space.name.isascii()):
+        raise BadArguments(say("the name of a space is an ASCII identifier: {name}", name=space.name), "name")
+    if not 0 < space.dimension <= LARGEST_DIMENSION:
+        message = say("{field} is {least} to {most}", field="dimension", least=1, most=LARGEST_DIMENSION)
+        raise BadArguments(message, "dimension")
+    if len(encodable(space.model, "model").encode()) > LONGEST_MODEL:
+        wanted = say("a string of at most {most} bytes", most=LONGEST_MODEL)
+        raise BadArguments(say("{field} wants {wanted}", field="model", wanted=wanted), "model")
+    return space
 
 
 def checked_value(value: object, field: Field) -> Value:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from tabane.settings.option import Option
 from tabane.settings.sources import load_settings
-from tabane.settings.table import OPTIONS, Explained, Mode, Option, Settings, Source
+from tabane.settings.table import OPTIONS, Explained, Mode, Settings, Source
 
 __all__ = ["OPTIONS", "Explained", "Mode", "Option", "Settings", "Source", "load_settings"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tabane.messages import Message
-from tabane.settings.table import OPTIONS, Option
+from tabane.settings.option import Option
+from tabane.settings.table import OPTIONS
 from tabane.settings.values import allowed, shown
 
 _HEAD = """\
@@ -55,7 +56,7 @@ def _section(option: Option) -> str:
 def _default(option: Option) -> str:
     if isinstance(option.default, Message):
         return option.default.render("en")
-    if option.default == ():
+    if option.default in ((), ""):
         return "none"
     unit = f" {option.unit.render('en')}" if option.unit and option.kind != "bytes" else ""
     return f"`{shown(option, option.default)}`{unit}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +12,17 @@ from typing import Any
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted
+from tabane.settings.option import Option
 from tabane.settings.places import config_folder, data_folder
 from tabane.settings.spelling import nearest
-from tabane.settings.table import OPTIONS, Option, Settings, Source
+from tabane.settings.table import OPTIONS, Settings, Source
 from tabane.settings.values import Unfit, expanded, value_of
 
 PREFIX = "TABANE_"
 ELSEWHERE = ("URL", "INSTANCE")
 """Variables that begin like settings and are none: to a client of the hub, and in a server it runs."""
 
+_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
@@ -199,12 +202,35 @@ def _check_together(settings: Settings) -> None:
                 host=settings.host,
             )
         )
+    _check_model(settings)
     if settings.restart_first > settings.restart_max:
         raise ConfigurationError(
             say(
                 "restart_first ({first} s) must not be longer than restart_max ({longest} s).",
                 first=settings.restart_first,
                 longest=settings.restart_max,
+            )
+        )
+
+
+def _check_model(settings: Settings) -> None:
+    if settings.model_key and not _VARIABLE.fullmatch(settings.model_key):
+        raise ConfigurationError(  # which may be the key, and is not to be seen
+            say(
+                "model_key names a variable, such as ${{OPENAI_API_KEY}}; the key itself goes into {path} as "
+                "OPENAI_API_KEY=…",
+                path=settings.home / "secrets.env",
+            )
+        )
+    if settings.model_url and not settings.model_url.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            say("model_url must begin with http:// or https://, not {given}.", given=settings.model_url)
+        )
+    if settings.model_url and settings.model == "auto":
+        raise ConfigurationError(
+            say(
+                "model_url is set, but model is not: give the name of a model at that server, such as "
+                "multilingual-e5-small."
             )
         )
 

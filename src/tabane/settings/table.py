@@ -13,43 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.messages import Message, say
+from tabane.settings import option
+from tabane.settings.option import GIB, KIB, MIB, Option
 
-Kind = Literal["path", "choice", "switch", "whole", "number", "bytes", "text", "list"]
 Mode = Literal["search", "light", "full"]
+ModelLoader = Literal["auto", "onnx", "sentence-transformers"]
+ModelPooling = Literal["auto", "mean", "cls", "last"]
 LogLevel = Literal["trace", "debug", "info", "warning", "error", "silent"]
-
-KIB = 1024
-MIB = 1024 * KIB
-GIB = 1024 * MIB
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """What is known of a setting besides its value.
-
-    ``default`` is the value itself, or for a path the sentence that says where it lies. ``also`` is a
-    further environment variable that is understood, of lower rank. A setting that is not ``in_file``
-    can be given by flag and environment alone.
-    """
-
-    kind: Kind
-    default: Any
-    help: Message
-    unit: Message | None = None
-    lowest: float = 0
-    highest: float = 0
-    choices: tuple[str, ...] = ()
-    in_file: bool = True
-    also: str = ""
-    name: str = ""
-
-    @property
-    def environment(self) -> str:
-        return f"TABANE_{self.name.upper()}"
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,44 +41,6 @@ class Explained:
     unit: Message | None
 
 
-def _path(default: Message, help: Message, *, in_file: bool = True) -> Any:
-    return field(metadata={"option": Option("path", default, help, in_file=in_file)})
-
-
-def _choice(default: str, choices: tuple[str, ...], help: Message, *, also: str = "") -> Any:
-    option = Option("choice", default, help, choices=choices, also=also)
-    return field(default=default, metadata={"option": option})
-
-
-def _switch(default: bool, help: Message) -> Any:
-    return field(default=default, metadata={"option": Option("switch", default, help)})
-
-
-def _text(default: str, help: Message) -> Any:
-    return field(default=default, metadata={"option": Option("text", default, help)})
-
-
-def _list(help: Message) -> Any:
-    return field(default=(), metadata={"option": Option("list", (), help)})
-
-
-def _limited(kind: Kind, default: float, lowest: float, highest: float, unit: Message, help: Message) -> Any:
-    option = Option(kind, default, help, unit, lowest, highest)
-    return field(default=default, metadata={"option": option})
-
-
-def _whole(default: int, lowest: int, highest: int, unit: Message, help: Message) -> Any:
-    return _limited("whole", default, lowest, highest, unit, help)
-
-
-def _seconds(default: float, lowest: float, highest: float, help: Message) -> Any:
-    return _limited("number", default, lowest, highest, say("seconds"), help)
-
-
-def _bytes(default: int, lowest: int, highest: int, help: Message) -> Any:
-    return _limited("bytes", default, lowest, highest, say("bytes"), help)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that can be set, resolved: paths are absolute, numbers within their limits.
@@ -117,7 +49,7 @@ class Settings:
     came from; ``warnings`` are unknown keys and the like, to be logged when a log exists.
     """
 
-    home: Path = _path(
+    home: Path = option.path(
         say("the platform's data folder"),
         say(
             "Folder of Tabane's data, logs and socket, readable by its owner alone. Not in tabane.toml, "
@@ -125,16 +57,16 @@ class Settings:
         ),
         in_file=False,
     )
-    config: Path = _path(
+    config: Path = option.path(
         say("tabane.toml in the platform's configuration folder"),
         say("The settings file."),
         in_file=False,
     )
-    servers: Path = _path(
+    servers: Path = option.path(
         say("mcp-servers.json beside tabane.toml"),
         say("The file that names the MCP servers."),
     )
-    mode: Mode = _choice(
+    mode: Mode = option.choice(
         "search",
         ("search", "light", "full"),
         say(
@@ -142,28 +74,30 @@ class Settings:
             "the others, light lists all without their schemas, full lists all whole."
         ),
     )
-    lang: Literal["auto", "ja", "en"] = _choice(
+    lang: Literal["auto", "ja", "en"] = option.choice(
         "auto",
         ("auto", "ja", "en"),
         say("Language of messages; auto follows the locale of the program that asks."),
     )
-    log_level: LogLevel = _choice(
+    log_level: LogLevel = option.choice(
         "info",
         ("trace", "debug", "info", "warning", "error", "silent"),
         say("The least severe entries that are written to the log. LOG_LEVEL is understood too."),
         also="LOG_LEVEL",
     )
-    log_size: int = _bytes(10 * MIB, 64 * KIB, GIB, say("Size of a log file at which the next one is begun."))
-    log_files: int = _whole(5, 1, 100, say("files"), say("Log files kept, the current one included."))
-    start_servers: Literal["on_demand", "at_start"] = _choice(
+    log_size: int = option.size(
+        10 * MIB, 64 * KIB, GIB, say("Size of a log file at which the next one is begun.")
+    )
+    log_files: int = option.whole(5, 1, 100, say("files"), say("Log files kept, the current one included."))
+    start_servers: Literal["on_demand", "at_start"] = option.choice(
         "on_demand",
         ("on_demand", "at_start"),
         say("When MCP servers are started: when first needed, or together with the hub."),
     )
-    list_wait: float = _seconds(
+    list_wait: float = option.seconds(
         2, 0, 60, say("How long a search for tools waits for servers that never listed theirs.")
     )
-    idle_end: float = _limited(
+    idle_end: float = option.limited(
         "number",
         30,
         0,
@@ -171,37 +105,41 @@ class Settings:
         say("minutes"),
         say("A hub started by an assistant ends after this time without any; 0 is never."),
     )
-    grace: float = _seconds(
+    grace: float = option.seconds(
         10, 0, 600, say("How long calls in flight may take to finish when the hub is stopped.")
     )
-    health_interval: float = _seconds(60, 0.1, 86_400, say("Time between two health checks of a server."))
-    restart_first: float = _seconds(
+    health_interval: float = option.seconds(
+        60, 0.1, 86_400, say("Time between two health checks of a server.")
+    )
+    restart_first: float = option.seconds(
         1, 0.01, 3_600, say("Wait before a server that died is started again; doubles with each failure.")
     )
-    restart_max: float = _seconds(30, 0.01, 3_600, say("The longest wait before a server is started again."))
-    circuit_failures: int = _whole(
+    restart_max: float = option.seconds(
+        30, 0.01, 3_600, say("The longest wait before a server is started again.")
+    )
+    circuit_failures: int = option.whole(
         5,
         1,
         1_000,
         say("failures"),
         say("Failures in a row after which calls to a server are refused at once."),
     )
-    circuit_wait: float = _seconds(
+    circuit_wait: float = option.seconds(
         60, 0.1, 86_400, say("How long calls are refused before the server is tried once more.")
     )
-    start_timeout: float = _seconds(
+    start_timeout: float = option.seconds(
         60, 0.1, 3_600, say("How long a server may take from its start to its first answer.")
     )
-    probe_timeout: float = _seconds(
+    probe_timeout: float = option.seconds(
         5,
         0.1,
         60,
         say("How long to wait for an answer in one revision of the protocol before trying another."),
     )
-    queue_length: int = _whole(
+    queue_length: int = option.whole(
         1_000, 1, 100_000, say("calls"), say("Calls that may wait for one server; more are refused.")
     )
-    result_tokens: int = _whole(
+    result_tokens: int = option.whole(
         25_000,
         1_000,
         1_000_000,
@@ -211,43 +149,58 @@ class Settings:
             "give it in parts."
         ),
     )
-    max_line: int = _bytes(
+    max_line: int = option.size(
         64 * MIB, 64 * KIB, GIB, say("The longest message accepted, whatever way it comes.")
     )
-    outbox: int = _bytes(
+    outbox: int = option.size(
         64 * MIB,
         64 * KIB,
         4 * GIB,
         say("How much may wait for a client that reads too slowly before it is disconnected."),
     )
-    max_sessions: int = _whole(
+    max_sessions: int = option.whole(
         256, 1, 10_000, say("sessions"), say("Clients that may be connected at the same time.")
     )
-    http: bool = _switch(
+    http: bool = option.switch(
         True,
         say(
             "Serve MCP over HTTP too, for clients that cannot start a command. A hub within an assistant's "
             "client (tabane mcp --standalone) does so only where this is said."
         ),
     )
-    host: str = _text(
+    host: str = option.text(
         "127.0.0.1", say("The address that HTTP is served at: one that this machine alone can reach.")
     )
-    port: int = _whole(8765, 0, 65_535, say("port"), say("The port that HTTP is served at; 0 is a free one."))
-    http_token: bool = _switch(
+    port: int = option.whole(
+        8765, 0, 65_535, say("port"), say("The port that HTTP is served at; 0 is a free one.")
+    )
+    http_token: bool = option.switch(
         True,
         say(
             "Ask clients over HTTP for the token in the file token of TABANE_HOME. Without, every program "
             "and every user of this machine may use the hub."
         ),
     )
-    origins: tuple[str, ...] = _list(
+    open_archive: bool = option.switch(
+        True,
+        say(
+            "Answer questions about the archive over WebSocket and /rpc to programs that do not show the "
+            "token, as the original clients of twilog. Everything else needs it in any case."
+        ),
+    )
+    ping_interval: float = option.seconds(
+        20,
+        0.1,
+        3_600,
+        say("Time between two pings to a program on a WebSocket; who misses three of them is gone."),
+    )
+    origins: tuple[str, ...] = option.texts(
         say(
             "Origins of web pages that may use the hub from a browser, such as https://app.example.com, "
             "besides those of this machine."
         )
     )
-    http_sessions: int = _whole(
+    http_sessions: int = option.whole(
         4096,
         1,
         100_000,
@@ -257,7 +210,7 @@ class Settings:
             "idle longest; where none is idle, it is refused."
         ),
     )
-    http_idle: float = _limited(
+    http_idle: float = option.limited(
         "number",
         30,
         0.001,
@@ -265,12 +218,123 @@ class Settings:
         say("minutes"),
         say("A session over HTTP ends after this time without a request, a call or an open stream."),
     )
-    keyring: bool = _switch(
+    keyring: bool = option.switch(
         False,
         say(
             'Also look for variables of the servers file in the system\'s keyring (service "tabane"); '
             "needs the Python package keyring."
         ),
+    )
+    model: str = option.text(
+        "auto",
+        say(
+            "The embedding model, by which texts are found by their meaning: auto (a small one for English "
+            "and Japanese), none, its name at huggingface.co (org/name, or org/name@revision), or a folder "
+            "that has it. With model_url, its name at that server."
+        ),
+    )
+    model_url: str = option.text(
+        "",
+        say(
+            "A server that speaks OpenAI's /v1/embeddings, such as http://127.0.0.1:11434/v1 of Ollama. "
+            "What is embedded is sent there."
+        ),
+    )
+    model_key: str = option.text(
+        "",
+        say(
+            "The key of that server, as the name of a variable: ${NAME}, which is looked up in secrets.env, "
+            "the keyring and the environment. Never the key itself."
+        ),
+    )
+    model_loader: ModelLoader = option.choice(
+        "auto",
+        ("auto", "onnx", "sentence-transformers"),
+        say("What runs the model: ONNX where the model can be run so, or the package sentence-transformers."),
+    )
+    model_quantisation: Literal["none", "int8"] = option.choice(
+        "none",
+        ("none", "int8"),
+        say("int8 makes the weights small: two to three times as fast, and not quite the same vectors."),
+    )
+    model_pooling: ModelPooling = option.choice(
+        "auto",
+        ("auto", "mean", "cls", "last"),
+        say("How the states of a text's tokens become its vector; auto is what the model was trained for."),
+    )
+    model_max_tokens: int = option.whole(
+        0, 0, 1_000_000, say("tokens"), say("Where a text is cut; 0 is what the model takes, at most 2048.")
+    )
+    model_dimension: int = option.whole(
+        0,
+        0,
+        65_536,
+        say("components"),
+        say("Keep the first components of a vector alone, for models trained so; 0 keeps all."),
+    )
+    model_query_prefix: str = option.text(
+        "auto",
+        say("What is put before a question; auto is what the model was trained with. \\n is a line break."),
+    )
+    model_document_prefix: str = option.text(
+        "auto", say("What is put before a text that is to be found; written as model_query_prefix.")
+    )
+    model_offline: bool = option.switch(
+        False, say("Fetch no model: use what is in the cache, as with HF_HUB_OFFLINE=1.")
+    )
+    model_threads: int = option.whole(
+        0, 0, 256, say("threads"), say("Threads of a model; 0 is one for each core, at most four.")
+    )
+    model_batch_tokens: int = option.whole(
+        1024,
+        64,
+        1_048_576,
+        say("tokens"),
+        say("Tokens that a model works at together: more need more memory, and are hardly faster."),
+    )
+    model_idle: float = option.limited(
+        "number",
+        10,
+        0,
+        10_080,
+        say("minutes"),
+        say("A model's process ends after this time without work, and is started again; 0 is never."),
+    )
+    reranker: str = option.text(
+        "none",
+        say(
+            "A second model that reads the first hits of a search together with the question and orders them "
+            "anew: none, auto (a small one for Japanese), its name at huggingface.co, or a folder."
+        ),
+    )
+    embedding_cache: int = option.size(
+        GIB,
+        MIB,
+        1024 * GIB,
+        say(
+            "How much is kept of what was embedded, so that the same text is not embedded twice. Those that "
+            "were not used for longest go first. A change takes effect with the next start."
+        ),
+    )
+    posts_zone: str = option.text(
+        "",
+        say(
+            "The time zone that timestamps of posts mean where they name none, such as Asia/Tokyo or +09:00; "
+            "empty is that of this machine. It counts for posts that are imported from then on, and for "
+            "dates that are asked for."
+        ),
+    )
+    posts_embeddings: Path | None = option.optional_path(
+        say(
+            "A folder of vectors of posts (embeddings of twilog): it is imported when the hub starts, with "
+            "the twilog.csv that its meta.json names, unless that was done before and nothing has changed."
+        )
+    )
+    posts_reasoning: Path | None = option.optional_path(
+        say("The same for the reasoning of posts (batch/reasoning of twilog).")
+    )
+    posts_summary: Path | None = option.optional_path(
+        say("The same for the summaries of posts (batch/summary of twilog).")
     )
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
     warnings: tuple[Message, ...] = field(default=(), repr=False, compare=False)

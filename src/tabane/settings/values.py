@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tabane.messages import Message, say
+from tabane.settings.option import GIB, KIB, MIB, Option
 from tabane.settings.places import home_folder
-from tabane.settings.table import GIB, KIB, MIB, Option
 
 _SIZES = {"": 1, "b": 1, "kib": KIB, "mib": MIB, "gib": GIB}
 _SAID = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -23,12 +24,23 @@ from tabane.search.engine import (
     LexicalQuery,
     Order,
     Page,
+    Ranks,
     Similarities,
     VectorQuery,
 )
 from tabane.search.filters import Filter
-from tabane.search.records import Record, Scalar, Shape, Stored, checked, checked_key, checked_vector
+from tabane.search.records import (
+    Record,
+    Scalar,
+    Space,
+    Stored,
+    checked,
+    checked_key,
+    checked_space,
+    checked_vector,
+)
 from tabane.store import paging
+from tabane.store.counting import Counting
 from tabane.store.paging import Paging
 from tabane.store.table import Follower, Table
 from tabane.store.vectors import asking
@@ -66,24 +78,38 @@ class Lexical(Follower, Protocol):
     async def close(self) -> None: ...
 
 
-class Collection:
+class Collection(Counting):
     """One collection, open. See :class:`tabane.search.engine.Records` and ``Index`` for what it promises."""
 
     def __init__(self, table: Table, lexical: Lexical | None = None) -> None:
-        self.table = table
+        super().__init__(table)
         self.lexical = lexical
         if lexical is not None:
             table.follow(lexical)
-        self._asking = Asking(table, table.vectors) if table.vectors is not None else None
-
-    @property
-    def shape(self) -> Shape:
-        return self.table.shape
+        self._asking: Asking | None = None  # from the first question on
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         lexical = self.lexical.capabilities if self.lexical is not None else frozenset()
-        return lexical | (_OF_VECTORS if self._asking is not None else frozenset())
+        return lexical | (_OF_VECTORS if self.shape.spaces else frozenset())
+
+    @property
+    def spaces(self) -> tuple[Space, ...]:
+        return self.shape.spaces
+
+    async def add_space(self, space: Space) -> None:
+        ready = checked_space(space)
+        if not any(there.name == ready.name and there.takes(ready) for there in self.spaces):
+            await self.table.respace(lambda connection, spaces: spaces.add(connection, ready))
+
+    async def drop_space(self, name: str) -> None:
+        if any(space.name == name for space in self.spaces):
+            await self.table.respace(lambda connection, spaces: spaces.drop(connection, name))
+
+    async def succeed(self, name: str, by: str) -> None:
+        self.shape.space(by)
+        checked_space(replace(self.shape.space(by), name=name))
+        await self.table.respace(lambda connection, spaces: spaces.succeed(connection, name, by))
 
     async def upsert(self, records: Sequence[Record]) -> list[bool]:
         ready = await self._checked(records)
@@ -161,16 +187,22 @@ class Collection:
             raise StoreError(say("{collection} has no index of words", collection=self.shape.name))
         return await self.lexical.search(query, meant, limit, offset)
 
-    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]]) -> int:
+    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "") -> int:
+        shape = self.shape
+        taken = {space.name for space in shape.spaces if space.model == model}
         ready = {
-            row: {name: checked_vector(vector, self.shape.space(name)) for name, vector in of_row.items()}
+            row: {
+                name: checked_vector(vector, shape.space(name))
+                for name, vector in of_row.items()
+                if not model or name in taken
+            }
             for row, of_row in vectors.items()
         }
         rows, live = list(ready), 0
         for first in range(0, len(rows), MOST_ROWS):
             part = {row: ready[row] for row in rows[first : first + MOST_ROWS]}
             await self._room_for_vectors()
-            live += await self.table.attach(part)
+            live += await self.table.attach(part, model)
         return live
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
@@ -183,6 +215,11 @@ class Collection:
         self.shape.space(space)
         return await self._vectors().lacking(space, after, limit)
 
+    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
+        _bounded("keys", len(keys), 0, MOST_AT_ONCE)
+        asked = asking.checked(query, self.shape)
+        return await self._vectors().similarities(asked, [unicodedata.normalize("NFC", key) for key in keys])
+
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         _bounded("offset", offset, 0, DEEPEST_OFFSET)
@@ -194,9 +231,16 @@ class Collection:
         async for block in self._vectors().scan(asked, meant):
             yield block
 
+    async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
+        asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)
+        async for block in self._vectors().ranking(asked, meant):
+            yield block
+
     def _vectors(self) -> Asking:
+        """Whoever asks has found a space in the shape, so there is an index."""
         if self._asking is None:
-            raise asking.unspaced(self.shape)
+            assert self.table.vectors is not None
+            self._asking = Asking(self.table, self.table.vectors, self._keys)
         return self._asking
 
     async def _room_for_vectors(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabane.search.records import Field, Kind
-from tabane.store.truth import Cell, Cells, Change
+from tabane.store.changes import Cell, Cells, Change
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tabane.search.engine import Order
 from tabane.search.filters import (
     And,
     Condition,
@@ -126,6 +127,51 @@ class Masks:
         best = np.argsort(-counts, kind="stable")[:limit]
         numbers = found[best].tolist()
         return [(_spelt(number), count) for number, count in zip(numbers, counts[best].tolist(), strict=True)]
+
+    def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
+        """All strings among what matches, with their counts, in no order."""
+        column = self.snapshot.columns[field]
+        mask = self.mask(where)
+        values = column.values[mask if column.slots is None else mask[column.slots]]
+        counts = np.bincount(values, minlength=1)
+        size = len(counts)
+        in_order = self._strings.in_order(self._connection, field)
+        return {text: int(counts[code]) for code, text in in_order if code < size and counts[code]}
+
+    def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
+        """How many among what matches lie from each bound to before the next."""
+        values = self.snapshot.columns[field].values[self.mask(where)]
+        values = values[~np.isnan(values)]
+        places = np.searchsorted(np.array(bounds, dtype=np.float64), values, side="right")
+        counted: list[int] = np.bincount(places, minlength=len(bounds) + 1)[1 : len(bounds)].tolist()
+        return counted
+
+    def firsts(self, field: str, order: Order, where: Filter) -> dict[str, list[int]]:
+        """The rows that come first of each string among what matches: several where they are equal."""
+        slots = np.flatnonzero(self.mask(where))
+        codes, ranks = self.snapshot.columns[field].values[slots], self._ranks(order, slots)
+        arranged = np.lexsort((ranks, codes))
+        codes, ranks, rows = codes[arranged], ranks[arranged], slots[arranged] + self.snapshot.origin
+        begins = np.flatnonzero(np.diff(codes, prepend=0))
+        found: dict[str, list[int]] = {}
+        ends = np.append(begins[1:], len(codes))[: len(begins)]
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            text = self._strings.text(self._connection, int(codes[begin]))
+            level = begin + int(np.searchsorted(ranks[begin:end], ranks[begin], side="right"))
+            if text is not None:
+                found[text] = rows[begin:level].tolist()
+        return found
+
+    def arranged(self, order: Order, where: Filter) -> Array:
+        """The rows of what matches, in order; equal ones as they lie."""
+        slots = np.flatnonzero(self.mask(where))
+        return slots[np.argsort(self._ranks(order, slots), kind="stable")] + self.snapshot.origin
+
+    def _ranks(self, order: Order, slots: Array) -> Array:
+        """Numbers in the order wanted; absent ones are infinite."""
+        values = self.snapshot.columns[order.field].values[slots]
+        values = -values if order.descending else values
+        return np.where(np.isnan(values), np.inf, values)
 
     def _facet_of_codes(self, field: str, codes: Array, limit: int) -> list[tuple[Scalar, int]]:
         counts = np.bincount(codes, minlength=1)

@@ -45,7 +45,30 @@ def _collections(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_collections,)
+def _spaces(connection: sqlite3.Connection) -> None:
+    """The spaces of all collections, in order of making.
+
+    ``number`` and ``birth`` say where in the file of vectors theirs are. One without a name was dropped:
+    its vectors are forgotten up to row ``swept``.
+    """
+    connection.execute(
+        """
+        CREATE TABLE space (
+            made INTEGER PRIMARY KEY AUTOINCREMENT,
+            collection INTEGER NOT NULL,
+            name TEXT,
+            dimension INTEGER NOT NULL,
+            model TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            birth INTEGER NOT NULL UNIQUE,
+            swept INTEGER NOT NULL DEFAULT 0,
+            UNIQUE (collection, name)
+        )
+        """
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_collections, _spaces)
 
 
 def version(connection: sqlite3.Connection) -> int:

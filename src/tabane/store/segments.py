@@ -10,8 +10,9 @@ import sqlite3
 
 import numpy as np
 
+from tabane.store.changes import State
 from tabane.store.columns import Array, Columns, Mask, Snapshot, Values
-from tabane.store.truth import State, Truth
+from tabane.store.truth import Truth
 
 SEGMENT = 4096  # rows
 MOST_READ = 2000  # rows of a step

@@ -7,10 +7,12 @@ import importlib
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tabane.search.records import Shape
 from tabane.store.database import Database
+from tabane.store.kept import Kept
 from tabane.store.migrations import MIGRATIONS, Migration
 
 if TYPE_CHECKING:
@@ -30,7 +32,9 @@ class Store:
         self._lexical = lexical
         self._collections: dict[str, Collection] = {}
         self._vectors: VectorFile | None = None  # opened with the first collection that has some
+        self._kept: Kept | None = None
         self._opening = asyncio.Lock()
+        self._opening_vectors = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -46,14 +50,20 @@ class Store:
         return cls(await asyncio.to_thread(Database.open, path, migrations), lexical)
 
     async def collection(self, shape: Shape) -> Collection:
-        """The collection of that shape, made where it is new. The same one at every call."""
+        """The collection of that shape, made where it is new. The same one at every call.
+
+        Spaces of the shape are made where they are not there; those that the shape does not name stay.
+        Raises BadArguments where one of them is there with another dimension or model.
+        """
         async with self._opening:
             found = self._collections.get(shape.name)
-            if found is None or found.shape != shape:
+            if found is None or not _same(found.shape, shape):
                 if found is not None:
                     await found.close()
                 found = self._collections[shape.name] = await self._opened(shape)
-            return found
+        for space in shape.spaces:
+            await found.add_space(space)
+        return found
 
     async def _opened(self, shape: Shape) -> Collection:
         # numpy comes with the first collection: a hub that only forwards does without. Importing it takes
@@ -62,20 +72,31 @@ class Store:
         from tabane.store.collection import Collection
         from tabane.store.table import Table
 
-        table = await Table.open(self.database, shape, await self._vector_file() if shape.spaces else None)
+        table = await Table.open(self.database, shape, self._vector_file)
         if self._lexical is None:
             return Collection(table)
         folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
         return Collection(table, await self._lexical(folder, table))
 
     async def _vector_file(self) -> VectorFile:
-        if self._vectors is None:
-            from tabane.store.vectors.file import VectorFile, path_of
+        async with self._opening_vectors:
+            if self._vectors is None:
+                from tabane.store.vectors.file import VectorFile, path_of
 
-            path = path_of(self.database.path)
-            self._vectors = await asyncio.to_thread(VectorFile.open, path, doubtful=self.database.mended)
-            self.database.accompany(self._vectors)
-        return self._vectors
+                path = path_of(self.database.path)
+                self._vectors = await asyncio.to_thread(VectorFile.open, path, doubtful=self.database.mended)
+                self.database.accompany(self._vectors)
+            return self._vectors
+
+    async def kept(self, most: int = 1_000_000_000) -> Kept:
+        """Vectors that were worked out once, by what they were made of. The same storage at every call.
+
+        ``most`` is how many bytes of them there may be; the first call says it.
+        """
+        async with self._opening:
+            if self._kept is None:
+                self._kept = await Kept.open(self.database, most)
+            return self._kept
 
     async def check(self) -> list[str]:
         """The names of open collections whose columns or index do not say what their records say.
@@ -108,3 +129,8 @@ class Store:
         if self._vectors is not None:
             vectors, self._vectors = self._vectors, None
             await asyncio.to_thread(vectors.close)
+
+
+def _same(one: Shape, other: Shape) -> bool:
+    """Whether texts and fields are; spaces come and go."""
+    return replace(one, spaces=()) == replace(other, spaces=())

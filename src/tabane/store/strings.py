@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 _REMEMBERED = 20_000  # codes kept in memory for the writer
+_AT_ONCE = 500  # strings of a question
 _LAST = 0x10FFFF
 
 
@@ -58,8 +59,14 @@ class Strings:
 
     def found(self, connection: sqlite3.Connection, field: str, texts: Iterable[str]) -> list[int]:
         """The codes of those of the strings that are known."""
-        rows = (connection.execute(self._find, (field, text)).fetchone() for text in texts)
-        return [row[0] for row in rows if row]
+        wanted = list(texts)
+        codes: list[int] = []
+        for first in range(0, len(wanted), _AT_ONCE):
+            part = wanted[first : first + _AT_ONCE]
+            places = ", ".join("?" * len(part))
+            query = f"SELECT code FROM {self._table} WHERE field = ? AND text IN ({places})"
+            codes += [code for (code,) in connection.execute(query, (field, *part))]
+        return codes
 
     def between(
         self,

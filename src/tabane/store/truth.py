@@ -11,67 +11,35 @@ Everything here runs inside a transaction of the caller's.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
-from tabane.search.records import Kind, Record, Shape, Stored, Value
+from tabane.search.records import Field, Kind, Record, Shape, Value
+from tabane.store.changes import Cell, Cells, Change, State
+from tabane.store.rows import Rows
 from tabane.store.strings import Strings
-from tabane.store.vectors.truth import Placed, VectorTruth
-
-# A record's fields as columns hold them: a number, a flag, a code, codes; None where absent.
-Cell = float | int | tuple[int, ...] | None
-Cells = tuple[Cell, ...]
+from tabane.store.vectors.spaces import SpaceList, Spaces
+from tabane.store.vectors.truth import VectorTruth
 
 FULL = 2**32 - 1  # rows are unsigned numbers of 32 bits
 RENUMBERED = 2**31  # a collection that comes here begins again at 1 when it is opened
 
 _NAMED = msgspec.json.Encoder(order="deterministic")
-_TEXTS = msgspec.json.Decoder(dict[str, str])
-_FIELDS = msgspec.json.Decoder(dict[str, str | int | float | bool | tuple[str, ...]])
 _SHAPE = msgspec.json.Decoder(Shape)
 
 
-class State(msgspec.Struct, frozen=True):
-    """Where a collection stands: see :func:`tabane.store.migrations._collections`."""
-
-    base: int
-    next: int
-    sealed: int
-    changes: int
-    epoch: int
-    pruned: int
-
-
-@dataclass(slots=True)
-class Change:
-    """What one write did. ``upserted`` holds live rows alone; ``deleted`` all that are no longer.
-
-    ``tombstone`` is the number of the last tombstone written so far, ``state`` as it is afterwards.
-    """
-
-    state: State
-    upserted: list[tuple[int, Record]] = field(default_factory=list)
-    cells: list[Cells] = field(default_factory=list)
-    deleted: list[int] = field(default_factory=list)
-    strings: dict[tuple[str, str], int] = field(default_factory=dict)
-    results: list[bool] = field(default_factory=list)
-    tombstone: int = 0
-    vectors: list[Placed] = field(default_factory=list)
-
-
-class Truth:
+class Truth(Rows):
     """The tables of one collection: records, tombstones, strings and segments, each named with its id."""
 
     def __init__(self, number: int, shape: Shape) -> None:
+        super().__init__(number, shape.name)
         self.number = number
-        self.shape = shape
+        self.shape = replace(shape, spaces=())
         self.strings = Strings(number)
-        self.vectors: VectorTruth | None = None  # where the shape has spaces
-        self._records = f"record_{number}"
+        self.vectors: VectorTruth | None = None  # where there is a space, or was one
         self._tombstones = f"tombstone_{number}"
-        self._find = f"SELECT row, texts, fields, payload FROM {self._records} WHERE key = ?"
         self._insert = (
             f"INSERT INTO {self._records} (row, key, texts, fields, payload) VALUES (?, ?, ?, ?, ?)"
         )
@@ -100,16 +68,16 @@ class Truth:
 
     def upsert(self, connection: sqlite3.Connection, records: Sequence[Record]) -> Change:
         """Put in records that are checked. Raises OverflowError where no row numbers are left."""
-        change = Change(state=self.state(connection))
+        change, spaces = Change(state=self.state(connection)), self.spaces(connection)
         rows: dict[int, Record] = {}
         row = change.state.next
         for record in records:
-            replaced = self._put(connection, record, row)
+            replaced = self._put(connection, spaces, record, row)
             change.results.append(replaced != _SAME)
             if replaced == _SAME:
                 continue
             if self.vectors is not None:
-                change.vectors += self.vectors.put(connection, row, record.vectors)
+                change.vectors += self.vectors.put(connection, spaces, row, record.vectors)
             rows[row] = msgspec.structs.replace(record, vectors={}) if record.vectors else record
             row += 1
             if replaced is not None:
@@ -119,7 +87,7 @@ class Truth:
         change.cells = [self.cells(connection, record.fields, change.strings) for record in rows.values()]
         return self._moved_on(connection, change, row)
 
-    def _put(self, connection: sqlite3.Connection, record: Record, row: int) -> int | None:
+    def _put(self, connection: sqlite3.Connection, spaces: Spaces, record: Record, row: int) -> int | None:
         """Write the record under ``row``; the answer is the row it had, or that it is there as it is."""
         if row > FULL:
             raise OverflowError("row numbers")
@@ -127,7 +95,7 @@ class Truth:
         found = connection.execute(self._find, (record.key,)).fetchone()
         if found:
             if found[1:] == blobs and (
-                self.vectors is None or self.vectors.same(connection, found[0], record.vectors)
+                self.vectors is None or self.vectors.same(connection, spaces, found[0], record.vectors)
             ):
                 return _SAME
             self._remove(connection, found[0])
@@ -150,13 +118,13 @@ class Truth:
         ``applied`` is the last tombstone that the lexical index has seen, None where there is none:
         later ones are kept. The records are the same; only their rows change.
         """
-        change = Change(state=self.state(connection))
+        change, spaces = Change(state=self.state(connection)), self.spaces(connection)
         for row, record in list(self.rows(connection, change.state.base - 1, most)):
             target = change.state.next + len(change.upserted)
             connection.execute(f"UPDATE {self._records} SET row = ? WHERE row = ?", (target, row))
             connection.execute(self._bury, (row,))
             if self.vectors is not None:
-                change.vectors += self.vectors.move(connection, row, target)
+                change.vectors += self.vectors.move(connection, spaces, row, target)
             change.upserted.append((target, record))
             change.deleted.append(row)
         change.cells = [self.cells(connection, each.fields, change.strings) for _, each in change.upserted]
@@ -209,19 +177,45 @@ class Truth:
             self.vectors.remove(connection, row)
 
     def attach(
-        self, connection: sqlite3.Connection, vectors: Mapping[int, Mapping[str, bytes]]
+        self, connection: sqlite3.Connection, vectors: Mapping[int, Mapping[str, bytes]], model: str
     ) -> tuple[Change, int]:
-        """Give live rows vectors; the records stay where they are. How many rows were live comes with it."""
-        change, live = Change(state=self.state(connection)), 0
+        """Give live rows vectors; the records stay where they are. How many rows were live comes with it.
+
+        Where ``model`` is said, spaces that are of another one are passed over.
+        """
+        change, live, spaces = Change(state=self.state(connection)), 0, self.spaces(connection)
         for row, of_row in vectors.items():
-            if self.vectors is not None and self.key(connection, row):
-                change.vectors += self.vectors.attach(connection, row, of_row)
-                live += 1
-        if change.vectors:
-            connection.execute("UPDATE collection SET changes = changes + 1 WHERE id = ?", (self.number,))
-            change.state = self.state(connection)
+            if not self.key(connection, row):
+                continue
+            live += 1
+            if self.vectors is not None:
+                fitting = spaces.of_model(of_row, model) if model else of_row
+                change.vectors += self.vectors.attach(connection, spaces, row, fitting)
+        return (self._counted(connection, change) if change.vectors else change), live
+
+    def respace(
+        self,
+        connection: sqlite3.Connection,
+        work: Callable[[sqlite3.Connection, SpaceList], bool],
+        vectors: VectorTruth,
+    ) -> Change:
+        """Change which spaces there are. ``work`` tells whether it did."""
+        change = Change(state=self.state(connection))
+        if work(connection, vectors.list):
+            change.spaces = vectors.spaces(connection)
+            change = self._counted(connection, change)
+        return change
+
+    def spaces(self, connection: sqlite3.Connection) -> Spaces:
+        """The spaces of the moment of the connection's transaction."""
+        return self.vectors.spaces(connection) if self.vectors is not None else Spaces(self.shape, ())
+
+    def _counted(self, connection: sqlite3.Connection, change: Change) -> Change:
+        """A change that leaves the records as they are."""
+        connection.execute("UPDATE collection SET changes = changes + 1 WHERE id = ?", (self.number,))
+        change.state = self.state(connection)
         change.tombstone = self.last_tombstone(connection)
-        return change, live
+        return change
 
     def _moved_on(self, connection: sqlite3.Connection, change: Change, following: int) -> Change:
         if change.upserted or change.deleted:
@@ -233,76 +227,6 @@ class Truth:
         return change
 
     # Reading
-
-    def get(self, connection: sqlite3.Connection, keys: Iterable[str]) -> list[Record | None]:
-        found = ((key, connection.execute(self._find, (key,)).fetchone()) for key in keys)
-        return [_record(key, *row[1:]) if row else None for key, row in found]
-
-    def at(self, connection: sqlite3.Connection, row: int) -> Record | None:
-        """The record at a row."""
-        query = f"SELECT key, texts, fields, payload FROM {self._records} WHERE row = ?"
-        found = connection.execute(query, (row,)).fetchone()
-        return _record(*found) if found else None
-
-    def stored(self, connection: sqlite3.Connection, row: int) -> Stored:
-        """The record at a row that is live at the moment of the connection's transaction."""
-        record = self.at(connection, row)
-        if record is None:
-            raise LookupError(f"{self.shape.name} has no row {row}")
-        return Stored(record=record, row=row)
-
-    def rows(self, connection: sqlite3.Connection, after: int, most: int) -> Iterator[tuple[int, Record]]:
-        """Up to ``most`` records in order of rows, those behind ``after``."""
-        query = (
-            f"SELECT row, key, texts, fields, payload FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
-        )
-        for found in connection.execute(query, (after, most)):
-            yield found[0], _record(*found[1:])
-
-    def fields_after(
-        self, connection: sqlite3.Connection, after: int, most: int
-    ) -> list[tuple[int, dict[str, Value]]]:
-        """Up to ``most`` rows behind ``after`` with their fields alone."""
-        query = f"SELECT row, fields FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
-        return [(row, _FIELDS.decode(blob)) for row, blob in connection.execute(query, (after, most))]
-
-    def texts_between(
-        self, connection: sqlite3.Connection, first: int, last: int
-    ) -> Iterator[tuple[int, dict[str, str]]]:
-        """The texts of the records whose rows lie between, both included."""
-        query = f"SELECT row, texts FROM {self._records} WHERE row BETWEEN ? AND ?"
-        for row, blob in connection.execute(query, (first, last)):
-            yield row, _TEXTS.decode(blob)
-
-    def key(self, connection: sqlite3.Connection, row: int) -> str:
-        """The key of the record at a row; empty where none is, which sorts before all keys."""
-        found = connection.execute(f"SELECT key FROM {self._records} WHERE row = ?", (row,)).fetchone()
-        return str(found[0]) if found else ""
-
-    def keys_at(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
-        """The keys of those of the rows that are live."""
-        found: dict[int, str] = {}
-        for first in range(0, len(rows), 500):
-            part = rows[first : first + 500]
-            query = f"SELECT row, key FROM {self._records} WHERE row IN ({', '.join('?' * len(part))})"
-            found.update(connection.execute(query, part).fetchall())
-        return found
-
-    def keys_between(self, connection: sqlite3.Connection, first: int, last: int) -> dict[int, str]:
-        """The keys of the live rows from ``first`` to ``last``."""
-        query = f"SELECT row, key FROM {self._records} WHERE row BETWEEN ? AND ?"
-        return dict(connection.execute(query, (first, last)).fetchall())
-
-    def rows_of(self, connection: sqlite3.Connection, keys: Iterable[str]) -> list[int | None]:
-        """The rows of records, None where there is none."""
-        query = f"SELECT row FROM {self._records} WHERE key = ?"
-        found = (connection.execute(query, (key,)).fetchone() for key in keys)
-        return [row[0] if row else None for row in found]
-
-    def keys(self, connection: sqlite3.Connection, after: str) -> sqlite3.Cursor:
-        """Rows and keys behind a key, in order of keys, to be read by and by."""
-        query = f"SELECT row, key FROM {self._records} WHERE key > ? ORDER BY key"
-        return connection.execute(query, (after,))
 
     def tombstones(self, connection: sqlite3.Connection, after: int = 0) -> list[int]:
         """The rows that were given up since tombstone ``after``, in that order."""
@@ -322,24 +246,19 @@ class Truth:
         found: list[Cell] = []
         for each in self.shape.fields:
             value = fields.get(each.name)
-            found.append(None if value is None else self._cell(connection, each.name, each.kind, value, new))
+            found.append(None if value is None else self._cell(connection, each, value, new))
         return tuple(found)
 
     def _cell(
-        self,
-        connection: sqlite3.Connection,
-        name: str,
-        kind: Kind,
-        value: Value,
-        new: dict[tuple[str, str], int],
+        self, connection: sqlite3.Connection, field: Field, value: Value, new: dict[tuple[str, str], int]
     ) -> Cell:
-        if kind is Kind.STRINGS:
+        if field.kind is Kind.STRINGS:
             if not isinstance(value, tuple):
                 return None
-            return tuple({self.strings.coded(connection, name, text, new): None for text in value})
-        if kind is Kind.STRING:
-            return self.strings.coded(connection, name, value, new) if isinstance(value, str) else None
-        if kind is Kind.BOOLEAN:
+            return tuple({self.strings.coded(connection, field.name, text, new): None for text in value})
+        if field.kind is Kind.STRING:
+            return self.strings.coded(connection, field.name, value, new) if isinstance(value, str) else None
+        if field.kind is Kind.BOOLEAN:
             return value if isinstance(value, bool) else None
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
@@ -349,11 +268,8 @@ def shape_of(blob: bytes) -> Shape:
 
 
 def shape_blob(shape: Shape) -> bytes:
-    return _NAMED.encode(shape)
-
-
-def _record(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
-    return Record(key=key, texts=_TEXTS.decode(texts), fields=_FIELDS.decode(fields), payload=payload)
+    """Its texts and fields; which spaces there are has a table of its own."""
+    return _NAMED.encode(replace(shape, spaces=()))
 
 
 _SAME = 0  # no row: rows begin at 1

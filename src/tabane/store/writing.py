@@ -21,6 +21,7 @@ from tabane.store import failures
 MOST_WAITING = 1000
 LONGEST_GROUP = 0.002  # seconds
 MOST_ROWS = 100  # of a commit: others wait for one at most; work on more rows is a commit of its own
+ALONE = MOST_ROWS + 1  # rows of a job that shares its commit with no other
 
 Work = Callable[[sqlite3.Connection], Any]
 

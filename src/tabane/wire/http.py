@@ -127,6 +127,11 @@ def legacy_version(header: str | None, negotiated: str | None = None) -> str:
     return header
 
 
+def offered(header: str | None) -> list[str]:
+    """The subprotocols that a ``Sec-WebSocket-Protocol`` header offers, in its order."""
+    return [name for name in ((part.strip(" \t")) for part in (header or "").split(",")) if name]
+
+
 def allowed_host(host: str | None, port: int, allowed: Collection[str] = ()) -> bool:
     """Whether a request with that ``Host`` header is meant for us, and not for a name rebound to us.
 

@@ -6,6 +6,8 @@ number, null) and given back as it was written.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Raw
@@ -23,7 +25,16 @@ INTERNAL_ERROR = -32603
 MOST_IN_BATCH = 1000
 """Requests of one batch."""
 
+LONGEST_ID = 64 << 10
+"""Bytes of an id, which every answer repeats."""
+
+LONGEST_TEXT = 4000
+"""Characters of an error's text."""
+
 _SPACE = b" \t\r\n"
+
+# What begins like a number and is none in JSON: JavaScript's -Infinity passes the fallback decoder.
+_legal_id = re.compile(rb'"|-?[0-9]|null$').match
 
 
 class Request(NamedTuple):
@@ -72,6 +83,22 @@ def result(request_id: bytes, value: object) -> bytes:
     return json.result_line(request_id, json.encode(value))
 
 
+def part(request_id: bytes, value: object, more: bool) -> bytes:
+    """One of several answers to a request, a line: the extension for streams, ``more`` beside the result."""
+    return _beside(request_id, json.encode(value), b'"more":' + (b"true" if more else b"false"))
+
+
+def warned(request_id: bytes, result: bytes, warning: str) -> bytes:
+    """The answer with a word on why its result, which is no object, is not all that could be had."""
+    return _beside(request_id, result, b'"warning":' + json.encode(warning))
+
+
+def shortened(request_id: bytes, result: bytes, left_out: Sequence[str], warning: str = "") -> bytes:
+    """The answer with a result from which members of those names were left out; ``truncated`` has them."""
+    said = b',"warning":' + json.encode(warning) if warning else b""
+    return _beside(request_id, result, b'"truncated":' + json.encode(left_out) + said)
+
+
 def failure(request_id: bytes | None, error: TabaneError, lang: Lang) -> bytes:
     """The answer to a request that failed, a line, in the caller's language."""
     return json.error_line(request_id, error_of(error, lang))
@@ -88,6 +115,16 @@ def unknown_method(request_id: bytes, error: UnknownName, lang: Lang) -> bytes:
     return _error(request_id, METHOD_NOT_FOUND, error.text(lang), _data(error))
 
 
+def oversized(request_id: bytes | None, most: int) -> bytes:
+    """The answer to a message that was too long to be read; its id is known where it stood early."""
+    return _error(request_id, INVALID_REQUEST, f"a message may have {most} bytes at most", {"limit": most})
+
+
+def alone(request_id: bytes, method: str) -> bytes:
+    """The answer to a request in a batch whose answer would come in parts."""
+    return _error(request_id, INVALID_REQUEST, f"{method} answers in parts, and so cannot be in a batch")
+
+
 def together(answers: list[bytes]) -> bytes:
     """The answers to a batch as one line."""
     return b"[" + b",".join(answer.rstrip(b"\n") for answer in answers) + b"]\n"
@@ -98,7 +135,16 @@ def error_of(error: TabaneError, lang: Lang) -> bytes:
 
     ``data`` has ``reason``, the nearest names as ``near``, and the offending ``parameter``.
     """
-    return json.error_object(error.code, error.text(lang), _data(error))
+    return json.error_object(error.code, _cut(error.text(lang)), _data(error))
+
+
+def _cut(text: str) -> str:
+    """An error's text within bounds: it may repeat what the client sent, of any length."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+
+
+def _beside(request_id: bytes, result: bytes, member: bytes) -> bytes:
+    return json.result_line(request_id, result)[:-2] + b"," + member + b"}\n"
 
 
 def _data(error: TabaneError) -> dict[str, Any] | None:
@@ -123,8 +169,10 @@ def _part(text: bytes) -> Request | Invalid:
         return _invalid(None, INVALID_REQUEST, "a request is an object")
     name = members.get("id")
     request_id = None if name is None else bytes(name)
-    if request_id is not None and request_id[:1] not in b'"-0123456789n':
+    if request_id is not None and not _legal_id(request_id):
         return _invalid(None, INVALID_REQUEST, "id: a string, a number or null")
+    if request_id is not None and len(request_id) > LONGEST_ID:
+        return _invalid(None, INVALID_REQUEST, f"id: {LONGEST_ID} bytes at most")
     fault = _fault(members)
     if fault:
         return _invalid(request_id, INVALID_REQUEST, fault)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
 from tabane.search.embedding.embedder import clean
-from tabane.search.embedding.families import FAMILIES, Pooling, Traits, family_of
+from tabane.search.embedding.families import FAMILIES, Pooling, Traits, family_of, reads
 from tabane.search.embedding.recipe import MOST_TOKENS, Recipe, own_traits, settled
 
 
@@ -46,6 +46,43 @@ def test_a_model_is_of_a_family_by_the_last_part_of_its_id(model: str, family: s
 
 def test_each_family_can_be_found_by_a_name_that_its_pattern_allows() -> None:
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
+
+
+def test_a_family_is_known_by_a_fingerprint_too() -> None:
+    family = family_of("sentence-transformers/all-MiniLM-L6-v2#0123456789abcdef")
+    assert family is not None
+    assert family.name == "minilm-l6"
+
+
+def test_a_threshold_is_above_what_strangers_usually_have() -> None:
+    known = [family.strangers for family in FAMILIES if family.strangers is not None]
+    assert known
+    assert all(-1 < strangers.usual < strangers.threshold < 1 for strangers in known)
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "understood"),
+    [
+        ("sentence-transformers/all-MiniLM-L6-v2", "how to restart the server", True),
+        ("sentence-transformers/all-MiniLM-L6-v2#0123456789abcdef", "東京の天気", False),
+        ("all-minilm:33m", "Pythonの使い方", False),
+        ("all-minilm", "a hotel in 東京", True),
+        ("all-minilm", "Привет, мир", False),
+        ("all-minilm", "naïve café", True),
+        ("all-minilm", "304 !?", True),
+        ("all-minilm", "", True),
+        ("intfloat/e5-small-v2", "東京", False),
+        ("intfloat/multilingual-e5-small", "東京", True),
+        ("BAAI/bge-small-en-v1.5", "東京", False),
+        ("BAAI/bge-m3", "東京", True),
+        ("ibm-granite/granite-embedding-english-r2", "東京", False),
+        ("ibm-granite/granite-embedding-107m-multilingual", "東京", True),
+        ("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", "東京", True),
+        ("someone/else", "東京", True),
+    ],
+)
+def test_a_model_of_english_alone_reads_no_other_script(model: str, text: str, understood: bool) -> None:
+    assert reads(model, text) is understood
 
 
 def test_ruri_has_a_prefix_for_each_kind() -> None:

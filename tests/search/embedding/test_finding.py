@@ -159,11 +159,25 @@ def test_auto_is_minilm_of_its_package_where_the_hub_is_away(tmp_path: Path) -> 
     _run(tmp_path, work, package=lambda: (folder, "c" * 64))
 
 
+def test_minilm_by_its_name_is_that_of_its_package_at_that_checksum(tmp_path: Path) -> None:
+    folder = str(tiny.make(tmp_path / "package"))
+
+    async def work(finder: Finder, hub: FakeHub) -> None:
+        for name in (MINILM, f"{MINILM}@{'c' * 64}"):
+            found = await finder.find(Wanted(name))
+            assert isinstance(found, Found)
+            assert (found.recipe.model, found.recipe.revision) == (MINILM, "c" * 64)
+        assert hub.tokens == []
+        with pytest.raises(ModelMissing):
+            await finder.find(Wanted(f"{MINILM}@{'d' * 40}"))
+
+    _run(tmp_path, work, package=lambda: (folder, "c" * 64))
+
+
 def test_auto_without_anything_is_none_and_says_why(tmp_path: Path) -> None:
     async def work(finder: Finder, hub: FakeHub) -> None:
         found = await finder.find(Wanted())
         assert isinstance(found, NoModel)
-        assert "words alone" in found.reason.render("en")
         assert f"has no {DEFAULT}" in found.reason.render("en")
 
     _run(tmp_path, work)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -30,18 +32,28 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
 
 
-def _with(kept: Path, texts: list[str], wanted: Wanted) -> tuple[tiny.Array, Embedder]:
-    async def run() -> tuple[tiny.Array, Embedder]:
+T = TypeVar("T")
+
+
+def _opened(kept: Path, wanted: Wanted, work: Callable[[Embedder], Awaitable[T]]) -> T:
+    async def run() -> T:
         finder = Finder(Hub(HubPlace(str(kept / "hub"), offline=True)), str(kept))
         found = await finder.find(wanted)
         assert isinstance(found, Found)
         embedder = await found.open(os.environ)
         try:
-            return tiny.floats(await embedder.embed(texts)), embedder
+            return await work(embedder)
         finally:
             await embedder.close()
 
     return asyncio.run(run())
+
+
+def _with(kept: Path, texts: list[str], wanted: Wanted) -> tuple[tiny.Array, Embedder]:
+    async def run(embedder: Embedder) -> tuple[tiny.Array, Embedder]:
+        return tiny.floats(await embedder.embed(texts)), embedder
+
+    return _opened(kept, wanted, run)
 
 
 def _embedded(kept: Path, texts: list[str], quantisation: str = "none") -> tiny.Array:
@@ -89,10 +101,91 @@ def test_vectors_are_those_of_bert_in_float64(kept: Path) -> None:
     assert np.abs(_embedded(kept, texts) - np.stack(expected)).max() < 1e-6
 
 
+def test_hits_are_those_of_the_page_on_semantic_search(kept: Path) -> None:
+    """https://sbert.net/examples/sentence_transformer/applications/semantic-search/README.html
+
+    The five best hits for two questions with their scores, and the best for the third.
+    """
+    corpus = [
+        "A man is eating food.",
+        "A man is eating a piece of bread.",
+        "The girl is carrying a baby.",
+        "A man is riding a horse.",
+        "A woman is playing violin.",
+        "Two men pushed carts through the woods.",
+        "A man is riding a white horse on an enclosed ground.",
+        "A monkey is playing drums.",
+        "A cheetah is running behind its prey.",
+    ]
+    published = {
+        "A man is eating pasta.": {0: 0.7035, 1: 0.5272, 3: 0.1889, 6: 0.1047, 8: 0.0980},
+        "Someone in a gorilla costume is playing a set of drums.": {
+            7: 0.6433, 4: 0.2564, 3: 0.1389, 6: 0.1191, 8: 0.1080
+        },
+        "A cheetah chases prey on across a field.": {8: 0.8253, 0: 0.1399, 7: 0.1292, 6: 0.1097, 3: 0.0650},
+    }  # fmt: skip
+    found = _embedded(kept, [*published, *corpus])
+    for question, scores in zip(found[:3] @ found[3:].T, published.values(), strict=True):
+        assert question.argsort()[::-1][:5].tolist() == list(scores)
+        assert np.abs(question[list(scores)] - list(scores.values())).max() <= 0.5e-4 + 1e-6
+
+
+def test_a_text_has_the_same_vector_alone_and_among_others(kept: Path) -> None:
+    """Padding, batches and their order change nothing: what is cached by text must not depend on them."""
+    texts = [
+        "tools",
+        "",
+        "A hub for tools. " * 100,
+        "how do I restart the search server",
+        "naïve café — 東京 🙂",
+        *(" ".join(["word"] * length) for length in range(1, 250, 12)),
+    ]
+
+    async def run(embedder: Embedder) -> tuple[tiny.Array, tiny.Array, tiny.Array]:
+        together = tiny.floats(await embedder.embed(texts))
+        alone = [tiny.floats(await embedder.embed([text]))[0] for text in texts]
+        backwards = tiny.floats(await embedder.embed(texts[::-1]))[::-1]
+        return together, np.stack(alone), backwards
+
+    together, alone, backwards = _opened(kept, Wanted(threads=2), run)
+    assert np.abs(together - alone).max() < 1e-5
+    assert np.abs(together - backwards).max() < 1e-5
+
+
+def test_every_text_has_a_vector_of_length_one(kept: Path) -> None:
+    texts = [
+        "",
+        " \n\t",
+        "\0",
+        "\ud800 alone",
+        "🏳️‍🌈" * 50,
+        "a" * 500_000,
+        "é" * 3,
+        "e\u0301" * 3,
+        "\u202eright",
+    ]
+    found = _embedded(kept, texts)
+    assert np.abs(np.linalg.norm(found, axis=1) - 1).max() < 1e-5
+    assert np.abs(found[6] - found[7]).max() < 1e-6  # composed or not: the tokenizer takes accents off
+
+
+def test_what_is_behind_the_longest_length_does_not_count(kept: Path) -> None:
+    start = "the quick brown fox jumps over the lazy dog " * 40
+    found = _embedded(kept, [start, start + "and then something else entirely", start[:200]])
+    assert np.abs(found[0] - found[1]).max() < 1e-6
+    assert found[0] @ found[2] < 0.9999
+
+
 def test_int8_stays_near(kept: Path) -> None:
-    texts = ["The weather is lovely today.", "He drove to the stadium.", "Rust and Python are languages."]
-    near = (_embedded(kept, texts) * _embedded(kept, texts, "int8")).sum(axis=1)
-    assert near.min() > 0.97
+    """Measured: cosine .9934 on the mean, .988 at least; likeness of two texts .037 away at most."""
+    given = json.loads((Path(__file__).parents[2] / "quality" / "corpus.json").read_text("utf-8"))
+    texts = [each["text"] for each in given["docs"] if each["text"].isascii()]
+    exact, eighth = _embedded(kept, texts), _embedded(kept, texts, "int8")
+    near = (exact * eighth).sum(axis=1)
+    assert len(texts) > 50
+    assert near.mean() >= 0.99
+    assert near.min() > 0.98
+    assert np.abs(exact @ exact.T - eighth @ eighth.T).max() < 0.06
 
 
 def test_it_says_what_it_is(kept: Path) -> None:

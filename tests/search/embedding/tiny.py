@@ -91,8 +91,16 @@ def write_safetensors(path: Path, tensors: Mapping[str, Array]) -> None:
     path.write_bytes(len(head).to_bytes(8, "little") + head + data)
 
 
-def states(config: Mapping[str, Any], read: Mapping[str, Array], ids: Sequence[int]) -> Array:
-    """The last hidden states of one text, tokens × hidden, by Devlin et al. 2019 in float64."""
+def states(
+    config: Mapping[str, Any],
+    read: Mapping[str, Array],
+    ids: Sequence[int],
+    kinds: Sequence[int] | None = None,
+) -> Array:
+    """The last hidden states of one text, tokens × hidden, by Devlin et al. 2019 in float64.
+
+    ``kinds`` are the types of the tokens, all 0 where there are none.
+    """
 
     def value(name: str) -> Array:
         return np.asarray(read[name], np.float64)
@@ -116,7 +124,8 @@ def states(config: Mapping[str, Any], read: Mapping[str, Array], ids: Sequence[i
 
     word = value("embeddings.word_embeddings.weight")[list(ids)]
     place = value("embeddings.position_embeddings.weight")[: len(ids)]
-    state = norm("embeddings", word + place + value("embeddings.token_type_embeddings.weight")[0])
+    kind = value("embeddings.token_type_embeddings.weight")[list(kinds or [0] * len(ids))]
+    state = norm("embeddings", word + place + kind)
     for layer in range(config["num_hidden_layers"]):
         at = f"encoder.layer.{layer}"
         attended = linear(f"{at}.attention.output.dense", attend(f"{at}.attention", state))

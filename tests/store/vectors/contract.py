@@ -280,10 +280,58 @@ class VectorsContract:
 
         self.with_one(work)
 
+    def test_the_similarity_of_any_records_is_told(self) -> None:
+        records = crowd(400)
+        model: Model = {}
+        put(model, records, SHAPE)
+        query = VectorQuery(records[1].vectors, Combination.MINIMUM, threshold=0.99)
+
+        async def work(collection: Collection) -> None:
+            await collection.upsert([*records, Record(key="bare"), Record(key="か\u3099")])
+            keys = ["absent", "k00399", "k00000", "bare", "k00000", *(each.key for each in records[7:300])]
+            found = await collection.similarities(query, keys)
+            expected = similarities(model, unlimited(query), EVERYTHING)
+            for key, value in zip(keys, found, strict=True):
+                assert value == pytest.approx(expected.get(key), abs=1e-6), key
+            await collection.attach(
+                {(await collection.select(Equal("likes", 3))).records[0].row: records[1].vectors}
+            )
+            assert await collection.similarities(query, ["k00003"]) == [pytest.approx(1.0)]
+            assert await collection.similarities(query, ["か\u3099"]) == [None]
+            assert await collection.similarities(query, []) == []
+            with pytest.raises(BadArguments):
+                await collection.similarities(query, ["k"] * 1001)
+
+        self.with_one(work)
+
+    def test_what_is_deleted_during_a_scan_is_left_out_of_the_rest(self) -> None:
+        """And what is replaced is not there twice; so many that there are several blocks."""
+        vector = packed([1, 2, 0, 0, 0])
+        records = [Record(key=f"k{number:06}", vectors={"text": vector}) for number in range(30_000)]
+
+        async def work(collection: Collection) -> None:
+            await collection.upsert(records)
+            found: list[str] = []
+            async for block in collection.scan(VectorQuery({"text": vector}), EVERYTHING):
+                if not found:
+                    await collection.delete([f"k{number:06}" for number in range(5000, 29_900, 7)])
+                    await collection.upsert([Record(key="k029999", vectors={"text": vector}, payload=b"x")])
+                found += block.keys
+            assert len(set(found)) == len(found)
+            assert "k029999" not in found
+            assert {f"k{number:06}" for number in range(5000)} <= set(found)
+            assert (
+                not {f"k{number:06}" for number in range(25_000, 29_900)}
+                & {f"k{number:06}" for number in range(5000, 29_900, 7)}
+                & set(found)
+            )
+
+        self.with_one(work)
+
     def test_what_is_stored_outlives_closing_and_another_shape(self, tmp_path: Path) -> None:
         records = crowd(60)
         query = VectorQuery({"text": packed([1, 2, 0, 0, 0])})
-        narrower = Shape(SHAPE.name, SHAPE.texts, SHAPE.fields, (Space("text", 5), Space("image", 71)))
+        narrower = Shape(SHAPE.name, SHAPE.texts, SHAPE.fields, (Space("text", 5), Space("more", 71)))
         none = Shape(SHAPE.name, SHAPE.texts, SHAPE.fields)
         model: Model = {}
         put(model, records, SHAPE)
@@ -296,15 +344,16 @@ class VectorsContract:
                 check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
             async with self.engine(tmp_path, narrower) as collection:
                 check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
-                wide = VectorQuery({"image": packed([1.0] * 71)})
+                wide = VectorQuery({"more": packed([1.0] * 71)})
                 assert (await collection.nearest(wide, EVERYTHING, 9)).hits == ()
-                assert len(await collection.lacking("image")) == 60
+                assert len(await collection.lacking("more")) == 60
+                assert len(await collection.lacking("image")) == 20
             async with self.engine(tmp_path, none) as collection:
-                assert Capability.VECTOR not in collection.capabilities
-                await collection.delete(["k00000"])
+                assert Capability.VECTOR in collection.capabilities
+                check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
+                assert await collection.delete(["k00000"]) == 1
+                assert await collection.upsert(records[:2]) == [True, False]
             async with self.engine(tmp_path, SHAPE) as collection:
-                assert (await collection.nearest(query, EVERYTHING, 9)).hits == ()
-                assert await collection.upsert(records) == [True] * 60
                 check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
 
         asyncio.run(run())

@@ -31,3 +31,17 @@ def with_vectors(operation: Operation) -> Operation:
             msgspec.structs.replace(record, vectors=vectors_of(record)) for record in operation.records
         ),
     )
+
+
+# Generations: a collection whose one space is succeeded again and again.
+
+BARE = Shape("notes")
+RECORDS = 200
+
+
+def space_of(name: str, generation: int) -> Space:
+    return Space(name, 3 + generation % 2, str(generation))
+
+
+def of_generation(generation: int) -> bytes:
+    return packed([1.0, float(generation), 0.0, 1.0][: 3 + generation % 2])

@@ -33,6 +33,8 @@ def cosine(one: bytes, other: bytes) -> float:
 def similarity(query: VectorQuery, vectors: Mapping[str, bytes]) -> float | None:
     """The combined similarity of a record; None where it has none of the spaces."""
     found = {name: cosine(vector, vectors[name]) for name, vector in query.vectors.items() if name in vectors}
+    if query.whole and len(found) < len(query.vectors):
+        return None
     if not found or len(query.vectors) == 1:
         return next(iter(found.values()), None)
     weights = {name: query.weights.get(name, 1.0) for name in query.vectors}
@@ -100,4 +102,5 @@ QUERIES = st.builds(
     st.sampled_from(Combination),
     st.sampled_from([{}, {}]),
     st.sampled_from([None, None, 0.25, -0.5]),
+    st.booleans(),
 )

@@ -75,7 +75,7 @@ class VectorMachine(RuleBasedStateMachine):
     @rule()
     def lose_what_is_derived(self) -> None:
         self._runner.run(self._store.close())
-        shutil.rmtree(os.path.join(self._home.name, "test.notes.vectors"))
+        shutil.rmtree(os.path.join(self._home.name, "test.notes.vectors"), ignore_errors=True)
         self.open()
 
     @rule(query=QUERIES, limit=st.integers(1, 9))

@@ -38,6 +38,7 @@ class Live:
     status: Mapping[str, Any]
     rows: Mapping[str, Row]
     stores: Sequence[dict[str, Any]] = ()
+    model: Mapping[str, Any] | None = None
     mend_stores: Callable[[], None] | None = None
 
 
@@ -92,18 +93,24 @@ def live(client: HubClient) -> Live:
         client.call("hub_status", limit=CONNECT_LIMIT),
         {row["name"]: row for row in rows},
         _stores(client),
+        _said(client, "model_status"),
         lambda: client.call("check_stores", {"mend": True}) and None,
     )
 
 
 def _stores(client: HubClient) -> list[dict[str, Any]]:
-    """What the hub says of its stores; nothing where it is of a version that has none."""
+    found = _said(client, "check_stores")
+    return list(found["results"]) if found else []
+
+
+def _said(client: HubClient, operation: str) -> dict[str, Any] | None:
+    """What the hub says; None where it is of a version that has no such operation."""
     try:
-        found: list[dict[str, Any]] = client.call("check_stores")["results"]
+        found: dict[str, Any] = client.call(operation)
     except HubError:
         raise
     except TabaneError:
-        return []
+        return None
     return found
 
 

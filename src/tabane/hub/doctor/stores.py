@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from tabane.hub import manual
+from tabane.hub import collections
 from tabane.hub.doctor.finding import Finding, fault, ok, warning
 from tabane.hub.doctor.patient import Patient
 from tabane.hub.stores import Stores
@@ -41,7 +41,7 @@ def _finding(patient: Patient, row: dict[str, Any]) -> Finding:
 
 def _looked_at(patient: Patient, *, mend: bool) -> list[dict[str, Any]]:
     async def look() -> list[dict[str, Any]]:
-        found = Stores(patient.settings.home, manual.SHAPES)
+        found = Stores(patient.settings.home, collections.SHAPES)
         try:
             return await found.check(mend=mend)
         finally:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from tabane.hub.http.gate import METHODS, Gate, json_reply
 from tabane.hub.http.metrics import TEXT, Metrics
 from tabane.hub.http.modern import Modern
+from tabane.hub.http.programs import RPC, SOCKETS, Programs
 from tabane.hub.http.request import Gone, Receive, Reply, Request, Scope, Send, TooLarge, Turned, refusal
 from tabane.hub.http.sessions import Sessions
 from tabane.hub.http.stream import Pulse
@@ -64,6 +65,7 @@ class App:
         self._gate = Gate(door)
         self.sessions = Sessions(door, pulse)
         self.modern = Modern(door, pulse)
+        self.programs = Programs(door, self._gate)
         self.metrics = Metrics(door, self)
         self._pages: dict[str, Callable[[], Awaitable[Reply]]] = {
             "/healthz": self._healthz,
@@ -79,10 +81,9 @@ class App:
         except Turned as turned:
             await request.reply(turned.reply)
         except TooLarge:
-            limit = self._door.settings.max_line
-            await request.reply(
-                refusal(413, f"a message may have {limit} bytes (the setting max_line)").reply
-            )
+            limit = self.programs.limit if request.path == RPC else self._door.settings.max_line
+            text = f"a message may have {limit} bytes here (see the setting max_line)"
+            await request.reply(refusal(413, text).reply)
         except Gone:
             return
         except Exception:
@@ -97,6 +98,7 @@ class App:
         """End every response that is still open."""
         self.sessions.close()
         self.modern.close()
+        self.programs.close()
 
     # -- where it goes ---------------------------------------------------------------------------
 
@@ -106,12 +108,28 @@ class App:
         if mode is not None:
             await self._mcp(request, mode)
             return
+        if request.headers.get("upgrade", "").lower() == "websocket" and request.path in SOCKETS:
+            self.programs.admit(request)  # It could not: this says why.
+        if request.path == RPC:
+            await self._rpc(request)
+            return
         page = self._pages.get(request.path)
         if page is None:
-            raise refusal(404, f"there is nothing at this path; MCP is at {MCP}")
+            raise refusal(404, f"there is nothing at this path; MCP is at {MCP}, JSON-RPC at {RPC}")
         if request.method not in ("GET", "HEAD"):
             raise _not_allowed(b"GET, HEAD")
         await request.reply(await page())
+
+    async def _rpc(self, request: Request) -> None:
+        if request.method == "OPTIONS":
+            raise self._gate.preflight(request)
+        if request.method == "GET":
+            raise refusal(426, "a message is posted here, or this is a WebSocket", (b"upgrade", b"websocket"))
+        if request.method != "POST":
+            raise _not_allowed(b"GET, POST, OPTIONS")
+        request.era = "rpc"
+        self._refuse_if_draining(None)
+        await self.programs.post(request)
 
     async def _mcp(self, request: Request, mode: Mode) -> None:
         if request.method == "OPTIONS":

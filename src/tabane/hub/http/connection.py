@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from tabane.hub.http.joining import Joining
+from tabane.hub.http.request import Request, Turned
 from tabane.wire import json
 
 if TYPE_CHECKING:
+    from tabane.hub.http.programs import Admission
     from tabane.hub.http.server import Server
 
 MOST_HEAD = 64 << 10
@@ -35,7 +37,7 @@ quiet.setLevel(logging.ERROR)
 
 # Clients that would rather speak HTTP/2 say so beside a request that is good as it is (Java's does), but
 # httptools stops at the body of one. What is not understood is to be passed over (RFC 9110, 7.8).
-_upgrade = re.compile(rb"(?i)(?<=\n)upgrade(?=:[ \t]*(?!websocket))")
+_upgrade = re.compile(rb"(?i)(?<=\n)upgrade(?=:(?![ \t]*websocket))")
 
 
 class _Refused(Exception):
@@ -55,6 +57,8 @@ class Connection(HttpToolsProtocol):
         self._head = self._count = 0
         self._refusal: tuple[int, str] | None = None
         self._over = False
+        self._admission: Admission | None = None
+        self._asked = False
 
     # -- what the transport says -----------------------------------------------------------------
 
@@ -94,6 +98,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._server.refresh()
+        self._admission, self._asked = None, False
         self._await_head(self._server.loop.time())
         super().on_message_begin()
         cast("dict[str, Any]", self.scope)["tabane.connection"] = self
@@ -123,6 +128,32 @@ class Connection(HttpToolsProtocol):
         if not self._reading and self.cycle is not None and self.cycle.response_complete:
             # An idle connection keeps nothing of its last request.
             self.scope = self.headers = self.cycle = None  # type: ignore[assignment]
+
+    def _should_upgrade_to_ws(self) -> bool:
+        # One that may not is answered as the request that it is as well, with the reason.
+        if not self._asked:
+            self._asked = True
+            self._admission = self._admitted()
+        return self._admission is not None
+
+    def _admitted(self) -> Admission | None:
+        scope = {
+            **self.scope,
+            "path": self.url.partition(b"?")[0].decode("latin-1"),
+            "tabane.connection": self,
+        }
+        try:
+            return self._server.app.programs.admit(Request(scope, _nothing, _nothing))
+        except Turned:
+            return None
+
+    def handle_websocket_upgrade(self) -> None:
+        assert self._admission is not None  # else it were none
+        self._over = True
+        self.connections.discard(self)
+        transport = cast("Joining", self.transport).plain
+        transport.write(self._admission.head)
+        self._server.upgraded(transport, self._admission)
 
     def _unsupported_upgrade_warning(self) -> None:
         # The parser has stopped within this request: what follows on the connection is not to be read.
@@ -175,6 +206,10 @@ class Connection(HttpToolsProtocol):
 
     def __hash__(self) -> int:
         return id(self)
+
+
+async def _nothing(message: Any = None) -> None:
+    raise AssertionError("who asks to become a WebSocket is neither read nor answered")
 
 
 def date_header(now: float) -> tuple[bytes, bytes]:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tabane.errors import TabaneError
 from tabane.hub.http.token import take_token, token_file
-from tabane.messages import Message, language, say
-from tabane.operations import Caller, Face
+from tabane.hub.rpc.permission import LOCAL, LOOPBACK, Entrance, Visitor
+from tabane.messages import Lang, Message, language, say
+from tabane.operations import Caller, Door, Face, Table
 
 if TYPE_CHECKING:
     from tabane.hub.http.request import Request
@@ -56,10 +57,22 @@ class Waits(NamedTuple):
 
 
 class HttpDoor:
-    """Serves a hub over HTTP. ``problem`` says why it does not."""
+    """Serves a hub over HTTP. ``problem`` says why it does not.
 
-    def __init__(self, hub: Hub, waits: Waits = Waits()) -> None:  # noqa: B008  (it is frozen)
+    ``table`` has the operations that programs may call, where those are more than the hub's own.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        waits: Waits = Waits(),  # noqa: B008  (it is frozen)
+        table: Table | None = None,
+    ) -> None:
         self.hub, self.loop, self.waits = hub, hub.loop, waits
+        table = table or hub.table
+        entrance = Entrance(table, lambda: self.settings.open_archive, lambda: self.token_path)
+        self.rpc = Door(table, entrance, hub.jobs)
+        """Where the calls of programs pass that come over TCP."""
         self.problem: Message | None = None
         self.token: str | None = None
         """What clients have to show; None where they need not."""
@@ -98,6 +111,16 @@ class HttpDoor:
             self._listening.close()
             self._listening = None
 
+    def drain(self) -> None:
+        """Begin nothing new for programs: requests that come now are answered with an error."""
+        if self._server:
+            self._server.app.programs.drain()
+
+    async def idle(self) -> None:
+        """Wait until what programs asked for was answered, and the answers taken."""
+        if self._server:
+            await self._server.app.programs.idle()
+
     def touch(self) -> None:
         """A client is there, or was until now."""
         self.used = self.loop.time()
@@ -131,7 +154,7 @@ class HttpDoor:
     def busy(self) -> bool:
         """Whether clients are there: a session, a request that is not answered yet."""
         app = self._server.app if self._server else None
-        return bool(app and (len(app.sessions) or app.modern.in_flight))
+        return bool(app and (len(app.sessions) or app.modern.in_flight or app.programs.here))
 
     def report(self, lang: str) -> dict[str, Any]:
         """What status shows: ``http`` is the URL, ``http_token`` the file, ``http_problem`` a sentence."""
@@ -144,13 +167,26 @@ class HttpDoor:
 
     def caller(self, request: Request, session: str) -> Caller:
         """Who a client over HTTP is: this machine's user, who has shown the token."""
+        return Caller(identity=LOCAL, face=Face.MCP, session=session, lang=self._lang(request))
+
+    def program(self, request: Request, session: str, known: bool) -> Caller:
+        """Who a program over TCP is: this machine's user where it has shown the token, else nobody known."""
+        lang = self._lang(request)
+        if known:
+            return Caller(LOCAL, Face.RPC, session, lang)
+        ends = [request.scope.get("client"), request.scope.get("server")]
+
+        def uid() -> int | None:
+            from tabane.hub.rpc.neighbours import Place, uid_of_peer  # only who would stop the hub asks
+
+            peer, own = ((Place(*end[:2]) if end and end[1] else None) for end in ends)
+            return uid_of_peer(peer, own) if peer and own else None
+
+        return Visitor(LOOPBACK, Face.RPC, session, lang, uid=uid)
+
+    def _lang(self, request: Request) -> Lang:
         first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
-        return Caller(
-            identity="local",
-            face=Face.MCP,
-            session=session,
-            lang=language(self.settings.lang, first, self.hub.environment.get("LANG")),
-        )
+        return language(self.settings.lang, first, self.hub.environment.get("LANG"))
 
     # -- the first connection --------------------------------------------------------------------
 

@@ -44,15 +44,32 @@ class Gate:
 
     def check_token(self, request: Request) -> None:
         """Raises Turned with 401 where the token is missing or wrong."""
-        token = self._door.token
-        if token is None or same_token(bearer(request.headers.get("authorization")), token):
+        if self._fits(bearer(request.headers.get("authorization"))):
             return
-        shown = "authorization" in request.headers
+        raise self._without_token("authorization" in request.headers)
+
+    def knows(self, request: Request, shown: str | None = None) -> bool:
+        """Whether the token is shown, by the header or as ``shown``. Raises Turned (401) for a wrong one."""
+        if "authorization" in request.headers:
+            shown = bearer(request.headers.get("authorization")) or ""
+        if self._fits(shown):
+            return True
+        if shown is not None:
+            raise self._without_token(True)
+        return False
+
+    def _fits(self, shown: str | None) -> bool:
+        token = self._door.token
+        return token is None or same_token(shown, token)
+
+    def _without_token(self, shown: bool) -> Turned:
         challenge = b'Bearer realm="tabane"' + (b', error="invalid_token"' if shown else b"")
         text = (
             f"the token of the hub is needed: Authorization: Bearer, with what {self._door.token_path} holds"
         )
-        raise refusal(401, text, (b"www-authenticate", challenge), data={"token": str(self._door.token_path)})
+        return refusal(
+            401, text, (b"www-authenticate", challenge), data={"token": str(self._door.token_path)}
+        )
 
     def preflight(self, request: Request) -> Turned:
         """What a browser is told that asks whether a page may ask."""

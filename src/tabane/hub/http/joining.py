@@ -24,6 +24,12 @@ class Joining:
         self._transport, self._loop = transport, loop
         self._head = b""
 
+    @property
+    def plain(self) -> asyncio.Transport:
+        """The transport underneath, for what is HTTP no more."""
+        self._flush()
+        return self._transport
+
     def write(self, data: bytes) -> None:
         if self._head and len(data) <= LARGEST:
             data, self._head = self._head + data, b""

@@ -125,6 +125,8 @@ class Metrics:
             "tabane_http_open_requests", "gauge", "Open requests of clients without sessions.", open_now
         )
         connections = _one(self._door.connections)
+        sockets = _one(len(self._app.programs.sockets))
+        yield Family("tabane_http_websockets", "gauge", "Programs that are connected by WebSocket.", sockets)
         yield Family("tabane_http_connections", "gauge", "Open connections over HTTP.", connections)
 
     def _of_hub(self) -> Iterator[Family]:

@@ -15,6 +15,7 @@ from tabane.hub.http.stream import Pulse
 
 if TYPE_CHECKING:
     from tabane.hub.http.door import HttpDoor
+    from tabane.hub.http.programs import Admission
 
 KEEP_ALIVE = 75
 """Seconds that a connection may be idle between two requests."""
@@ -62,17 +63,23 @@ class Server:
 
     @property
     def full(self) -> bool:
-        return len(self.state.connections) > min(2 * self._door.settings.http_sessions + SPARE, self._most)
+        return self.connections > min(2 * self._door.settings.http_sessions + SPARE, self._most)
 
     @property
     def connections(self) -> int:
-        return len(self.state.connections)
+        return len(self.state.connections) + len(self.app.programs.sockets)
 
     def refresh(self) -> None:
         """See that responses are given the time of now."""
         now = wall_clock()
         if now != self._second:
             self._second, self.state.default_headers = now, [date_header(now)]
+
+    def upgraded(self, transport: asyncio.Transport, admission: Admission) -> None:
+        """A connection is a WebSocket from here on."""
+        opened = self.app.programs.opened(admission)
+        transport.set_protocol(opened)
+        opened.connection_made(transport)
 
     def lost(self) -> None:
         """A connection is gone."""
@@ -94,10 +101,12 @@ class Server:
         for connection in self._open():
             # What is not read by now would keep the process from ending.
             (connection.transport.abort if connection.unsent else connection.transport.close)()
+        for one in list(self.app.programs.sockets):
+            one.abort()
         self.pulse.close()
 
     def _sends(self) -> bool:
-        return any(one.answering or one.unsent for one in self._open())
+        return bool(self.app.programs.sockets) or any(one.answering or one.unsent for one in self._open())
 
     def _open(self) -> list[Connection]:
         return [one for one in self.state.connections if isinstance(one, Connection)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -15,6 +15,7 @@ from tabane.hub.local.approach import Approach, NoHub
 from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.channel import Splitter
+from tabane.wire.json import Frame
 
 if TYPE_CHECKING:
     from tabane.hub.local.approach import Connection
@@ -25,6 +26,7 @@ CONNECT_LIMIT = 5.0
 """Seconds to connect to a hub that runs; starting one may take longer."""
 
 _CHUNK = 1 << 18
+_WARNING = 4096  # bytes at the end of an answer that hold one
 
 
 class Failed(HubError):
@@ -47,7 +49,8 @@ class HubClient:
     """A connection to a hub that serves. Use it as a context manager, or :meth:`close` it.
 
     Errors of the hub are raised as :class:`Declined` where the caller is at fault, else as
-    :class:`Failed`; their text is in the language of the hello.
+    :class:`Failed`; their text is in the language of the hello. ``warning`` is what the last answer to
+    :meth:`call` said beside its result: why that is not all that could be had; empty for nothing.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -56,6 +59,7 @@ class HubClient:
         self._splitter = Splitter(connection.welcome.max_line)
         self._lines = self._splitter.feed(connection.rest)
         self._count = 0
+        self.warning = ""
 
     def __enter__(self) -> HubClient:
         return self
@@ -78,16 +82,22 @@ class HubClient:
 
     def call_raw(self, method: str, params: bytes, limit: float | None = None) -> bytes:
         """The same over JSON texts: what comes back is verbatim. ``params`` is an object or an array."""
-        self._count += 1
         deadline = time.monotonic() + limit if limit is not None else None
-        self._send(json.request_line(self._count, json.quote(method), params), deadline)
-        while True:
-            frame = json.decode_frame(self._line(deadline))
-            if isinstance(frame.id, Raw) and bytes(frame.id) == b"%d" % self._count:
-                break
-        if isinstance(frame.error, Raw):
-            raise _raised(json.decode(frame.error))
+        frame, line = self._answer(self._ask(method, params, deadline), deadline)
+        self.warning = _warning(line) if b'"warning":' in line[-_WARNING:] else ""
         return bytes(frame.result) if isinstance(frame.result, Raw) else b"null"
+
+    def stream(self, method: str, params: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """The parts of what a streaming operation answers, as they come. Raises as :meth:`call`.
+
+        Read it to its end, or close the client: nothing else can be asked in between.
+        """
+        asked, more = self._ask(method, json.encode(params or {}), None), True
+        while more:
+            frame, line = self._answer(asked, None)
+            if isinstance(frame.result, Raw):
+                yield json.decode(frame.result)
+            more = _goes_on(line)
 
     def wait_closed(self, limit: float) -> bool:
         """Whether the hub hung up within ``limit`` seconds."""
@@ -95,10 +105,27 @@ class HubClient:
         while True:
             try:
                 self._line(deadline)
-            except _HungUp:
+            except HungUp:
                 return True
             except HubError:
                 return False
+
+    def _ask(self, method: str, params: bytes, deadline: float | None) -> bytes:
+        """Send a request. Returns its id, as the answer has it."""
+        self._count += 1
+        self._send(json.request_line(self._count, json.quote(method), params), deadline)
+        return b"%d" % self._count
+
+    def _answer(self, asked: bytes, deadline: float | None) -> tuple[Frame, bytes]:
+        """The next answer to a request, and its line. Raises what it says went wrong."""
+        while True:
+            line = self._line(deadline)
+            frame = json.decode_frame(line)
+            if isinstance(frame.id, Raw) and bytes(frame.id) == asked:
+                break
+        if isinstance(frame.error, Raw):
+            raise raised(json.decode(frame.error))
+        return frame, line
 
     def _send(self, line: bytes, deadline: float | None) -> None:
         rest = memoryview(line)
@@ -109,10 +136,19 @@ class HubClient:
             except BlockingIOError:
                 continue
             except OSError:
-                raise _HungUp(_gone()) from None
+                raise HungUp(_gone()) from None
 
     def _line(self, deadline: float | None) -> bytes:
         while not self._lines:
+            self._lines = self._split(self._read(deadline))
+        return self._lines.pop(0)
+
+    def _split(self, chunk: bytes) -> list[bytes]:
+        """The lines that what was read completes."""
+        return [line for line in self._splitter.feed(chunk) if not line.startswith(b'{"tabane":')]
+
+    def _read(self, deadline: float | None) -> bytes:
+        while True:
             self._wait(select.POLLIN, deadline)
             try:
                 chunk = os.read(self._fd, _CHUNK)
@@ -121,9 +157,8 @@ class HubClient:
             except OSError:
                 chunk = b""
             if not chunk:
-                raise _HungUp(_gone())
-            self._lines = [line for line in self._splitter.feed(chunk) if not line.startswith(b'{"tabane":')]
-        return self._lines.pop(0)
+                raise HungUp(_gone())
+            return chunk
 
     def _wait(self, event: int, deadline: float | None) -> None:
         poll = select.poll()
@@ -133,7 +168,17 @@ class HubClient:
             raise HubError(say("The hub did not answer in time. See what it does with: tabane logs"))
 
 
-class _HungUp(HubError):
+def _goes_on(line: bytes) -> bool:
+    """Whether more parts of the same answer come after this one."""
+    return json.member(json.fields(line), "more") is True
+
+
+def _warning(line: bytes) -> str:
+    """What stands beside the result of an answer, as a warning."""
+    return str(json.member(json.fields(line), "warning") or "")
+
+
+class HungUp(HubError):
     """The connection ended."""
 
 
@@ -159,7 +204,8 @@ def _gone() -> Message:
     return say("The hub closed the connection before it answered. See why with: tabane logs")
 
 
-def _raised(error: Any) -> TabaneError:
+def raised(error: Any) -> TabaneError:
+    """The error that a JSON-RPC error object tells of: Declined where the caller is at fault, else Failed."""
     body = error if isinstance(error, dict) else {}
     code, data = body.get("code"), body.get("data")
     code = code if isinstance(code, int) else -32603

@@ -40,6 +40,10 @@ class Administered(Protocol):
         """Every setting: name, value, source, help."""
         ...
 
+    def beginning(self, caller: Caller) -> dict[str, Any] | None:
+        """The job that opens what is kept, as it is told of; None where that is done."""
+        ...
+
     def end(self, why: str) -> None:
         """Begin to end. Returns at once; what is in flight is finished first."""
         ...
@@ -62,6 +66,16 @@ class Administration:
         admin = Privilege.ADMIN
         return [
             Operation("hub_status", "How the hub is.", HubStatus, self.status, FACES, Privilege.READ),
+            Operation(
+                "check_init",
+                "Whether everything that is kept can be asked for yet, and how far that is.",
+                Nothing,
+                self.check_init,
+                FACES,
+                Privilege.READ,
+                read_only=True,
+                public=True,
+            ),
             Operation("stop_server", "End the hub.", StopServer, self.stop, FACES, admin),
             Operation("keep_server", "Do not end when idle.", Nothing, self.keep, FACES, admin),
         ]
@@ -70,6 +84,12 @@ class Administration:
         hub = self._hub()
         report = hub.report()
         return report | {"settings": hub.settings_report(caller)} if params.settings else report
+
+    async def check_init(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+        beginning = self._hub().beginning(caller)
+        if beginning is None:
+            return {"status": "init_completed"}
+        return {"status": "init_in_progress", "progress": beginning}
 
     async def stop(self, caller: Caller, params: StopServer) -> dict[str, str]:
         """Answers first; the hub finishes what is in flight, then closes everything."""

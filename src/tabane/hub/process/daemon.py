@@ -22,12 +22,13 @@ from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.hello import Hello, Welcome
 from tabane.hub.local.listener import Listener
 from tabane.hub.local.lock import Holder, Lock
-from tabane.hub.local.rpc import RpcSession
 from tabane.hub.process.administration import Administration
 from tabane.hub.process.logs import Logs
 from tabane.hub.process.report import settings_report
+from tabane.hub.process.table import table_of
+from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import Message, language, say
-from tabane.operations import AllowLocal, Caller, Door, Face, Table
+from tabane.operations import AllowLocal, Caller, Door, Face
 from tabane.settings import Settings
 from tabane.settings.files import private_folder
 
@@ -87,7 +88,7 @@ class Daemon:
         self._reloaded()
         administration = Administration()
         administration.of(self)
-        self._door = Door(Table([*self.hub.table, *administration.table()]), AllowLocal())
+        self._door = Door(table_of(self.hub, administration), AllowLocal(), self.hub.jobs)
         self.hub.open()
         self._listener = self._listening()
         self.http = self._http()
@@ -218,6 +219,10 @@ class Daemon:
         if not self._ending.done():
             self._ending.set_result(why)
 
+    def beginning(self, caller: Caller) -> dict[str, Any] | None:
+        opening = self.hub.posts.beginning
+        return opening.state(caller.lang) if opening else None
+
     def keep(self) -> None:
         if self._origin.started_by == locks.BRIDGE:
             self._origin.started_by = locks.HAND
@@ -235,6 +240,8 @@ class Daemon:
     async def _finish(self, why: str) -> None:
         for program in self._programs:
             program.drain()
+        if self.http:
+            self.http.drain()
         for session, hello in self._sessions.items():
             if hello.role == "mcp":
                 session.drain()
@@ -245,7 +252,8 @@ class Daemon:
 
     async def _drained(self) -> None:
         await self.hub.drain(self.settings.grace)
-        await asyncio.gather(*(program.idle() for program in self._programs))
+        programs = [program.idle() for program in self._programs]
+        await asyncio.gather(*programs, *([self.http.idle()] if self.http else []))
 
     async def _closed(self, why: str) -> None:
         await self.hub.close()
@@ -281,7 +289,7 @@ class Daemon:
         told = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not told):
             return None
-        door = HttpDoor(self.hub)
+        door = HttpDoor(self.hub, table=self._door.table)
         door.open()
         return door
 
@@ -306,7 +314,7 @@ class Daemon:
         limit = self.settings.idle_end * 60
         if self._ending.done() or not limit:
             return
-        used = max(self._used, self.http.used) if self.http else self._used
+        used = max(self._used, self.hub.jobs.used, self.http.used if self.http else 0.0)
         left = limit if self._busy else used + limit - self._loop.time()
         if left <= 0:
             self.end("idle")
@@ -317,7 +325,8 @@ class Daemon:
     def _busy(self) -> bool:
         """Whether the hub may not end because of idleness."""
         over_http = self.http is not None and self.http.busy
-        return bool(self._sessions or self._programs or over_http) or self._origin.started_by != locks.BRIDGE
+        in_use = self._sessions or self._programs or over_http or self.hub.jobs.running
+        return bool(in_use) or self._origin.started_by != locks.BRIDGE
 
     def _look_for_home(self) -> None:
         if self._ending.done():

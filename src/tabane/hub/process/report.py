@@ -26,4 +26,6 @@ def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
 def _plain(value: Any) -> int | float | str:
     if isinstance(value, tuple):
         return ", ".join(value)
+    if value is None:
+        return ""
     return value if isinstance(value, int | float) else str(value)

@@ -42,14 +42,14 @@ class CachedEmbedder:
     def __init__(self, embedder: Embedder, vectors: Vectors) -> None:
         self.fingerprint = embedder.fingerprint
         self.dimension = embedder.dimension
-        self._embedder, self._vectors = embedder, vectors
+        self.embedder, self._vectors = embedder, vectors
 
     async def embed(
         self, texts: Sequence[str], kind: Kind = "document", *, done: Callable[[int], None] | None = None
     ) -> list[bytes]:
         """As :meth:`Embedder.embed`. ``done`` is told how many texts each part that is kept was of."""
         if kind == "query":
-            return await self._embedder.embed(texts, kind)
+            return await self.embedder.embed(texts, kind)
         places: dict[str, list[int]] = {}
         for position, text in enumerate(texts):
             places.setdefault(clean(text), []).append(position)
@@ -71,14 +71,14 @@ class CachedEmbedder:
         return found
 
     async def close(self) -> None:
-        await self._embedder.close()
+        await self.embedder.close()
 
     async def _part(self, texts: Sequence[str], kind: Kind) -> list[bytes]:
         keys = [key(self.fingerprint, kind, text) for text in texts]
         known = dict(zip(keys, await self._vectors.get(keys), strict=True))
         missing = [(name, text) for name, text in zip(keys, texts, strict=True) if known[name] is None]
         if missing:
-            made = await self._embedder.embed([text for _, text in missing], kind)
+            made = await self.embedder.embed([text for _, text in missing], kind)
             kept = [(name, vector) for (name, _), vector in zip(missing, made, strict=True)]
             await self._vectors.put(kept)
             known.update(kept)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from tabane.messages import Message
 
 Kind = Literal["query", "document", "topic"]
 """What a text is to the model: a question, something to be found by one, or the name of a subject."""
 
 BYTES = 4  # of a component: float32, little-endian
+
+
+@dataclass(frozen=True, slots=True)
+class NoModel:
+    """There is no model, and why."""
+
+    reason: Message
 
 
 class Embedder(Protocol):

@@ -44,6 +44,14 @@ def running(paths: Sequence[str], config: Mapping[str, Any]) -> list[str]:
     return [graph, *beside, _TOKENIZER, *describing(paths)]
 
 
+def scoring(paths: Sequence[str]) -> list[str]:
+    """The files of a model that scores pairs: the graph first. Raises ModelMissing."""
+    graph = next((graph for graph in _GRAPHS if graph in paths), None)
+    if graph is None or _TOKENIZER not in paths:
+        raise ModelMissing(say("The reranker has no ONNX graph with a tokenizer: name another."))
+    return running([path for path in paths if path != _WEIGHTS], {})
+
+
 def of_sentence_transformers(paths: Sequence[str]) -> list[str]:
     """The files that sentence-transformers needs. Raises ModelMissing where it is none of its models."""
     if "modules.json" not in paths:

@@ -1,7 +1,7 @@
 """Which model is used, and where its files come from.
 
 ``auto`` is the default model, from the cache or the hub; else the package with MiniLM, where it is
-installed; else none, with the reason: search is by words alone then.
+installed; else none, with the reason.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import PurePath
 from typing import Literal
 
 from tabane.errors import ConfigurationError, ModelError, ModelMissing
-from tabane.messages import Message, say
+from tabane.messages import say
 from tabane.search.embedding import files
 from tabane.search.embedding.embedder import Embedder
+from tabane.search.embedding.embedder import NoModel as NoModel  # for those who look for models
 from tabane.search.embedding.families import Traits
 from tabane.search.embedding.folders import (
     checksum_of,
@@ -75,13 +76,6 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class NoModel:
-    """There is none, and why."""
-
-    reason: Message
-
-
-@dataclass(frozen=True, slots=True)
 class Finder:
     """Finds models. ``kept`` is a folder for graphs that are made; ``installed`` knows of packages."""
 
@@ -99,11 +93,14 @@ class Finder:
         if wanted.service is not None:
             return Found(settled(wanted.model, overrides=wanted.traits), service=wanted.service)
         if wanted.model == "none":
-            return NoModel(say("Search is by words alone, as the settings say."))
+            return NoModel(say("The setting model is none."))
         if wanted.model == "auto":
             return await self._auto(wanted, told)
         if PurePath(wanted.model).is_absolute():
             return await self._in_folder(wanted, wanted.model)
+        name, _, revision = wanted.model.partition("@")
+        if name == MINILM and (packed := await self._packed(wanted, revision)):
+            return packed
         return await self._from_hub(wanted, wanted.model, told)
 
     async def _auto(self, wanted: Wanted, told: Told | None) -> Found | NoModel:
@@ -111,16 +108,14 @@ class Finder:
             return await self._from_hub(wanted, DEFAULT, told)
         except ModelError as error:
             reason = error.message
+        return await self._packed(wanted) or NoModel(reason)
+
+    async def _packed(self, wanted: Wanted, revision: str = "") -> Found | None:
+        """MiniLM of its package, where that is installed, can be run, and is of that checksum."""
         package = await asyncio.to_thread(self.package)
-        if package is None or not self._runs():
-            return NoModel(
-                say(
-                    "Search is by words alone, since there is no embedding model: {reason}",
-                    reason=reason,
-                )
-            )
-        folder, checksum = package
-        return await self._of_files(wanted, MINILM, checksum, folder)
+        if package is None or not self.runs() or revision not in ("", package[1]):
+            return None
+        return await self._of_files(wanted, MINILM, package[1], package[0])
 
     async def _from_hub(self, wanted: Wanted, name: str, told: Told | None) -> Found:
         model, _, asked = name.partition("@")
@@ -191,7 +186,8 @@ class Finder:
             self.kept,
         )
 
-    def _runs(self) -> bool:
+    def runs(self) -> bool:
+        """Whether the packages that run models are installed."""
         return self.installed("onnxruntime") and self.installed("tokenizers")
 
     def _check_runtime(self, wanted: Wanted) -> None:
@@ -199,5 +195,5 @@ class Finder:
         if wanted.loader == "sentence-transformers":
             if not self.installed("sentence_transformers"):
                 raise ModelMissing(say("Install tabane[sentence-transformers] to run this model."))
-        elif not self._runs():
+        elif not self.runs():
             raise ModelMissing(say("Install tabane[models] to run embedding models."))

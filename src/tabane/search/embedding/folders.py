@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from importlib import metadata, util
+from importlib import util
 from typing import Any
 
 import msgspec
@@ -20,6 +20,8 @@ _CHUNK = 1 << 20
 
 def minilm() -> tuple[str, str] | None:
     """The folder of MiniLM's files and the checksum of its weights, where its package is installed."""
+    from importlib import metadata  # takes long to import, and is for this alone
+
     try:
         listed = metadata.distribution(_PACKAGE).files or ()
     except metadata.PackageNotFoundError:

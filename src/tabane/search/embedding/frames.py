@@ -19,7 +19,7 @@ LONGEST = 64 * 1024 * 1024
 
 
 class Spec(msgspec.Struct, frozen=True, tag=True):
-    """The model to be run.
+    """The model to be run. ``scores``: one that reads pairs, a question and a text, and scores them.
 
     ``folder`` has the files, ``graph`` is the path of the ONNX graph in it. ``kept`` is a folder where
     graphs that were made are kept. ``budget`` is the tokens of a batch, ``idle``
@@ -39,10 +39,11 @@ class Spec(msgspec.Struct, frozen=True, tag=True):
     budget: int = 1024
     idle: float = 0
     kept: str = ""
+    scores: bool = False
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The model runs; its vectors have ``dimension`` components."""
+    """The model runs; its vectors have ``dimension`` components, a score is one of one."""
 
     dimension: int
 
@@ -55,11 +56,15 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
-    """Texts to be embedded, their prefixes in front. ``urgent``: before all that are not."""
+    """Texts to be embedded, their prefixes in front; or to be scored against ``query``.
+
+    ``urgent``: before all that are not.
+    """
 
     id: int
     texts: list[str]
     urgent: bool = False
+    query: str = ""
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):

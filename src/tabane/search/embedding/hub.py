@@ -124,7 +124,8 @@ class Hub:
         if self.place.offline:
             raise ModelMissing(
                 say(
-                    "The model {model} is not in the cache. Unset HF_HUB_OFFLINE once to fetch it.",
+                    "The model {model} is not in the cache. Fetch it, without HF_HUB_OFFLINE and "
+                    "model_offline, with: tabane models pull {model}",
                     model=model,
                 )
             )

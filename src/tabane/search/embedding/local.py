@@ -35,6 +35,11 @@ class LocalEmbedder:
             await process.close()
             raise
 
+    @property
+    def pid(self) -> int | None:
+        """The process that runs now, if one does: an idle one ends, and is started again."""
+        return self._process.pid
+
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         prefix = self.recipe.prefix(kind)
         prepared = [prefix + clean(text) for text in texts]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 
 AGAIN = (408, 425, 429, 500, 502, 503, 504, 529)
 """Statuses after which the same request may be answered."""
@@ -15,6 +14,8 @@ def asked_pause(headers: Mapping[str, str]) -> float:
     asked = headers.get("Retry-After", "").strip()
     if asked.isdigit():
         return float(asked)
+    from email.utils import parsedate_to_datetime  # takes long to import, and few servers answer with dates
+
     try:
         return max(parsedate_to_datetime(asked).timestamp() - time.time(), 0.0)
     except ValueError:

@@ -84,8 +84,10 @@ class Process:
             await self.ask((), urgent=True)
         return self._dimension
 
-    async def ask(self, texts: Sequence[str], *, urgent: bool = False) -> bytes:
+    async def ask(self, texts: Sequence[str], *, urgent: bool = False, query: str = "") -> bytes:
         """The vectors of the texts, one after the other. ``urgent`` ones do not wait for others.
+
+        A model that scores gives one component each: of the text, read together with ``query``.
 
         Raises ModelMissing where a package is not installed, ModelUnavailable where the process keeps
         dying, ModelError where the model cannot be loaded or refuses the texts.
@@ -94,7 +96,8 @@ class Process:
             raise ModelUnavailable(say("The embedding process is being ended."))
         self._last += 1
         number = self._last
-        asked = _Asked(pack(Ask(number, list(texts), urgent)), asyncio.get_running_loop().create_future())
+        frame = pack(Ask(number, list(texts), urgent, query))
+        asked = _Asked(frame, asyncio.get_running_loop().create_future())
         self._asked[number] = asked
         self._wake(asked)
         try:

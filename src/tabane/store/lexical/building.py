@@ -23,7 +23,7 @@ from tabane.store.lexical.source import Source
 from tabane.store.lexical.tail import Entry, Tail
 
 if TYPE_CHECKING:
-    from tabane.store.truth import Change
+    from tabane.store.changes import Change
 
 COMMITTED_ROWS = 1000
 MOST_BEHIND = 8_000  # rows that wait for the index before writers do

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tabane.store.lexical.tail import Entry, Tail
 
 if TYPE_CHECKING:
-    from tabane.store.truth import Change
+    from tabane.store.changes import Change
 
 COMMITTED_AFTER = 2.0  # seconds
 

@@ -28,8 +28,8 @@ from tabane.store.lexical.searching import Found, Question, Search, Torn, matchi
 from tabane.store.lexical.source import Source
 
 if TYPE_CHECKING:
+    from tabane.store.changes import Change
     from tabane.store.table import Table
-    from tabane.store.truth import Change
 
 _CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _LONGEST_WAIT = 30.0  # seconds
@@ -132,7 +132,8 @@ class Lexical:
         question = Question(plan, index, lambda record: matches(where, record), accept)
         found, keys, complete = self._found(question, offset + limit)
         exact = found.whole and complete
-        return Hits(tuple(self._page(found, limit, offset, keys)), len(found.scores), exact)
+        page = tuple(self._page(found, limit, offset, keys))
+        return Hits(page, len(found.scores), exact, found.ceiling)
 
     def _found(self, question: Question, wanted: int) -> tuple[Found, dict[int, str], bool]:
         """The best, the keys of those that are not in the index yet, and whether all was searched.

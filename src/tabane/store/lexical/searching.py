@@ -57,10 +57,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Rows with their scores, best first and whole ties at the end; ``whole``: there are no others."""
+    """Rows with their scores, best first and whole ties at the end; ``whole``: there are no others.
+
+    ``ceiling`` as :class:`~tabane.search.engine.Hits` has it.
+    """
 
     scores: list[tuple[int, float]]
     whole: bool
+    ceiling: float = 0.0
 
 
 def matching(view: View, match: Match) -> list[int]:
@@ -91,15 +95,15 @@ class Search:
         """The best ``wanted`` and whatever ties with the last of them."""
         newer = self._newer()
         if self._view.searcher is None or not self._view.searcher.searcher.num_docs:
-            return Found(_ranked(newer), True)
+            return Found(_ranked(newer), True, self._ceiling())
         fetch = wanted + _SPARE + min(len(self._view.dead), 1000)
         while True:
             hits, bound = self._older(fetch)
             scores = _ranked([*newer, *hits])
             if bound is None:
-                return Found(scores, True)
+                return Found(scores, True, self._ceiling())
             if fetch >= MOST_FETCHED or (len(scores) >= wanted and scores[wanted - 1][1] > bound):
-                return Found(scores, False)
+                return Found(scores, False, self._ceiling())
             fetch = min(fetch * 4, MOST_FETCHED)
 
     # The index
@@ -191,6 +195,15 @@ class Search:
         having = searcher.having(term.space, term.token) if searcher else 0
         having += sum(len(tail.having(term)) for tail in self._view.tails)
         return bm25.idf(self._records, having)
+
+    def _ceiling(self) -> float:
+        """The worth of the query's words, each in the field where it is most usual."""
+        usual: dict[tuple[str, str], tuple[float, float]] = {}
+        for leaf in self._question.plan.leaves:
+            rarity = self._idf[leaf.term] if self._mixed else self._rarity(leaf.term)
+            word, found = (leaf.term.space[0], leaf.term.token), (rarity, leaf.weight * rarity)
+            usual[word] = min(usual.get(word, found), found)
+        return bm25.rounded(sum(worth for _, worth in usual.values()))
 
     def _average(self, space: str) -> float:
         known = self._averages.get(space)

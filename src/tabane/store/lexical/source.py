@@ -15,8 +15,8 @@ from tabane.search.records import Record, Shape
 from tabane.store import failures
 
 if TYPE_CHECKING:
+    from tabane.store.changes import State
     from tabane.store.table import Table
-    from tabane.store.truth import State
 
 
 class Source:

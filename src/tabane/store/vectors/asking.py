@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tabane.errors import BadArguments, StoreError
+import numpy as np
+
+from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.engine import Combination, Hit, Hits, Similarities, VectorQuery
+from tabane.search.engine import Combination, Hit, Hits, Ranks, Similarities, VectorQuery
 from tabane.search.filters import Filter
 from tabane.search.records import Shape, Stored, checked_vector
 from tabane.store import failures
 from tabane.store.columns import Array
 from tabane.store.masks import Masks
+from tabane.store.numbers import NumericKeys
 from tabane.store.vectors.codes import normalised
+from tabane.store.vectors.ranking import Sorted
 from tabane.store.vectors.searching import Found, Question, Search
+from tabane.store.vectors.space import View
 
 if TYPE_CHECKING:
     from tabane.store.table import Table
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 
 BLOCK = 20_000  # records of a scan at a time
 _MOST_TRIES = 100
+_LOST = 2  # times that vectors are missing, and they are lost
+_LONGEST_WAIT = 60.0  # seconds, for what is made anew
 
 
 def checked(query: VectorQuery, shape: Shape) -> Question:
@@ -43,7 +51,7 @@ def checked(query: VectorQuery, shape: Shape) -> Question:
         raise BadArguments(say("weights are finite numbers, for spaces of the query"), "weights")
     if average and (min(weights.values()) < 0 or not sum(weights.values())):
         raise BadArguments(say("weights of an average are at least 0, and not all 0"), "weights")
-    return Question(vectors, query.combination, weights, query.threshold)
+    return Question(vectors, query.combination, weights, query.threshold, query.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,10 @@ class _Scan:
 class Asking:
     """The vectors of one table, for readers. Everything asked is checked already."""
 
-    def __init__(self, table: Table, index: VectorIndex) -> None:
+    def __init__(self, table: Table, index: VectorIndex, keys: NumericKeys) -> None:
         self._table = table
         self._index = index
+        self._keys = keys
 
     @property
     def _truth(self) -> Truth:
@@ -68,29 +77,40 @@ class Asking:
 
     async def nearest(self, asked: Question, where: Filter, limit: int, offset: int) -> Hits:
         def reading(connection: sqlite3.Connection) -> Hits:
-            masks, search = self._search(connection, asked, where)
+            masks, moment = self._moment(connection, asked)
+            search = Search(asked, moment, masks.mask(where), masks.snapshot.origin)
             found = search.best(limit + offset)
             hits = self._hits(connection, found, masks.snapshot.origin)
-            exact = found.whole or asked.threshold is None
+            exact = (found.whole or asked.threshold is None) and _whole(moment, asked)
             return Hits(tuple(hits[offset : offset + limit]), found.compared, exact)
 
         return await self._table.database.read(reading)
 
     def _search(self, connection: sqlite3.Connection, asked: Question, where: Filter) -> tuple[Masks, Search]:
-        masks, moment = self._moment(connection)
+        masks, moment = self._moment(connection, asked)
         return masks, Search(asked, moment, masks.mask(where), masks.snapshot.origin)
 
-    def _moment(self, connection: sqlite3.Connection) -> tuple[Masks, Moment]:
-        """Records, columns and vectors of one moment: that of the connection's transaction."""
+    def _moment(self, connection: sqlite3.Connection, asked: Question) -> tuple[Masks, Moment]:
+        """Records, columns and vectors of one moment: that of the connection's transaction.
+
+        Raises BadArguments where the question does not fit the spaces of that moment: others than those
+        that it was made for.
+        """
         for _ in range(_MOST_TRIES):
             masks = self._table.masks(connection)
             moment = self._index.moment(masks.snapshot.changes)
             if moment is not None:
+                self._check(connection, moment, asked)
                 return masks, moment
             # So many writes came in between that it is remembered no more: look again.
             connection.execute("ROLLBACK")
             connection.execute("BEGIN")
         raise failures.busy(self._table.database.path)
+
+    def _check(self, connection: sqlite3.Connection, moment: Moment, asked: Question) -> None:
+        for name, vector in asked.vectors.items():
+            if name not in moment or moment[name].dimension != len(vector):
+                self._index.truth.spaces(connection).fitting(name, vector.tobytes())
 
     def _hits(self, connection: sqlite3.Connection, found: Found, origin: int) -> list[Hit]:
         rows = (found.places + origin).tolist()
@@ -106,6 +126,7 @@ class Asking:
             places, slots = search.places()
             return _Scan(search, places + masks.snapshot.origin, slots)
 
+        await self._remade()
         scan = await self._table.database.read(begin)
         for first in range(0, len(scan.rows), BLOCK):
             yield await self._table.database.read(
@@ -122,26 +143,101 @@ class Asking:
             rows, similarities = [row for row, _ in there], [score for _, score in there]
         return Similarities([keys[row] for row in rows], rows, similarities)
 
-    async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        held = self._index.truth.spaces[space]
+    async def ranking(self, asked: Question, where: Filter) -> AsyncIterator[Ranks]:
+        """All that can be compared, most similar first: worked out by two threads, sorted a block ahead."""
 
-        def reading(connection: sqlite3.Connection) -> list[bytes | None]:
+        def begin(connection: sqlite3.Connection) -> _Scan:
+            masks, search = self._search(connection, asked, where)
+            places, slots = search.places()
+            self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
+            return _Scan(search, places + masks.snapshot.origin, slots)
+
+        await self._remade()
+        scan = await self._table.database.read(begin)
+        half = len(scan.rows) // 2
+        parts = await asyncio.gather(
+            *(
+                asyncio.to_thread(scan.search.similarities, [each[part] for each in scan.slots])
+                for part in (slice(0, half), slice(half, None))
+            )
+        )
+        order = Sorted(scan.rows, parts)
+        for first in range(0, len(scan.rows), BLOCK):
+            rows, similarities = await asyncio.to_thread(order.block, first, BLOCK)
+            keys = self._keys.of(rows)
+            if keys is None:
+                keys, similarities = await self._looked_up(rows.tolist(), similarities)
+            yield Ranks(keys, similarities.tolist(), len(scan.rows))
+
+    async def _looked_up(self, rows: list[int], similarities: Array) -> tuple[list[str], Array]:
+        """The keys of those that are still there."""
+        found = await self._table.database.read(lambda connection: self._truth.keys_at(connection, rows))
+        there = [place for place, row in enumerate(rows) if row in found]
+        return [found[rows[place]] for place in there], similarities[there]
+
+    async def _remade(self) -> None:
+        """Wait while vectors are missing in what is derived. Raises StoreBusy after a minute."""
+        if self._index.whole or await asyncio.to_thread(self._index.wait_until_whole, _LONGEST_WAIT):
+            return
+        raise failures.busy(self._table.database.path)
+
+    async def similarities(self, asked: Question, keys: Sequence[str]) -> list[float | None]:
+        question = replace(asked, threshold=None)
+
+        def reading(connection: sqlite3.Connection) -> list[float | None]:
+            masks, moment = self._moment(connection, question)
             rows = self._truth.rows_of(connection, keys)
+            if not _whole(moment, question):
+                moment = self._picked_out(connection, question, sorted({row for row in rows if row}))
+            mask = np.zeros(len(masks.snapshot.alive), dtype=np.bool_)
+            mask[masks.snapshot.slots_of(row for row in rows if row)] = True
+            found = Search(question, moment, mask, masks.snapshot.origin).best(max(1, len(keys)))
+            places = (found.places + masks.snapshot.origin).tolist()
+            scores = dict(zip(places, found.scores.tolist(), strict=True))
+            return [None if row is None else scores.get(row) for row in rows]
+
+        return await self._table.database.read(reading)
+
+    def _picked_out(self, connection: sqlite3.Connection, asked: Question, rows: list[int]) -> Moment:
+        """The vectors of these records alone, as the truth has them."""
+        spaces, moment = self._index.truth.spaces(connection), {}
+        for name in asked.vectors:
+            held = spaces.named(name)
             numbers = self._index.truth.numbers(connection, held, rows)
             found = self._index.truth.file.vectors(held, [number for number in numbers if number])
+            there = sorted(
+                (row, found[number]) for row, number in zip(rows, numbers, strict=True) if number in found
+            )
+            matrix = normalised(b"".join(vector for _, vector in there), held.space.dimension)
+            at = np.array([row for row, _ in there], dtype=np.int64)
+            moment[name] = View(at, matrix[:0], matrix, None, straight=False)
+        return moment
+
+    async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
+        truth = self._index.truth
+
+        def reading(connection: sqlite3.Connection) -> list[bytes | None]:
+            for again in range(_MOST_TRIES):
+                held = truth.spaces(connection).named(space)
+                numbers = truth.numbers(connection, held, self._truth.rows_of(connection, keys))
+                found = truth.file.vectors(held, [number for number in numbers if number])
+                if again == _LOST or all(number in found for number in numbers if number):
+                    break
+                # Some were replaced and deleted since the transaction began, or lost: look again.
+                connection.execute("ROLLBACK")
+                connection.execute("BEGIN")
             return [found.get(number) for number in numbers]
 
         return await self._table.database.read(reading)
 
     async def lacking(self, space: str, after: int, limit: int) -> list[Stored]:
-        held = self._index.truth.spaces[space]
-
         def reading(connection: sqlite3.Connection) -> list[Stored]:
+            held = self._index.truth.spaces(connection).named(space)
             rows = self._index.truth.lacking(connection, held, after, limit)
             return [self._truth.stored(connection, row) for row in rows]
 
         return await self._table.database.read(reading)
 
 
-def unspaced(shape: Shape) -> StoreError:
-    return StoreError(say("{collection} has no vectors", collection=shape.name))
+def _whole(moment: Moment, asked: Question) -> bool:
+    return all(moment[name].whole for name in asked.vectors)

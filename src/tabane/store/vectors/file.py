@@ -3,7 +3,8 @@
 Two files cannot be committed as one. So vectors are on the disk first, and the records' transaction,
 which says whose they are, comes behind: a process that dies in between leaves vectors that belong to
 nobody, and these are swept. A vector is deleted the other way round: given up in a transaction of the
-records, deleted by a later one.
+records, deleted by a later one. So are the vectors of a space that is dropped. Which space has which name
+is the records' business.
 """
 
 from __future__ import annotations
@@ -45,7 +46,32 @@ def _spaces(connection: sqlite3.Connection) -> None:
     )
 
 
-_MIGRATIONS = (_spaces,)
+def _named_elsewhere(connection: sqlite3.Connection) -> None:
+    """A space may have the name of another one that is dropped and not deleted yet: records tell them apart.
+
+    ``name`` is what it was called when it was made.
+    """
+    connection.execute(
+        """
+        CREATE TABLE storage (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            collection TEXT NOT NULL,
+            name TEXT NOT NULL,
+            dimension INTEGER NOT NULL,
+            birth INTEGER NOT NULL UNIQUE
+        )
+        """
+    )
+    connection.execute(
+        "INSERT INTO storage SELECT number, collection, name, dimension, birth FROM space ORDER BY number"
+    )
+    connection.execute("DROP TABLE space")
+    connection.execute("ALTER TABLE storage RENAME TO space")
+
+
+_MIGRATIONS = (_spaces, _named_elsewhere)
+
+EMPTIED = 500  # vectors of a step
 
 
 class Held:
@@ -53,6 +79,7 @@ class Held:
 
     def __init__(self, space: Space, number: int, birth: int) -> None:
         self.space = space
+        self.number = number
         self.birth = birth
         self.table = f"vector_{number}"
         self.insert = f"INSERT INTO {self.table} (vector) VALUES (?)"
@@ -122,38 +149,44 @@ class VectorFile:
                 self._connection.execute("COMMIT")
         del self._fresh[before:]
 
-    def hold(self, collection: str, spaces: Sequence[Space]) -> list[Held]:
-        """The spaces of a collection, made where they are new; one of another dimension is another one."""
+    def make(self, collection: str, space: Space) -> Held:
+        """A place for the vectors of a space that is new."""
         self._begin()
-        known = {
-            (name, dimension): (number, birth)
-            for name, dimension, number, birth in self._connection.execute(
-                "SELECT name, dimension, number, birth FROM space WHERE collection = ?", (collection,)
-            )
-        }
-        wanted = {(space.name, space.dimension) for space in spaces}
-        for name, dimension in known.keys() - wanted:
-            self._drop(collection, name, known[name, dimension][0])
-        return [
-            Held(space, *(known.get((space.name, space.dimension)) or self._made(collection, space)))
-            for space in spaces
-        ]
-
-    def _drop(self, collection: str, name: str, number: int) -> None:
-        self._connection.execute(f"DROP TABLE vector_{number}")
-        self._connection.execute("DELETE FROM space WHERE collection = ? AND name = ?", (collection, name))
-
-    def _made(self, collection: str, space: Space) -> tuple[int, int]:
         birth = secrets.randbits(62)
         cursor = self._connection.execute(
             "INSERT INTO space (collection, name, dimension, birth) VALUES (?, ?, ?, ?)",
             (collection, space.name, space.dimension, birth),
         )
-        number = int(cursor.lastrowid or 0)
+        held = Held(space, int(cursor.lastrowid or 0), birth)
         self._connection.execute(
-            f"CREATE TABLE vector_{number} (id INTEGER PRIMARY KEY AUTOINCREMENT, vector BLOB NOT NULL)"
+            f"CREATE TABLE {held.table} (id INTEGER PRIMARY KEY AUTOINCREMENT, vector BLOB NOT NULL)"
         )
-        return number, birth
+        return held
+
+    def storages(self, collection: str) -> list[tuple[str, int, int, int]]:
+        """Name when it was made, dimension, number and birth of what there is of a collection."""
+        query = "SELECT name, dimension, number, birth FROM space WHERE collection = ? ORDER BY number"
+        return self._connection.execute(query, (collection,)).fetchall()
+
+    def holds(self, held: Held) -> bool:
+        return _there(self._connection, held)
+
+    def empty(self, held: Held) -> bool:
+        """Delete some of the vectors of a space. True where there may be more."""
+        if not self.holds(held):
+            return False
+        self._begin()
+        query = (
+            f"DELETE FROM {held.table} WHERE id IN (SELECT id FROM {held.table} ORDER BY id LIMIT {EMPTIED})"
+        )
+        return self._connection.execute(query).rowcount == EMPTIED
+
+    def drop(self, held: Held) -> None:
+        """Forget a space, where it is there."""
+        if self.holds(held):
+            self._begin()
+            self._connection.execute(f"DROP TABLE {held.table}")
+            self._connection.execute("DELETE FROM space WHERE birth = ?", (held.birth,))
 
     def put(self, held: Held, vector: bytes) -> int:
         """Write a vector down; the answer is its number, greater than any before it."""
@@ -190,10 +223,11 @@ class VectorFile:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection of one's own, for a while. Raises StoreError."""
+        """A connection of one's own, for a while, in a transaction. Raises StoreError."""
         try:
             with contextlib.closing(connected(self.path)) as connection:
                 connection.execute("PRAGMA query_only = ON")
+                connection.execute("BEGIN")
                 yield connection
         except sqlite3.Error as error:
             raise failures.from_sqlite(error, self.path) from error
@@ -203,21 +237,29 @@ class VectorFile:
         with self.reading() as connection:
             examine(connection, self.path)
 
-    def behind(self, held: Held, number: int) -> Iterator[tuple[int, bytes]]:
-        """All vectors behind a number, in order."""
+    def between(self, held: Held, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+        """The vectors from one number to another, in order; none where the space is no more."""
         with self.reading() as connection:
-            query = f"SELECT id, vector FROM {held.table} WHERE id > ? ORDER BY id"
-            yield from connection.execute(query, (number,))
+            if _there(connection, held):
+                query = f"SELECT id, vector FROM {held.table} WHERE id BETWEEN ? AND ? ORDER BY id"
+                yield from connection.execute(query, (first, last))
 
     def vectors(self, held: Held, numbers: Sequence[int]) -> dict[int, bytes]:
         """Those of the vectors that there are."""
         found: dict[int, bytes] = {}
         with self.reading() as connection:
+            if not _there(connection, held):
+                return found
             for first in range(0, len(numbers), 500):
                 part = numbers[first : first + 500]
                 query = f"SELECT id, vector FROM {held.table} WHERE id IN ({', '.join('?' * len(part))})"
                 found.update(connection.execute(query, part).fetchall())
         return found
+
+
+def _there(connection: sqlite3.Connection, held: Held) -> bool:
+    query = "SELECT 1 FROM space WHERE number = ? AND birth = ?"
+    return connection.execute(query, (held.number, held.birth)).fetchone() is not None
 
 
 def path_of(database: str) -> str:

@@ -22,6 +22,8 @@ FORMAT = 1
 CODED = 4096  # vectors from which on codes are worth it
 _CODED_DIMENSION = 64  # and dimensions: too few bits tell too little
 _STEP = 8192
+_LOOKED_AT = 32  # vectors at an end
+_CLOSE = 1e-4  # to 1: the length of a unit vector in float32, squared
 _ALIGNED = 4096  # bytes of a page: what stands behind the mean begins at one
 
 
@@ -53,15 +55,25 @@ class SpaceFiles:
     @classmethod
     def open(cls, folder: str, birth: int, dimension: int) -> SpaceFiles:
         """What the folder holds, or nothing where that is of another space or torn. Raises OSError."""
-        os.makedirs(folder, mode=0o700, exist_ok=True)
         afresh = Standing(birth=birth, dimension=dimension)
         found = cls(folder, _read(folder) or afresh)
         if not found._fits(afresh):
-            shutil.rmtree(folder)
-            os.makedirs(folder, mode=0o700)
+            found.remove()
             return cls(folder, afresh)
+        if not found._codes_fit():
+            found.standing = msgspec.structs.replace(found.standing, capacity=0)
         found._clear()
         return found
+
+    @classmethod
+    def fresh(cls, folder: str, birth: int, dimension: int) -> SpaceFiles:
+        """No vectors yet, and nothing on the disk."""
+        return cls(folder, Standing(birth=birth, dimension=dimension))
+
+    def remove(self) -> None:
+        """Delete all of it. What is mapped stays readable. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._folder)
 
     def _fits(self, afresh: Standing) -> bool:
         standing = self.standing
@@ -69,9 +81,27 @@ class SpaceFiles:
             return False
         try:
             whole = os.path.getsize(self._path("unit")) >= standing.count * standing.dimension * 4
-            return whole and zlib.crc32(self.numbers().tobytes()) == standing.check
+            return whole and zlib.crc32(self.numbers().tobytes()) == standing.check and self._units_fit()
         except (OSError, ValueError):
             return standing.count == 0
+
+    def _units_fit(self) -> bool:
+        """Whether vectors at both ends and some in between are of length 1: not all of them are looked at."""
+        some = self.data()[_some(self.standing.count)].astype(np.float64)
+        return bool((np.abs((some * some).sum(axis=1) - 1) < _CLOSE).all())
+
+    def _codes_fit(self) -> bool:
+        """Whether the codes of the same vectors are theirs; where there are none, too."""
+        codes, some = self.codes(), _some(self.standing.count)
+        return codes is None or np.array_equal(encoded(self.data()[some], codes.mean), codes.words[:, some])
+
+    def codes_agree(self, count: int) -> bool:
+        """Whether all codes of the first vectors are theirs. Reads all."""
+        codes, data = self.codes(), self.data()
+        parts = (slice(first, min(first + _STEP, count)) for first in range(0, count, _STEP))
+        return codes is not None and all(
+            np.array_equal(encoded(data[part], codes.mean), codes.words[:, part]) for part in parts
+        )
 
     def _path(self, name: str) -> str:
         number = self.standing.codes if name == "codes" else self.standing.generation
@@ -112,6 +142,7 @@ class SpaceFiles:
     def append(self, numbers: Array, matrix: Matrix) -> None:
         """Put vectors in behind the others, durably. Raises OSError."""
         standing = self.standing
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
         _put(self._path("unit"), standing.count * standing.dimension * 4, matrix.tobytes())
         _put(self._path("numbers"), standing.count * 8, numbers.tobytes())
         following = standing.count + len(numbers)
@@ -202,10 +233,18 @@ class SpaceFiles:
 
     def _clear(self) -> None:
         """Remove files of other generations."""
+        if not os.path.isdir(self._folder):
+            return
         kept = {os.path.basename(self._path(name)) for name in ("unit", "numbers", "codes")}
         for name in os.listdir(self._folder):
             if name not in kept and name != "standing.json":
                 _gone(os.path.join(self._folder, name))
+
+
+def _some(count: int) -> Array:
+    """Places among so many: those at both ends, and some in between."""
+    ends = [np.arange(min(_LOOKED_AT, count)), np.arange(max(0, count - _LOOKED_AT), count)]
+    return np.unique(np.concatenate([*ends, np.arange(0, count, max(1, count // _LOOKED_AT))]))
 
 
 def _offset(dimension: int) -> int:

@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 
 from tabane.search.engine import Combination
 from tabane.store.columns import Array, Mask
-from tabane.store.vectors.codes import Matrix, lowest
+from tabane.store.vectors.codes import Codes, Matrix, lowest
 from tabane.store.vectors.space import View
 
 CANDIDATES = 1000
 MOST_FIRST = 1000  # of several spaces
-WIDEST = 8000  # where a query is near to nothing
-WIDEST_OF_SEVERAL = 2000  # more; no limit where one dissimilarity undoes all likeness
-EXACT = 1500  # records that are compared without a look at their codes
+WIDEST = 8000  # where a query is near to nothing; no limit where one dissimilarity undoes all likeness
+EXACT = 2500  # records that are compared without a look at their codes, which rule out too few of them
 _SHARE = 0.3  # of the slots: fewer are picked out before their codes are counted
-_FITTED = 256  # similarities that are worked out to know what codes mean
 _SURELY = 4.0  # standard deviations
 _CLOSE = 1e-4  # more than what float32 can be wrong by
 
@@ -39,16 +37,17 @@ class Question:
     combination: Combination
     weights: Mapping[str, float]
     threshold: float | None
+    whole: bool = False
 
     def combined(self, similarities: list[Array]) -> Array:
-        """One similarity of several; NaN where a record lacks a space, and in all where it lacks all."""
+        """One similarity of several; NaN where a record lacks all spaces, or one of a whole."""
         if len(similarities) == 1:
             return similarities[0]
         stacked = np.stack(similarities)
         lacking = np.isnan(stacked)
         if not lacking.any():
             return self._combined(stacked)
-        none = lacking.all(axis=0)
+        none = lacking.any(axis=0) if self.whole else lacking.all(axis=0)
         zeroed = np.where(lacking, -np.inf if self.combination is Combination.MAXIMUM else 0.0, stacked)
         return np.where(none, np.nan, self._combined(zeroed))
 
@@ -57,14 +56,16 @@ class Question:
         """Whether one dissimilarity undoes all likeness: what is near in one space tells little then."""
         return self.combination in (Combination.MINIMUM, Combination.PRODUCT)
 
-    def highest(self, likely: Array, places: Array, estimates: list[tuple[Array, float]]) -> Array:
-        """What the combined similarity is at most, by estimates and their errors; ``likely`` is without."""
+    def highest(self, estimates: list[Array], errors: list[float]) -> Array:
+        """What the combined similarity is at most, by estimates that are off by such errors."""
         if self.combination in (Combination.AVERAGE, Combination.WEIGHTED):
             weights = np.array([self.weights[name] for name in self.vectors])
-            error = float(np.sqrt(np.sum((weights * [error for _, error in estimates]) ** 2)))
+            error = float(np.sqrt(np.sum((weights * errors) ** 2)))
             total = weights.sum() if self.combination is Combination.AVERAGE else 1.0
-            return np.asarray(likely + np.float32(error / total))
-        return self.combined([estimate[places] + np.float32(error) for estimate, error in estimates])
+            return np.asarray(self.combined(estimates) + np.float32(error / total))
+        return self.combined(
+            [each + np.float32(error) for each, error in zip(estimates, errors, strict=True)]
+        )
 
     def _combined(self, stacked: Array) -> Array:
         weights = np.array([self.weights[name] for name in self.vectors], dtype=stacked.dtype)
@@ -110,57 +111,71 @@ class Search:
         if len(self._views) == 1:
             return self._best_of_one(wanted)
         slots = self._slots()
-        there = np.flatnonzero(np.max([each >= 0 for each in slots], axis=0))
+        there = self._comparable(slots)
+        slots = [each[there] for each in slots] if len(there) < self._size else slots
         most = MOST_FIRST + 4 * wanted
         if len(there) <= max(EXACT, most) or all(view.codes is None for view in self._views):
-            return self._ranked(there, [each[there] for each in slots], wanted, len(there), True)
+            return self._ranked(there, slots, wanted, len(there), True)
         estimates = [self._estimates(number) for number in range(len(slots))]
-        likely = self._question.combined([estimate for estimate, _ in estimates])[there]
-        chosen = np.zeros(len(there), dtype=np.bool_)
-        chosen[np.argpartition(-likely, most)[:most]] = True
-        first = there[chosen]
+        likely, errors = [estimate[there] for estimate, _ in estimates], [error for _, error in estimates]
+        first = np.argpartition(-self._question.combined(likely), most)[:most]
         rough = self.similarities([each[first] for each in slots])
-        highest = self._question.highest(likely, there, estimates)
-        possible = np.flatnonzero((highest >= self._reached(rough, wanted)) & ~chosen)
-        if len(possible) > WIDEST_OF_SEVERAL and not self._question.strict:
-            possible = possible[np.argpartition(-highest[possible], WIDEST_OF_SEVERAL)[:WIDEST_OF_SEVERAL]]
-        more = np.sort(there[possible])
-        rough = np.concatenate([rough, self.similarities([each[more] for each in slots])])
-        places = np.concatenate([first, more])
-        return self._ranked(places, [each[places] for each in slots], wanted, len(there), False, rough)
+        highest = self._question.highest(likely, errors)
+        highest[first] = -np.inf
+        more, others = self._refined(slots, likely, errors, highest, self._reached(rough, wanted))
+        found, rough = np.concatenate([first, more]), np.concatenate([rough, others])
+        return self._ranked(there[found], [each[found] for each in slots], wanted, len(there), False, rough)
+
+    def _refined(
+        self, slots: list[Array], likely: list[Array], errors: list[float], highest: Array, reached: float
+    ) -> tuple[Array, Array]:
+        """Which others reach it, and their similarities: each space rules some of them out for the next."""
+        reached -= _CLOSE * max(1.0, abs(reached))
+        possible = np.flatnonzero(highest >= reached)
+        if len(possible) > WIDEST and not self._question.strict:
+            possible = possible[np.argpartition(-highest[possible], WIDEST)[:WIDEST]]
+        known, errors = [each[possible] for each in likely], list(errors)
+        for number, of_space in enumerate(slots):
+            known[number], errors[number] = self._cosines(number, of_space[possible]), 0.0
+            kept = np.flatnonzero(self._question.highest(known, errors) >= reached)
+            possible, known = possible[kept], [each[kept] for each in known]
+        return possible, self._question.combined(known)
 
     def _best_of_one(self, wanted: int) -> Found:
-        view, live, query = self._views[0], self._live[0], self._queries[0]
+        view, live = self._views[0], self._live[0]
         count = int(np.count_nonzero(live))
         most = CANDIDATES + 4 * wanted
-        whole = view.codes is None or count <= max(EXACT, most)
-        slots = np.flatnonzero(live) if whole else self._near(view, live, query, wanted, most)
-        return self._ranked(view.rows[slots] - self._origin, [slots], wanted, count, whole)
+        if view.codes is None or count <= max(EXACT, most):
+            slots = np.flatnonzero(live)
+            return self._ranked(view.rows[slots] - self._origin, [slots], wanted, count, True)
+        slots, rough = self._near(view.codes, count, wanted, most)
+        return self._ranked(view.rows[slots] - self._origin, [slots], wanted, count, False, rough)
 
-    def _near(self, view: View, live: Mask, query: Matrix, wanted: int, most: int) -> Array:
-        """Slots to be compared, in order: the nearest by their codes, and all that may be as near as they."""
-        assert view.codes is not None
-        sealed, bits = len(view.data), view.codes.bits + 1
-        tail = np.flatnonzero(live[sealed:]) + sealed
-        if np.count_nonzero(live) < _SHARE * len(live):
+    def _near(self, codes: Codes, count: int, wanted: int, most: int) -> tuple[Array, Array]:
+        """Slots with their similarities: the nearest by their codes, and all that may be as near as they."""
+        view, live, query = self._views[0], self._live[0], self._queries[0]
+        sealed, bits = len(view.data), codes.bits + 1
+        if count < _SHARE * len(live):
             picked = np.flatnonzero(live[:sealed])
-            distances = view.codes.distances(query, picked)
+            distances = codes.distances(query, picked)
         else:
             picked = np.arange(sealed)
-            distances = view.codes.distances(query)
-            distances[~live[:sealed]] = bits
-        near = picked[lowest(distances, most, bits)]
-        near = near[live[near]]
-        some = _sampled(picked if len(picked) < sealed else np.flatnonzero(live[:sealed]))
-        fit = _fitted(view, query, some, distances[np.searchsorted(picked, some)])
-        reached = self._reached(view.cosines(query, near), wanted)
+            distances = codes.distances(query)
+            if count < len(live):
+                distances[~live[:sealed]] = bits
+        near = lowest(distances, most, bits)
+        slots = np.concatenate([_only(picked[near], live), np.flatnonzero(live[sealed:]) + sealed])
+        similarities = view.cosines(query, slots)
+        reached = self._reached(similarities, wanted)
+        fit = _fitted(view.data, codes, query)
         possible = np.flatnonzero(fit.similarities + fit.error >= reached)
-        if len(possible):
-            enough = int(np.count_nonzero(distances <= possible[-1]))
-            if enough > len(near):
-                near = picked[lowest(distances, min(enough, WIDEST), bits)]
-                near = near[live[near]]
-        return np.concatenate([near, tail])
+        enough = int(np.count_nonzero(distances <= possible[-1])) if len(possible) else 0
+        if enough > len(near):
+            wider = lowest(distances, min(enough, WIDEST), bits)
+            more = _only(picked[np.setdiff1d(wider, near, assume_unique=True)], live)
+            slots = np.concatenate([slots, more])
+            similarities = np.concatenate([similarities, view.cosines(query, more)])
+        return slots, similarities
 
     def _reached(self, similarities: Array, wanted: int) -> float:
         """What the last of the wanted ones reaches at least."""
@@ -183,6 +198,11 @@ class Search:
             found.append(slots)
         return found
 
+    def _comparable(self, slots: list[Array]) -> Array:
+        """The places of records that have one of the spaces, or all of them where the question wants that."""
+        join = np.logical_and if self._question.whole else np.logical_or
+        return np.flatnonzero(join.reduce([each >= 0 for each in slots]))
+
     def _estimates(self, number: int) -> tuple[Array, float]:
         """By place, about how similar (NaN where there is nothing), and by how much that may be wrong."""
         view, query = self._views[number], self._queries[number]
@@ -196,8 +216,7 @@ class Search:
             distances = view.codes.distances(query, slots if len(slots) < _SHARE * coded else None)
             if len(distances) > len(slots):
                 distances = distances[slots]
-            some = _sampled(np.arange(len(slots)))
-            fit = _fitted(view, query, slots[some], distances[some])
+            fit = _fitted(view.data, view.codes, query)
             run = view.run(self._origin, self._size)
             places = view.rows[slots] - self._origin if run is None or len(slots) < len(live) else run
             found[places] = fit.similarities[distances]
@@ -234,13 +253,13 @@ class Search:
 
     def similarities(self, slots: list[Array]) -> Array:
         """The combined similarity of records by their slots in each space (-1: none), as float32."""
-        found = []
-        for view, query, of_space in zip(self._views, self._queries, slots, strict=True):
-            there = _in_order(of_space)
-            each = np.full(len(of_space), np.nan, dtype=np.float32)
-            each[there] = view.cosines(query, of_space[there])
-            found.append(each)
-        return self._question.combined(found)
+        return self._question.combined([self._cosines(number, each) for number, each in enumerate(slots)])
+
+    def _cosines(self, number: int, slots: Array) -> Array:
+        there = _in_order(slots)
+        found = np.full(len(slots), np.nan, dtype=np.float32)
+        found[there] = self._views[number].cosines(self._queries[number], slots[there])
+        return found
 
     def _exactly(self, slots: list[Array]) -> Floats:
         found = []
@@ -255,7 +274,7 @@ class Search:
     def places(self) -> tuple[Array, list[Array]]:
         """All records that can be compared, in order, and their slots in each space."""
         slots = self._slots()
-        there = np.flatnonzero(np.max([each >= 0 for each in slots], axis=0))
+        there = self._comparable(slots)
         return there, [each[there] for each in slots]
 
 
@@ -274,31 +293,20 @@ class _Fit:
     error: float
 
 
-def _either(size: int, one: Array, other: Array) -> Array:
-    """What is in one of them, in order; all below ``size``."""
-    marked = np.zeros(size, dtype=np.bool_)
-    marked[one] = True
-    marked[other] = True
-    return np.flatnonzero(marked)
+def _only(slots: Array, live: Mask) -> Array:
+    return slots[live[slots]]
 
 
-def _sampled(slots: Array) -> Array:
-    """Some of the slots, the same each time, in order."""
-    return slots[:: max(1, len(slots) // _FITTED)]
-
-
-def _fitted(view: View, query: Matrix, slots: Array, distances: Array) -> _Fit:
+def _fitted(data: Matrix, codes: Codes, query: Matrix) -> _Fit:
     """Vectors at an angle of a differ in a / pi of their signs (Charikar 2002): here, seen from the mean.
 
     So a cosine is the lengths from there, times the cosine of that angle, plus what the mean adds, which
     some vectors tell. A line fitted to these would be too flat, for their distances are noisy, and would
     hold the few that are near for less near than they are.
     """
-    assert view.codes is not None
-    mean, bits = view.codes.mean, view.codes.bits
-    angles = np.cos(np.pi * np.arange(bits + 1, dtype=np.float32) / bits)
-    some = view.vectors(slots)
-    slope = float(np.linalg.norm(query - mean) * np.linalg.norm(some - mean, axis=1).mean())
-    added = np.vecdot(some, query) - slope * angles[distances]
+    some = codes.sample(data)
+    angles = np.cos(np.pi * np.arange(codes.bits + 1, dtype=np.float32) / codes.bits)
+    slope = float(np.linalg.norm(query - codes.mean)) * some.length
+    added = np.vecdot(some.vectors, query) - slope * angles[codes.distances(query, some.slots)]
     line = angles * np.float32(slope) + np.float32(added.mean())
     return _Fit(line, _SURELY * float(added.std()))

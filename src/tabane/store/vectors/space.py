@@ -2,7 +2,8 @@
 
 A *slot* is a vector's place: those of the files first, then the tail. Slots are in order of the vectors'
 numbers. A slot whose record is no more stays until the files are made dense again; which these are,
-filters' masks say.
+filters' masks say. Vectors that the files lack when a space is opened come into the tail where they are
+few; more of them are put into the files by and by, and have no slot before.
 """
 
 from __future__ import annotations
@@ -10,21 +11,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
+from tabane.store.changes import Placed
 from tabane.store.columns import Array, Growing, Mask
 from tabane.store.vectors.codes import Codes, Matrix, normalised
 from tabane.store.vectors.file import Held, VectorFile
 from tabane.store.vectors.files import SpaceFiles
-from tabane.store.vectors.truth import Placed
+from tabane.store.vectors.slots import agree, found, read, rows_of
 
 FLUSHED = 2048  # vectors of the tail that are worth a write
 FLUSHED_AFTER = 2.0  # seconds
 _CAUGHT_UP = 4096  # vectors of a step
+MOST_TAKEN = 8 * FLUSHED  # vectors that are read into memory while a space is opened
 _DEAD = 10_000  # slots that are not worth a rewriting
 _GATHERED = 4096  # vectors of a step
 _CROWDED = 3  # times as many vectors are sooner read in a row than picked out
+
+_NOTHING: Array = np.empty((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,7 @@ class View:
     """A space at one moment. ``rows``: slot → row; ``data``: the slots of the files, ``tail`` the rest.
 
     ``straight``: each slot's row is one more than the slot before it has, which makes masks cheap.
+    ``whole``: every vector has a slot.
     """
 
     rows: Array
@@ -39,6 +46,11 @@ class View:
     tail: Matrix
     codes: Codes | None
     straight: bool
+    whole: bool = True
+
+    @property
+    def dimension(self) -> int:
+        return int(self.tail.shape[1])
 
     def within(self, mask: Mask, origin: int) -> Mask:
         """Which slots are meant by a mask of rows that begins at row ``origin``."""
@@ -96,23 +108,39 @@ class SpaceIndex:
         self._data = files.data()
         self._codes = files.codes()
         self._straight = True
+        self._behind = _NOTHING  # number and row of the vectors that have no slot yet, in order
+
+    @classmethod
+    def fresh(cls, folder: str, held: Held) -> SpaceIndex:
+        """A space that has no vectors yet. Nothing is on the disk before the first ones are."""
+        return cls(held, SpaceFiles.fresh(folder, held.birth, held.space.dimension))
 
     @classmethod
     def open(cls, folder: str, held: Held, file: VectorFile, places: list[tuple[int, int]]) -> SpaceIndex:
-        """Map the files, and put in what they lack. ``places``: number and row of each vector. Blocks."""
-        files = SpaceFiles.open(folder, held.birth, held.space.dimension)
-        known = np.array(sorted(places), dtype=np.int64).reshape(-1, 2)
-        if _wasteful(np.isin(files.numbers(), known[:, 0], invert=True)):
-            files.dense(np.flatnonzero(np.isin(files.numbers(), known[:, 0]))).adopt()
-            files = SpaceFiles.open(folder, held.birth, held.space.dimension)
-        _catch_up(files, file, held, known[:, 0])
-        if files.codes() is None:
-            files.recode()
-        found = cls(held, files)
-        numbers = files.numbers()
+        """Map the files. ``places``: number and row of each vector. What the files lack is taken in here
+        where it is little, else :meth:`catch_up` does it. Blocks.
+        """
+        found = cls(held, SpaceFiles.open(folder, held.birth, held.space.dimension))
+        known = np.fromiter(chain.from_iterable(places), np.int64, 2 * len(places)).reshape(-1, 2)
+        known = known[np.argsort(known[:, 0])]
+        numbers = found._files.numbers()
         found._numbers.append(numbers)
-        found._append_rows(_rows_of(numbers, known))
+        found._append_rows(rows_of(numbers, known))
+        last = int(numbers[-1]) if len(numbers) else 0
+        behind = known[int(np.searchsorted(known[:, 0], last, side="right")) :]
+        if len(behind) <= MOST_TAKEN:
+            found._take_in(file, behind)
+        else:
+            found._behind = behind
         return found
+
+    def _take_in(self, file: VectorFile, behind: Array) -> None:
+        """Read vectors into the tail."""
+        for first in range(0, len(behind), _CAUGHT_UP):
+            numbers, matrix = read(file, self.held, behind[first : first + _CAUGHT_UP, 0])
+            self._append(matrix)
+            self._numbers.append(numbers)
+            self._append_rows(rows_of(numbers, behind))
 
     def __len__(self) -> int:
         """How many vectors are in the tail."""
@@ -121,7 +149,12 @@ class SpaceIndex:
     def view(self) -> View:
         with self._lock:
             rows, tail = self._rows.view(), self._tail[: self._filled]
-            return View(rows, self._data, tail, self._codes, self._straight)
+            return View(rows, self._data, tail, self._codes, self._straight, self.whole)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every vector has a slot: :meth:`catch_up` has nothing to do."""
+        return not len(self._behind)
 
     def apply(self, placed: list[Placed]) -> None:
         """Take in what a commit changed in this space."""
@@ -155,12 +188,13 @@ class SpaceIndex:
         """Other rows for vectors that are there; readers of older views see the old ones still."""
         numbers, rows = self._numbers.view(), self._rows.view().copy()
         wanted = np.array([each.number for each in moved], dtype=np.int64)
-        slots = np.searchsorted(numbers, wanted)
-        there = slots < len(numbers)
-        there[there] = numbers[slots[there]] == wanted[there]
-        rows[slots[there]] = np.array([each.row for each in moved], dtype=np.int64)[there]
+        to = np.array([each.row for each in moved], dtype=np.int64)
+        slots, there = found(numbers, wanted)
+        rows[slots[there]] = to[there]
         self._rows.replace(rows)
         self._straight = False
+        slots, there = found(self._behind[:, 0], wanted)
+        self._behind[slots[there], 1] = to[there]
 
     # In the thread that keeps the files
 
@@ -170,21 +204,63 @@ class SpaceIndex:
             self._flush()
 
     def _flush(self) -> None:
-        count = self._filled
-        if not count:
+        with self._lock:  # a commit in the midst has its vectors in already, and their numbers not yet
+            count, sealed = self._filled, len(self._data)
+            numbers, tail = self._numbers.view()[sealed : sealed + count], self._tail[:count]
+        if not count or not self.whole:  # what is behind has the lower numbers, and goes first
             return
-        sealed = len(self._data)
-        self._files.append(self._numbers.view()[sealed : sealed + count], self._tail[:count])
+        self._files.append(numbers, tail)
         data, codes = self._files.data(), self._files.codes()
         with self._lock:
             self._data, self._codes = data, codes
             self._tail = self._tail[count : self._filled].copy()
             self._filled -= count
 
+    def catch_up(self, file: VectorFile) -> bool:
+        """Put some of the vectors that have no slot into the files. False where there are none.
+
+        Raises OSError and StoreError: then they have none still.
+        """
+        with self._keeping:
+            part = self._behind[:_CAUGHT_UP]
+            if len(part):
+                self._put_between(*read(file, self.held, part[:, 0]), len(part))
+            return len(part) > 0
+
+    def _put_between(self, numbers: Array, matrix: Matrix, done: int) -> None:
+        """Give vectors slots behind those of the files and ahead of the tail."""
+        sealed = len(self._data)
+        if len(numbers):
+            self._files.append(numbers, matrix)
+        data, codes = self._files.data(), self._files.codes()
+        with self._lock:
+            rows = rows_of(numbers, self._behind[:done])
+            for each, new in ((self._numbers, numbers), (self._rows, rows)):
+                held = each.view()
+                each.replace(np.concatenate([held[:sealed], new, held[sealed:]]))
+            self._behind = self._behind[done:] if done < len(self._behind) else _NOTHING
+            self._straight = bool((np.diff(self._rows.view()) == 1).all())
+            self._data, self._codes = data, codes
+
+    def recode(self) -> None:
+        """Make codes where there are none and there ought to be. Raises OSError."""
+        with self._keeping:
+            if self._files.codes() is None:
+                self._files.recode()
+                codes = self._files.codes()
+                with self._lock:
+                    self._codes = codes
+
+    def remove(self) -> None:
+        """Delete the files: the space is no more."""
+        with self._keeping:
+            self._files.remove()
+
     def tidy(self, live: Callable[[], Mask]) -> None:
         """Make the files dense where more than half of them is dead. ``live`` tells which slots are not."""
         with self._keeping:
-            self._tidy(live())
+            if self.whole:
+                self._tidy(live())
 
     def _tidy(self, live: Mask) -> None:
         sealed = len(self._data)
@@ -203,52 +279,13 @@ class SpaceIndex:
 
     def agrees(self, file: VectorFile, numbers: list[int]) -> bool:
         """Whether files and tail hold these vectors as the truth has them. Reads all."""
-        view, held = self.view(), self._numbers.view()
-        for first in range(0, len(numbers), _GATHERED):
-            truth = file.vectors(self.held, numbers[first : first + _GATHERED])
-            wanted = np.array(sorted(truth), dtype=np.int64)
-            slots = np.searchsorted(held, wanted)
-            if (slots >= len(view.rows)).any() or (held[slots] != wanted).any():
-                return False
-            expected = normalised(b"".join(truth[number] for number in sorted(truth)), view.tail.shape[1])
-            if not np.array_equal(view.vectors(slots), expected):
-                return False
-        return True
+        with self._keeping:
+            view = self.view()
+            held = self._numbers.view()[: len(view.rows)]
+            codes = view.codes is None or self._files.codes_agree(len(view.data))
+        return self.whole and codes and agree(view, held, file, self.held, numbers)
 
 
 def _wasteful(dead: Mask) -> bool:
     count = int(np.count_nonzero(dead))
     return count > _DEAD and count * 2 > len(dead)
-
-
-def _catch_up(files: SpaceFiles, file: VectorFile, held: Held, known: Array) -> None:
-    """Put in the vectors behind the last of the files, those that a record has."""
-    numbers = files.numbers()
-    last = int(numbers[-1]) if len(numbers) else 0
-    waiting: list[tuple[int, bytes]] = []
-    wanted = set(known[known > last].tolist())
-    if not wanted:
-        return
-    for number, vector in file.behind(held, last):
-        if number in wanted:
-            waiting.append((number, vector))
-            if len(waiting) == _CAUGHT_UP:
-                _put_in(files, held, waiting)
-                waiting = []
-    if waiting:
-        _put_in(files, held, waiting)
-
-
-def _put_in(files: SpaceFiles, held: Held, several: list[tuple[int, bytes]]) -> None:
-    matrix = normalised(b"".join(vector for _, vector in several), held.space.dimension)
-    files.append(np.array([number for number, _ in several], dtype=np.int64), matrix)
-
-
-def _rows_of(numbers: Array, known: Array) -> Array:
-    """The rows of vectors by number, 0 for those that no record has. ``known``: number and row, in order."""
-    rows = np.zeros(len(numbers), dtype=np.int64)
-    if len(known):
-        at = np.minimum(np.searchsorted(known[:, 0], numbers), len(known) - 1)
-        there = known[at, 0] == numbers
-        rows[there] = known[at[there], 1]
-    return rows

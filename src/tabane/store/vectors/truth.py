@@ -9,34 +9,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from tabane.search.records import Shape, Space
+from tabane.store.changes import Placed
 from tabane.store.vectors.file import Held, VectorFile
-
-if TYPE_CHECKING:
-    from tabane.search.records import Space
+from tabane.store.vectors.spaces import SpaceList, Spaces
 
 SWEPT = 500  # vectors of a step
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A vector that came (``vector`` is there), whose record moved to ``row``, or that lost it (row 0)."""
-
-    space: str
-    number: int
-    row: int
-    vector: bytes | None = None
+_SWEPT_ROWS = 2000  # rows that are looked at in a step, for vectors of a space that was dropped
 
 
 class VectorTruth:
     """The vectors of one collection. Made by :meth:`prepared`."""
 
-    def __init__(self, number: int, file: VectorFile, spaces: Sequence[Held]) -> None:
+    def __init__(self, number: int, file: VectorFile, shape: Shape) -> None:
         self.file = file
-        self.spaces = {held.space.name: held for held in spaces}
-        self._births = {held.birth: held for held in spaces}
+        self.list = SpaceList(number, shape, file)
+        self.spaces = self.list.read
         self.table = f"vector_{number}"
         self._given_up = f"given_up_{number}"
         self._find = f"SELECT space, id FROM {self.table} WHERE row = ?"
@@ -47,11 +36,11 @@ class VectorTruth:
         connection: sqlite3.Connection,
         file: VectorFile,
         number: int,
-        collection: str,
-        spaces: Sequence[Space],
+        shape: Shape,
+        older: Sequence[Space] = (),
     ) -> VectorTruth:
-        """Make what is new, forget spaces that are no more, sweep vectors that belong to nobody."""
-        found = cls(number, file, file.hold(collection, spaces))
+        """Make what is new, take over ``older`` spaces, sweep vectors that belong to nobody."""
+        found = cls(number, file, shape)
         for statement in (
             f"CREATE TABLE IF NOT EXISTS {found.table} (row INTEGER NOT NULL, space INTEGER NOT NULL, "
             "id INTEGER NOT NULL, PRIMARY KEY (row, space)) WITHOUT ROWID",
@@ -59,20 +48,13 @@ class VectorTruth:
             "PRIMARY KEY (space, id)) WITHOUT ROWID",
         ):
             connection.execute(statement)
-        births = ", ".join(str(birth) for birth in found._births)
-        for table in (found.table, found._given_up):
-            connection.execute(f"DELETE FROM {table} WHERE space NOT IN ({births})")
-        for held in spaces_of(found):
-            file.remove_after(held, found.last(connection, held))
+        found.list.adopt(connection, older)
+        found.list.restore(connection)
+        for held in found.spaces(connection).held:
+            file.remove_after(held, found._last(connection, held))
         return found
 
-    @staticmethod
-    def forget(connection: sqlite3.Connection, number: int) -> None:
-        """The collection has no spaces any more: if it has some one day, they begin empty."""
-        connection.execute(f"DROP TABLE IF EXISTS vector_{number}")
-        connection.execute(f"DROP TABLE IF EXISTS given_up_{number}")
-
-    def last(self, connection: sqlite3.Connection, held: Held) -> int:
+    def _last(self, connection: sqlite3.Connection, held: Held) -> int:
         """The last vector of a space that a record has, or that is still to be deleted."""
         found = [
             connection.execute(f"SELECT max(id) FROM {table} WHERE space = ?", (held.birth,)).fetchone()[0]
@@ -80,21 +62,22 @@ class VectorTruth:
         ]
         return max(number or 0 for number in found)
 
-    def same(self, connection: sqlite3.Connection, row: int, vectors: Mapping[str, bytes]) -> bool:
+    def same(
+        self, connection: sqlite3.Connection, spaces: Spaces, row: int, vectors: Mapping[str, bytes]
+    ) -> bool:
         """Whether the record of a row has these vectors and no others."""
-        there = {
-            self._births[space].space.name: (self._births[space], number)
-            for space, number in connection.execute(self._find, (row,))
-        }
-        return there.keys() == vectors.keys() and all(
-            self.file.same(*there[name], vector) for name, vector in vectors.items()
+        there = dict(self._of_row(connection, spaces, row))
+        return {held.space.name for held in there} == vectors.keys() and all(
+            self.file.same(held, number, vectors[held.space.name]) for held, number in there.items()
         )
 
-    def put(self, connection: sqlite3.Connection, row: int, vectors: Mapping[str, bytes]) -> list[Placed]:
-        """Give the record of a row vectors in spaces where it has none."""
+    def put(
+        self, connection: sqlite3.Connection, spaces: Spaces, row: int, vectors: Mapping[str, bytes]
+    ) -> list[Placed]:
+        """Give the record of a row vectors in spaces where it has none. Raises BadArguments."""
         placed = []
         for name, vector in vectors.items():
-            held = self.spaces[name]
+            held = spaces.fitting(name, vector)
             number = self.file.put(held, vector)
             connection.execute(
                 f"INSERT INTO {self.table} (row, space, id) VALUES (?, ?, ?)", (row, held.birth, number)
@@ -102,18 +85,23 @@ class VectorTruth:
             placed.append(Placed(name, number, row, vector))
         return placed
 
-    def attach(self, connection: sqlite3.Connection, row: int, vectors: Mapping[str, bytes]) -> list[Placed]:
+    def attach(
+        self, connection: sqlite3.Connection, spaces: Spaces, row: int, vectors: Mapping[str, bytes]
+    ) -> list[Placed]:
         """Give the record of a row vectors, in place of those it has in the same spaces."""
-        replaced = [
-            Placed(self._births[space].space.name, number, 0)
-            for space, number in connection.execute(self._find, (row,)).fetchall()
-            if self._births[space].space.name in vectors
-        ]
-        for each in replaced:
-            birth = self.spaces[each.space].birth
-            connection.execute(f"DELETE FROM {self.table} WHERE row = ? AND space = ?", (row, birth))
-            connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", (birth, each.number))
-        return replaced + self.put(connection, row, vectors)
+        replaced = []
+        for held, number in self._of_row(connection, spaces, row):
+            if held.space.name in vectors:
+                place = (row, held.birth)
+                connection.execute(f"DELETE FROM {self.table} WHERE row = ? AND space = ?", place)
+                connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", (held.birth, number))
+                replaced.append(Placed(held.space.name, number, 0))
+        return replaced + self.put(connection, spaces, row, vectors)
+
+    def _of_row(self, connection: sqlite3.Connection, spaces: Spaces, row: int) -> list[tuple[Held, int]]:
+        """The vectors of a record by space; those of spaces that were dropped are none any more."""
+        found = connection.execute(self._find, (row,)).fetchall()
+        return [(held, number) for birth, number in found if (held := spaces.born(birth)) is not None]
 
     def remove(self, connection: sqlite3.Connection, row: int) -> None:
         """The record of a row is no more: its vectors are to be deleted by and by."""
@@ -122,15 +110,16 @@ class VectorTruth:
         )
         connection.execute(f"DELETE FROM {self.table} WHERE row = ?", (row,))
 
-    def move(self, connection: sqlite3.Connection, row: int, target: int) -> list[Placed]:
+    def move(self, connection: sqlite3.Connection, spaces: Spaces, row: int, target: int) -> list[Placed]:
         """The record of a row has another row from now on."""
-        found = connection.execute(self._find, (row,)).fetchall()
+        found = self._of_row(connection, spaces, row)
         connection.execute(f"UPDATE {self.table} SET row = ? WHERE row = ?", (target, row))
-        return [Placed(self._births[space].space.name, number, target) for space, number in found]
+        return [Placed(held.space.name, number, target) for held, number in found]
 
     def shift(self, connection: sqlite3.Connection, by: int) -> None:
         """All rows are smaller by so many."""
         connection.execute(f"UPDATE {self.table} SET row = row - ?", (by,))
+        connection.execute("UPDATE space SET swept = 0")
 
     def sweep(self, connection: sqlite3.Connection) -> bool:
         """Delete some of the vectors that were given up. True where there may be more.
@@ -139,10 +128,34 @@ class VectorTruth:
         """
         query = f"SELECT space, id FROM {self._given_up} LIMIT {SWEPT}"
         found = connection.execute(query).fetchall()
-        for held in spaces_of(self):
+        for held in self.spaces(connection).held:
             self.file.remove(held, [number for space, number in found if space == held.birth])
         connection.executemany(f"DELETE FROM {self._given_up} WHERE space = ? AND id = ?", found)
         return len(found) == SWEPT
+
+    def sweep_dropped(self, connection: sqlite3.Connection) -> bool:
+        """Delete something of a space that was dropped. False where nothing is left of any.
+
+        Alone in its commit, as :meth:`sweep` is. First it is forgotten which rows had vectors there, then
+        the vectors go, then the space.
+        """
+        found = self.list.dropped(connection)
+        if found is None:
+            return False
+        held, swept = found
+        lowest, highest = connection.execute(f"SELECT min(row), max(row) FROM {self.table}").fetchone()
+        if highest is not None and swept < highest:
+            first = max(swept, lowest - 1)
+            end = first + _SWEPT_ROWS
+            connection.execute(
+                f"DELETE FROM {self.table} WHERE row > ? AND row <= ? AND space = ?", (first, end, held.birth)
+            )
+            self.list.swept(connection, held, end)
+        elif not self.file.empty(held):
+            connection.execute(f"DELETE FROM {self._given_up} WHERE space = ?", (held.birth,))
+            self.file.drop(held)
+            self.list.forget(connection, held)
+        return True
 
     # Reading, in any thread
 
@@ -164,7 +177,3 @@ class VectorTruth:
             "ON v.row = r.row AND v.space = ? WHERE r.row > ? AND v.id IS NULL ORDER BY r.row LIMIT ?"
         )
         return [row for (row,) in connection.execute(query, (held.birth, after, most))]
-
-
-def spaces_of(truth: VectorTruth) -> list[Held]:
-    return list(truth.spaces.values())

@@ -1,82 +1,101 @@
 """The vectors of one collection, searched at once and written into their files by and by.
 
 Its table tells it of every commit; what came stays in memory, compared one by one, until a thread of its
-own has put it into the files: each 2,048 vectors or 2 seconds.
+own has put it into the files: each 2,048 vectors or 2 seconds. The same thread makes anew what was lost.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from tabane.errors import StoreError
 from tabane.store import failures
+from tabane.store.changes import Change
 from tabane.store.columns import Mask, Snapshot
+from tabane.store.vectors.file import Held
 from tabane.store.vectors.space import FLUSHED, FLUSHED_AFTER, SpaceIndex, View
-from tabane.store.vectors.truth import VectorTruth, spaces_of
-
-if TYPE_CHECKING:
-    from tabane.store.truth import Change
+from tabane.store.vectors.spaces import Spaces
+from tabane.store.vectors.truth import VectorTruth
 
 MOST_BEHIND = 8 * FLUSHED  # vectors in memory, of one space
 _REMEMBERED = 8  # moments
 _LONGEST_WAIT = 30.0  # seconds
+_LONGEST_PAUSE = 60.0  # seconds, where the disk refuses again and again
 
 Moment = Mapping[str, View]
+Live = Callable[[], Snapshot]
 
 
 class VectorIndex:
     """What is derived from the vectors of a table. Made by :meth:`open`."""
 
-    def __init__(self, truth: VectorTruth, spaces: Mapping[str, SpaceIndex], changes: int) -> None:
+    def __init__(
+        self, truth: VectorTruth, folder: str, spaces: Mapping[str, SpaceIndex], changes: int, live: Live
+    ) -> None:
+        """``live`` tells which rows are, when files are looked at for what is dead in them."""
         self.truth = truth
+        self._folder = folder
         self._spaces = spaces
+        self._dropped: list[SpaceIndex] = []
         self._moments: OrderedDict[int, Moment] = OrderedDict()
         self._lock = threading.Lock()
         self._moved = threading.Condition()
         self._open = True
-        self._live: Callable[[], Snapshot] | None = None
+        self._live = live
         self._publish(changes)
         self._thread = threading.Thread(target=self._work, name="store-vectors", daemon=True)
         self._thread.start()
 
     @classmethod
     def open(
-        cls, connection: sqlite3.Connection, folder: str, truth: VectorTruth, changes: int
+        cls, connection: sqlite3.Connection, folder: str, truth: VectorTruth, changes: int, live: Live
     ) -> VectorIndex:
-        """Map what there is and catch up, or make it anew. Blocks; raises StoreError."""
+        """Map what there is; much that is missing is made anew by and by. Blocks; raises StoreError."""
+        held = truth.spaces(connection).held
         try:
             spaces = {
-                held.space.name: SpaceIndex.open(
-                    os.path.join(folder, held.space.name), held, truth.file, truth.places(connection, held)
+                each.space.name: SpaceIndex.open(
+                    _folder(folder, each), each, truth.file, truth.places(connection, each)
                 )
-                for held in spaces_of(truth)
+                for each in held
             }
+            _remove_others(folder, held)
         except OSError as error:
             raise failures.from_system(error, folder) from error
-        return cls(truth, spaces, changes)
-
-    def follow(self, snapshot: Callable[[], Snapshot]) -> None:
-        """Ask this which rows are live, when files are looked at for what is dead in them."""
-        self._live = snapshot
+        return cls(truth, folder, spaces, changes, live)
 
     def committed(self, change: Change) -> None:
         """The write is on the disk. Called in the writing thread, in order, before columns show it."""
         with self._lock:
+            if change.spaces is not None:
+                self._respace(change.spaces)
             for name, space in self._spaces.items():
                 placed = [each for each in change.vectors if each.space == name]
                 if placed:
                     space.apply(placed)
             self._publish(change.state.changes)
-        if change.vectors:
+        if change.vectors or change.spaces is not None:
             with self._moved:
                 self._moved.notify_all()
+
+    def _respace(self, spaces: Spaces) -> None:
+        there = {space.held.birth: space for space in self._spaces.values()}
+        self._spaces = {held.space.name: self._kept_or_fresh(held, there) for held in spaces.held}
+        self._dropped += there.values()
+
+    def _kept_or_fresh(self, held: Held, there: dict[int, SpaceIndex]) -> SpaceIndex:
+        """The space of that birth, taken from those there are."""
+        if held.birth in there:
+            return there.pop(held.birth)
+        return SpaceIndex.fresh(_folder(self._folder, held), held)
 
     def _publish(self, changes: int) -> None:
         self._moments[changes] = {name: space.view() for name, space in self._spaces.items()}
@@ -97,6 +116,16 @@ class VectorIndex:
     def full(self) -> bool:
         return any(len(space) >= MOST_BEHIND for space in self._spaces.values())
 
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is being made anew."""
+        return all(space.whole for space in self._spaces.values())
+
+    def wait_until_whole(self, timeout: float) -> bool:
+        """Wait while something is being made anew. Blocks."""
+        with self._moved:
+            return self._moved.wait_for(lambda: self.whole or not self._open, timeout) and self.whole
+
     def settle(self) -> None:
         """Put all that is in memory into the files. Blocks; raises OSError."""
         for space in self._spaces.values():
@@ -104,12 +133,12 @@ class VectorIndex:
 
     def agrees(self, connection: sqlite3.Connection) -> bool:
         """Whether the files hold what the truth holds. Reads everything."""
-        return all(
-            space.agrees(
-                self.truth.file, sorted(number for number, _ in self.truth.places(connection, space.held))
-            )
-            for space in self._spaces.values()
-        )
+        for held in self.truth.spaces(connection).held:
+            space = self._spaces.get(held.space.name)
+            numbers = sorted(number for number, _ in self.truth.places(connection, held))
+            if space is None or space.held.birth != held.birth or not space.agrees(self.truth.file, numbers):
+                return False
+        return True
 
     def close(self) -> None:
         """End the thread, with everything in the files. Blocks."""
@@ -123,40 +152,44 @@ class VectorIndex:
     # In the thread that keeps the files
 
     def _work(self) -> None:
+        pause = 0.0
         while self._open:
+            try:
+                self._keep()
+                pause = 0.0
+            except (OSError, StoreError):  # it stays in memory, or behind, and what is there answers
+                pause = min(_LONGEST_PAUSE, 2 * pause or FLUSHED_AFTER)
             with self._moved:
+                self._moved.wait_for(lambda: not self._open, pause)
                 self._moved.wait_for(lambda: self._waiting or not self._open)
                 self._moved.wait_for(self._due, FLUSHED_AFTER)
-            if not self._flush():
-                with self._moved:
-                    self._moved.wait_for(lambda: not self._open, FLUSHED_AFTER)
 
     @property
     def _waiting(self) -> bool:
-        return any(len(space) for space in self._spaces.values())
+        return bool(self._dropped) or any(len(space) for space in self._spaces.values()) or not self.whole
 
     def _due(self) -> bool:
-        return not self._open or any(len(space) >= FLUSHED for space in self._spaces.values())
+        spaces = self._spaces.values()
+        return not (self._open and self.whole) or any(len(space) >= FLUSHED for space in spaces)
 
-    def _flush(self) -> bool:
-        """Put into the files what is in memory. False where the disk refuses: then it stays, and answers."""
-        done = True
-        for space in self._spaces.values():
-            try:
-                space.flush()
-                self._tidy(space)
-            except OSError:
-                done = False
+    def _keep(self) -> None:
+        """Make anew what is missing, put into the files what is in memory, delete what is no more."""
+        for space in list(self._spaces.values()):
+            while self._open and space.catch_up(self.truth.file):
+                self._show()
+            space.recode()
+            space.flush()
+            space.tidy(lambda space=space: _living(self._live(), space))  # type: ignore[misc]
+        self._show()
+        while self._dropped:
+            self._dropped[0].remove()
+            del self._dropped[0]
+
+    def _show(self) -> None:
         with self._lock:
             self._publish(next(reversed(self._moments)))
         with self._moved:
             self._moved.notify_all()
-        return done
-
-    def _tidy(self, space: SpaceIndex) -> None:
-        live = self._live
-        if live is not None:
-            space.tidy(lambda: _living(live(), space))
 
 
 def _living(snapshot: Snapshot, space: SpaceIndex) -> Mask:
@@ -164,3 +197,15 @@ def _living(snapshot: Snapshot, space: SpaceIndex) -> Mask:
     view = space.view()
     to_come = view.rows >= snapshot.origin + len(snapshot.alive)
     return np.asarray(view.within(snapshot.alive, snapshot.origin) | to_come)
+
+
+def _folder(folder: str, held: Held) -> str:
+    return os.path.join(folder, f"{held.birth:016x}")
+
+
+def _remove_others(folder: str, held: Iterable[Held]) -> None:
+    """Delete what is of no space any more."""
+    if os.path.isdir(folder):
+        known = {os.path.basename(_folder(folder, each)) for each in held}
+        for name in set(os.listdir(folder)) - known:
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)

@@ -94,7 +94,7 @@ class Desk:
 
     def _answer(self, model: Model, budget: int, asked: Ask) -> Report:
         try:
-            tokens = model.tokens(asked.texts)
+            tokens = model.tokens(asked.texts, asked.query)
             width = model.dimension * 4
             found = bytearray(len(tokens) * width)
             for batch in batches([len(text) for text in tokens], budget):

@@ -19,6 +19,10 @@ def load(spec: Spec) -> Model:
         from tabane.search.embedding.worker.sentence import SentenceModel
 
         return SentenceModel(spec)
+    if spec.scores:
+        from tabane.search.embedding.worker.pairs import PairModel
+
+        return PairModel(spec, _graph(spec))
     from tabane.search.embedding.worker.onnx import OnnxModel
 
     return OnnxModel(spec, _graph(spec))

@@ -23,10 +23,13 @@ class Model(Protocol):
     @property
     def dimension(self) -> int: ...
 
-    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """The tokens of each text, cut to what the model takes; at least one each."""
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[Tokens]:
+        """The tokens of each text, cut to what the model takes; at least one each.
+
+        A model that scores pairs has those of ``query`` before each.
+        """
         ...
 
     def vectors(self, batch: Sequence[Tokens]) -> Floats:
-        """One vector a text, float32 of length one. Raises ValueError, or what the runtime raises."""
+        """One vector a text, float32 of length one; or one score. Raises ValueError, or as the runtime."""
         ...

@@ -20,55 +20,75 @@ _STATES = ("last_hidden_state", "token_embeddings")
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
 
 
-class OnnxModel:
-    """A graph that takes tokens, and its tokenizer.
+class Graph:
+    """A graph that takes tokens.
 
-    The graph may want ``input_ids``, ``attention_mask``, ``token_type_ids``, ``position_ids`` and
-    ``past_key_values.*`` (which stay empty). What it gives is either the states of the tokens, which are
-    pooled here, or one vector a text.
+    It may want ``input_ids``, ``attention_mask``, ``token_type_ids``, ``position_ids`` and
+    ``past_key_values.*`` (which stay empty).
     """
 
-    def __init__(self, spec: Spec, graph: str) -> None:
-        """Load the graph at that path. Raises ValueError where it asks for other inputs."""
-        self._spec = spec
-        self._session = onnxruntime.InferenceSession(graph, options(spec.threads), ["CPUExecutionProvider"])
+    def __init__(self, spec: Spec, path: str) -> None:
+        """Load the graph at ``path``. Raises ValueError where it asks for other inputs."""
+        self._session = onnxruntime.InferenceSession(path, options(spec.threads), ["CPUExecutionProvider"])
         self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
         if unknown := [name for name in self._inputs if not _known(name)]:
             raise ValueError(f"the graph wants {', '.join(unknown)}")
-        self._output = _chosen([(out.name, out.shape) for out in self._session.get_outputs()], spec.output)
-        self._tokenizer = _tokenizer(spec)
-        self._filler = _filler(spec.folder)
-        self.dimension = self.vectors(self.tokens(["a"])).shape[1]
+        self.outputs = [(out.name, out.shape) for out in self._session.get_outputs()]
+        self.filler = _filler(spec.folder)
 
-    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        most = self._spec.max_tokens * CHARACTERS
-        found = self._tokenizer.encode_batch([text[:most] for text in texts])
-        return [cast(Tokens, encoding.ids or [self._filler]) for encoding in found]
+    def run(
+        self, output: str, rows: Sequence[Sequence[int]], kinds: Sequence[Sequence[int]] | None = None
+    ) -> tuple[npt.NDArray[Any], Whole]:
+        """The output for rows of tokens, and their mask (rows × tokens), which is 1 where a token is real.
 
-    def vectors(self, batch: Sequence[Tokens]) -> Floats:
-        rows = cast(Sequence[Sequence[int]], batch)
+        ``kinds`` are the types of the tokens: 0 for all where there are none.
+        """
         shape = len(rows), max(map(len, rows))
-        ids: Whole = np.full(shape, self._filler, np.int64)
+        ids: Whole = np.full(shape, self.filler, np.int64)
         mask: Whole = np.zeros(shape, np.int64)
+        types: Whole = np.zeros(shape, np.int64)
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
             mask[row, : len(tokens)] = 1
-        states = self._session.run([self._output], self._feed(ids, mask))[0]
-        if states.ndim == 3:
-            states = pooled(states.astype(np.float32, copy=False), mask, self._spec.pooling)
-        return finished(states, self._spec.dimension)
+            if kinds is not None:
+                types[row, : len(tokens)] = kinds[row]
+        return self._session.run([output], self._feed(ids, mask, types))[0], mask
 
-    def _feed(self, ids: Whole, mask: Whole) -> dict[str, npt.NDArray[Any]]:
+    def _feed(self, ids: Whole, mask: Whole, types: Whole) -> dict[str, npt.NDArray[Any]]:
         usual = {
             "input_ids": ids,
             "attention_mask": mask,
-            "token_type_ids": np.zeros_like(ids),
+            "token_type_ids": types,
             "position_ids": np.maximum(mask.cumsum(axis=1) - 1, 0),
         }
         return {
             name: usual[name] if name in usual else _empty(entry, len(ids))
             for name, entry in self._inputs.items()
         }
+
+
+class OnnxModel:
+    """A graph and its tokenizer. It gives states of tokens, which are pooled here, or a vector a text."""
+
+    def __init__(self, spec: Spec, graph: str) -> None:
+        """Load the graph at that path. Raises ValueError where it asks for other inputs."""
+        self._spec = spec
+        self._graph = Graph(spec, graph)
+        self._output = _chosen(self._graph.outputs, spec.output)
+        self._tokenizer = tokenizer_of(spec)
+        self._tokenizer.enable_truncation(spec.max_tokens)
+        self.dimension = self.vectors(self.tokens(["a"])).shape[1]
+
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[Tokens]:
+        most = self._spec.max_tokens * CHARACTERS
+        found = self._tokenizer.encode_batch([text[:most] for text in texts])
+        return [cast(Tokens, encoding.ids or [self._graph.filler]) for encoding in found]
+
+    def vectors(self, batch: Sequence[Tokens]) -> Floats:
+        states, mask = self._graph.run(self._output, cast(Sequence[Sequence[int]], batch))
+        if states.ndim == 3:
+            states = pooled(states.astype(np.float32, copy=False), mask, self._spec.pooling)
+        return finished(states, self._spec.dimension)
 
 
 def options(threads: int) -> Any:
@@ -103,10 +123,11 @@ def _empty(entry: Any, texts: int) -> npt.NDArray[Any]:
     return np.zeros([texts, *shape[1:]], _TYPES[entry.type])
 
 
-def _tokenizer(spec: Spec) -> Tokenizer:
+def tokenizer_of(spec: Spec) -> Tokenizer:
+    """The tokenizer beside the graph, which cuts and pads nothing until it is told to."""
     tokenizer = Tokenizer.from_file(os.path.join(spec.folder, "tokenizer.json"))
     tokenizer.no_padding()  # the file may have its own, to a fixed length
-    tokenizer.enable_truncation(spec.max_tokens)
+    tokenizer.no_truncation()
     return tokenizer
 
 

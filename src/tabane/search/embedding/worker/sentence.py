@@ -35,7 +35,7 @@ class SentenceModel:
         self._model.max_seq_length = spec.max_tokens
         self.dimension = self.vectors(self.tokens(["a"])).shape[1]
 
-    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[Tokens]:
         most = self._spec.max_tokens
         cut = [text[: most * CHARACTERS] for text in texts]
         found = self._model.tokenizer(cut, truncation=True, max_length=most)["input_ids"]

@@ -7,17 +7,17 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
 
 import pytest
 from msgspec import Meta, Struct
 
 from tabane.errors import UnknownName, UpstreamDied
-from tabane.hub.local import rpc
-from tabane.hub.local.rpc import RpcSession
+from tabane.hub.rpc import dispatcher
+from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import say
-from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
+from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Part, Privilege, Table
 from tabane.wire.channel import Batch
 
 
@@ -30,7 +30,7 @@ class Works:
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
-        self.running = self.most = 0
+        self.running = self.most = self.made = 0
         self.cancelled = 0
         self.callers: list[Caller] = []
 
@@ -59,6 +59,11 @@ class Works:
     async def break_(self, caller: Caller, params: Params) -> None:
         raise ZeroDivisionError("a secret of ours")
 
+    async def count(self, caller: Caller, params: Params) -> AsyncIterator[Part]:
+        for number in range(params.number):
+            self.made += 1
+            yield Part("x" * (1 << 20), number < params.number - 1)
+
     def door(self) -> Door:
         faces = frozenset({Face.RPC})
         names = {
@@ -72,7 +77,8 @@ class Works:
             Operation(name, "", Params, handler, faces, Privilege.READ) for name, handler in names.items()
         ]
         hidden = Operation("hidden", "", Params, self.double, frozenset({Face.MCP}), Privilege.READ)
-        return Door(Table([*operations, hidden]), AllowLocal())
+        stream = Operation("count", "", Params, self.count, faces, Privilege.READ, kind="stream")
+        return Door(Table([*operations, hidden, stream]), AllowLocal())
 
 
 class Program:
@@ -138,7 +144,7 @@ def test_an_operation_is_called_and_its_result_returned() -> None:
         ("nothing", {}, -32601, None),
         ("hidden", {}, -32601, None),
         ("double", {"number": -1}, -32602, {"parameter": "number"}),
-        ("double", {"nmber": 1}, -32602, None),
+        ("double", {"nmber": 1}, -32602, {"parameter": "nmber"}),
         ("double", [1], -32602, None),
         ("lose", {}, -32603, {"reason": "upstream"}),
         ("miss", {}, -32602, {"near": ["y"]}),
@@ -202,23 +208,23 @@ def test_a_line_past_the_limit_is_answered_with_its_id() -> None:
 
 def test_requests_overtake_each_other_but_only_so_many_run_at_once() -> None:
     async def scene(program: Program, works: Works) -> None:
-        for number in range(rpc.AT_ONCE + 10):
+        for number in range(dispatcher.AT_ONCE + 10):
             program.send({"jsonrpc": "2.0", "id": number, "method": "wait"})
-        await happens(lambda: works.running == rpc.AT_ONCE)
+        await happens(lambda: works.running == dispatcher.AT_ONCE)
         works.gate.set()
-        answers = [await program.next() for _ in range(rpc.AT_ONCE + 10)]
-        assert {answer["id"] for answer in answers} == set(range(rpc.AT_ONCE + 10))
-        assert works.most == rpc.AT_ONCE
+        answers = [await program.next() for _ in range(dispatcher.AT_ONCE + 10)]
+        assert {answer["id"] for answer in answers} == set(range(dispatcher.AT_ONCE + 10))
+        assert works.most == dispatcher.AT_ONCE
 
     play(scene)
 
 
 def test_more_open_requests_than_the_limit_are_refused() -> None:
     async def scene(program: Program, works: Works) -> None:
-        for number in range(rpc.MOST_WAITING + 1):
+        for number in range(dispatcher.MOST_WAITING + 1):
             program.send({"jsonrpc": "2.0", "id": number, "method": "wait"})
         refused = await program.next()
-        assert (refused["id"], refused["error"]["data"]) == (rpc.MOST_WAITING, {"reason": "hub"})
+        assert (refused["id"], refused["error"]["data"]) == (dispatcher.MOST_WAITING, {"reason": "hub"})
         works.gate.set()
         assert "result" in await program.next()
 
@@ -250,6 +256,20 @@ def test_a_draining_session_finishes_what_it_has_and_begins_nothing() -> None:
         await idle
         program.session.close("done")
         assert await program.reader.read() == b""
+
+    play(scene)
+
+
+def test_a_stream_over_the_socket_waits_for_who_reads_it() -> None:
+    async def scene(program: Program, works: Works) -> None:
+        program.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"number": 40}})
+        await happens(lambda: works.made > 3)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert works.made < 20
+        answers = [await program.next() for _ in range(40)]
+        assert [answer["more"] for answer in answers] == [True] * 39 + [False]
+        assert {answer["id"] for answer in answers} == {1}
 
     play(scene)
 

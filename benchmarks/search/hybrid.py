@@ -1,0 +1,229 @@
+"""Words, meaning, and both: ``python -m benchmarks.search.hybrid PATH [--model M] [--queries N]``.
+
+``PATH`` is what :mod:`benchmarks.search.quality` reads. Asked are the collection itself and the model that is
+found here; fusions are worked out from the same two rankings, and the one that ships is asked as it is. Each
+is compared with the better of its two parts, query by query: the interval is the bootstrap's, 95 % of 10,000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from benchmarks.search.quality import Corpus, Query, scores
+from numpy.typing import NDArray
+
+from tabane.search.embedding.embedder import BYTES, Embedder, NoModel
+from tabane.search.embedding.families import family_of
+from tabane.search.embedding.finding import Finder, Wanted
+from tabane.search.embedding.hub import Hub
+from tabane.search.embedding.hub_cache import hub_place
+from tabane.search.engine import LexicalQuery, VectorQuery
+from tabane.search.filters import EVERYTHING
+from tabane.search.fusion import Scale, convex, reciprocal_ranks
+from tabane.search.hybrid import hybrid
+from tabane.search.records import Record, Shape, Space, TextField
+from tabane.store.collection import Collection
+from tabane.store.lexical.lexical import open_lexical
+from tabane.store.store import Store
+
+DEEPEST = 200
+SPACE = "text"
+_SHIPPED = "as shipped"
+_SAMPLES = 10_000
+_BATCH = 500
+
+Scores = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Rankings:
+    """What both parts find for a query: key → score, best first.
+
+    ``cosines`` are those of all that either found, ``ceiling`` is that of the words. ``shipped`` is what
+    hybrid search answers.
+    """
+
+    words: Scores
+    meaning: Scores
+    cosines: Scores
+    ceiling: float
+    shipped: Sequence[str]
+
+    def cut(self, depth: int) -> Rankings:
+        """The same, had nobody looked deeper."""
+        words, meaning = (dict(list(each.items())[:depth]) for each in (self.words, self.meaning))
+        cosines = {key: self.cosines[key] for key in {**meaning, **words}}
+        return replace(self, words=words, meaning=meaning, cosines=cosines)
+
+
+Way = Callable[[Rankings], Sequence[str]]
+
+
+def ways(usual: float | None) -> dict[str, Way]:
+    """Fusions by name. ``usual`` is the cosine that counts as nothing, where it was measured."""
+    found: dict[str, Way] = {
+        "words": lambda ranked: list(ranked.words),
+        "meaning": lambda ranked: list(ranked.meaning),
+        _SHIPPED: lambda ranked: ranked.shipped,
+    }
+    found |= {f"RRF k=60, depth {depth}": _by_ranks(60, depth) for depth in (10, 20, 50, 100, DEEPEST)}
+    found |= {f"RRF k={k}, depth 100": _by_ranks(k, 100) for k in (10, 30)}
+    for weight in (0.5, 0.6, 0.7, 0.8):
+        found[f"convex {weight}, min-max of each"] = _plain(weight)
+        for low in dict.fromkeys((None, -1.0, usual)):
+            name = "their worst" if low is None else f"{low:g}"
+            found[f"convex {weight}, cosines {name} to best"] = scaled(weight, Scale(low))
+            found[f"convex {weight}, cosines {name} to 1, words to ceiling"] = scaled(weight, Scale(low, 1.0))
+    return found
+
+
+def _by_ranks(k: int, depth: int) -> Way:
+    def fused(ranked: Rankings) -> list[str]:
+        cut = ranked.cut(depth)
+        return [key for key, _ in reciprocal_ranks([list(cut.meaning), list(cut.words)], k)]
+
+    return fused
+
+
+def _plain(weight: float) -> Way:
+    def fused(ranked: Rankings) -> list[str]:
+        cut = ranked.cut(100)
+        return [key for key, _ in convex([cut.meaning, cut.words], [weight, 1 - weight])]
+
+    return fused
+
+
+def scaled(weight: float, scale: Scale) -> Way:
+    """Convex over all that either found, with all their cosines on that scale, and BM25 from nothing.
+
+    Where the scale says what the most is, BM25 has its ceiling for that.
+    """
+
+    def fused(ranked: Rankings) -> list[str]:
+        cut = ranked.cut(100)
+        words = Scale(0.0, None if scale.most is None else ranked.ceiling)
+        fusion = convex([cut.cosines, cut.words], [weight, 1 - weight], [scale, words])
+        return [key for key, _ in fusion]
+
+    return fused
+
+
+async def opened(wanted: Wanted, kept: str) -> Embedder | NoModel:
+    """The model, of what is on this machine: nothing is fetched."""
+    place = replace(hub_place(os.environ), offline=True)
+    found = await Finder(Hub(place), kept).find(wanted)
+    return found if isinstance(found, NoModel) else await found.open(os.environ)
+
+
+async def rankings(corpus: Corpus, model: Embedder, folder: str) -> dict[str, Rankings]:
+    """What is found for each query, by its name."""
+    store = await Store.open(folder, "quality", lexical=open_lexical)
+    try:
+        collection = await store.collection(
+            Shape("texts", (TextField("text"),), (), (Space(SPACE, model.dimension),))
+        )
+        keys = list(corpus.texts)
+        for first in range(0, len(keys), _BATCH):
+            part = keys[first : first + _BATCH]
+            vectors = await model.embed([corpus.texts[key] for key in part])
+            await collection.upsert(
+                [
+                    Record(key=key, texts={"text": corpus.texts[key]}, vectors={SPACE: vector})
+                    for key, vector in zip(part, vectors, strict=True)
+                ]
+            )
+        asked = await model.embed([query.text for query in corpus.queries], "query")
+        family = family_of(model.fingerprint)
+        usual = family.strangers.usual if family and family.strangers else None
+        return {
+            query.name: await _ranked(collection, query, vector, usual)
+            for query, vector in zip(corpus.queries, asked, strict=True)
+        }
+    finally:
+        await store.close()
+
+
+async def _ranked(collection: Collection, query: Query, vector: bytes, usual: float | None) -> Rankings:
+    words, meaning = LexicalQuery(query.text), VectorQuery({SPACE: vector})
+    lexical = await collection.search(words, EVERYTHING, DEEPEST)
+    nearest = await collection.nearest(meaning, EVERYTHING, DEEPEST)
+    keys = list(dict.fromkeys(hit.key for hit in (*nearest.hits, *lexical.hits)))
+    cosines = await collection.similarities(meaning, keys)
+    shipped = await hybrid(collection, words, meaning, EVERYTHING, 10, usual=usual)
+    return Rankings(
+        {hit.key: hit.score for hit in lexical.hits},
+        {hit.key: hit.score for hit in nearest.hits},
+        {key: cosine for key, cosine in zip(keys, cosines, strict=True) if cosine is not None},
+        lexical.ceiling,
+        [hit.key for hit in shipped.hits],
+    )
+
+
+def judged(found: Mapping[str, Rankings], queries: Sequence[Query], way: Way) -> NDArray[np.float64]:
+    """nDCG@10 of each query."""
+    return np.array([scores(way(found[query.name]), query.right)[0] for query in queries])
+
+
+def interval(better: NDArray[np.float64], than: NDArray[np.float64]) -> tuple[float, float]:
+    """Between what the mean difference lies in 95 of 100 samples of the queries, the same each time."""
+    differences = better - than
+    chance = np.random.default_rng(1)
+    means = [
+        differences[chance.integers(0, len(differences), len(differences))].mean() for _ in range(_SAMPLES)
+    ]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
+
+
+async def measured(path: Path, wanted: Wanted, most: int, seed: int) -> str:
+    corpus = Corpus.read(path)
+    if len(corpus.queries) > most:
+        corpus = replace(corpus, queries=tuple(random.Random(seed).sample(corpus.queries, most)))
+    with tempfile.TemporaryDirectory(prefix="tabane-bench-") as folder:
+        model = await opened(wanted, folder)
+        if isinstance(model, NoModel):
+            return str(model.reason)
+        try:
+            found = await rankings(corpus, model, folder)
+        finally:
+            await model.close()
+    family = family_of(model.fingerprint)
+    usual = family.strangers.usual if family and family.strangers else None
+    return _told(corpus, found, f"{model.fingerprint}, {model.dimension * BYTES} bytes", ways(usual))
+
+
+def _told(corpus: Corpus, found: Mapping[str, Rankings], model: str, ways: Mapping[str, Way]) -> str:
+    by_way = {name: judged(found, corpus.queries, way) for name, way in ways.items()}
+    best = max((by_way["words"], by_way["meaning"]), key=np.mean)
+    lines = [f"{len(corpus.texts):,} texts, {len(corpus.queries)} queries, {model}"]
+    for name, each in by_way.items():
+        low, high = interval(each, best)
+        lines.append(
+            f"{name:54} {each.mean():.4f}  {each.mean() - best.mean():+.4f} {low:+.4f} to {high:+.4f}"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.search.hybrid")
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--model", default="auto")
+    parser.add_argument("--quantisation", default="none", choices=("none", "int8"))
+    parser.add_argument("--queries", type=int, default=600, help="at most so many, chosen by --seed")
+    parser.add_argument("--seed", type=int, default=5)
+    options = parser.parse_args(arguments)
+    wanted = Wanted(options.model, quantisation=options.quantisation)
+    print(asyncio.run(measured(options.path, wanted, options.queries, options.seed)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Search by vectors: the store beside numpy, faiss and others, every answer held against the exact one."""

@@ -1,0 +1,177 @@
+"""`tabane models`: the embedding model, by which texts are found by their meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tabane.cli.output import Group, Terminal, examples, hub_options, text
+from tabane.messages import Message, say
+
+
+@click.group(
+    "models",
+    cls=Group,
+    invoke_without_command=True,
+    help=text(
+        say("Look after the embedding model, by which texts are found by their meaning. Alone: show it.")
+    ),
+)
+@hub_options
+@click.pass_context
+def models(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        show.invoke(ctx)
+
+
+@models.command(
+    help=text(say("Show which model there is, where it came from and what runs; or why there is none.")),
+    epilog=examples("tabane models show", "tabane models show --json"),
+)
+@hub_options
+@click.pass_obj
+def show(terminal: Terminal) -> None:
+    found = terminal.hub().call("model_status")
+    terminal.show(found, lambda: _print_status(terminal, found))
+
+
+@models.command(
+    help=text(
+        say(
+            "Fetch the model that the settings want, and the reranker; or MODEL, which is a name at "
+            "huggingface.co (org/name, or org/name@revision). Fetched again, it goes on where it stopped."
+        )
+    ),
+    epilog=examples("tabane models pull", "tabane models pull cl-nagoya/ruri-v3-30m"),
+)
+@click.argument("model", required=False, metavar="MODEL")
+@hub_options
+@click.pass_obj
+def pull(terminal: Terminal, model: str | None) -> None:
+    found = terminal.follow("pull_model", {"model": model} if model else {})
+    terminal.show(found, lambda: _print_pulled(terminal, found["results"]))
+
+
+@models.command(
+    help=text(
+        say("Embed a TEXT, and compare it with OTHER: their likeness, and the time that a question takes.")
+    ),
+    epilog=examples("tabane models test", "tabane models test 'wild cats' 'Lions live in Africa.'"),
+)
+@click.argument("words", required=False, metavar="TEXT")
+@click.argument("other", required=False, metavar="OTHER")
+@hub_options
+@click.pass_obj
+def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
+    given = {"text": words, "other": other}
+    hub = terminal.hub()
+    with terminal.working(say("Embedding")):
+        found = hub.call("test_model", {name: value for name, value in given.items() if value is not None})
+    terminal.show(found, lambda: _print_test(terminal, found))
+
+
+@models.command(
+    help=text(
+        say(
+            "Embed again what was embedded with another model: everything, or one collection. Until that "
+            "is done, searches use what there is. Stopped, it goes on where it stood."
+        )
+    ),
+    epilog=examples("tabane models reembed", "tabane models reembed --collection posts"),
+)
+@click.option("--collection", metavar="NAME", help=text(say("This collection alone.")))
+@click.option("--model", metavar="MODEL", help=text(say("With this model; else with that of the settings.")))
+@hub_options
+@click.pass_obj
+def reembed(terminal: Terminal, collection: str | None, model: str | None) -> None:
+    given = {"collection": collection, "model": model}
+    found = terminal.follow("reembed", {name: value for name, value in given.items() if value})
+    terminal.show(found, lambda: _print_embedded(terminal, found))
+
+
+_STATES = {
+    "open": say("in use"),
+    "here": say("on this machine, opened when it is first needed"),
+    "absent": say("not on this machine yet, fetched when it is first needed or with: tabane models pull"),
+    "none": say("none: search is by words alone"),
+}
+
+_SOURCES = {
+    "hub": say("huggingface.co, or its mirror"),
+    "folder": say("a folder"),
+    "package": say("a Python package"),
+    "server": say("a server"),
+}
+
+_LABELS = {
+    "model": say("setting"),
+    "state": say("model"),
+    "reason": say("why"),
+    "id": say("name"),
+    "revision": say("revision"),
+    "source": say("from"),
+    "where": say("at"),
+    "fingerprint": say("fingerprint"),
+    "dimension": say("dimension"),
+    "loader": say("run by"),
+    "quantisation": say("quantisation"),
+    "pooling": say("pooling"),
+    "max_tokens": say("longest text, tokens"),
+    "query_prefix": say("before a question"),
+    "document_prefix": say("before a text"),
+    "reranker": say("reranker"),
+}
+
+
+def _print_status(terminal: Terminal, found: dict[str, Any]) -> None:
+    shown = found | {"state": _STATES[found["state"]], "source": _SOURCES.get(found.get("source", ""))}
+    rows = [(label, shown.get(name)) for name, label in _LABELS.items()]
+    terminal.pairs([(label, value) for label, value in rows if value not in (None, "", "none")])
+    processes = [*found["open"], *([found["reranker_open"]] if "reranker_open" in found else [])]
+    terminal.pairs((say("process"), _process(each)) for each in processes if each["pid"])
+    cache = found["cache"]
+    if "bytes" in cache:
+        size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
+        terminal.pairs([(say("kept of what was embedded"), f"{size:.1f} MB / {limit:.0f} MB")])
+
+
+def _process(process: dict[str, Any]) -> Message:
+    if process["memory_mb"] is None:
+        return say("{pid}: {model}", pid=process["pid"], model=process["model"])
+    return say(
+        "{pid}: {model}, {memory} MB",
+        pid=process["pid"],
+        model=process["model"],
+        memory=process["memory_mb"],
+    )
+
+
+def _print_pulled(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        terminal.say(say("There is nothing to fetch: the settings want no model of huggingface.co."))
+    for row in rows:
+        terminal.say(say("{model} is in {folder}", model=row["model"], folder=row["folder"]))
+
+
+def _print_test(terminal: Terminal, found: dict[str, Any]) -> None:
+    terminal.pairs(
+        [
+            (say("fingerprint"), found["model"]),
+            (say("dimension"), found["dimension"]),
+            (say("time of a question, ms"), found["ms"]),
+            *([(say("likeness (cosine)"), found["cosine"])] if "cosine" in found else []),
+        ]
+    )
+
+
+def _print_embedded(terminal: Terminal, found: dict[str, Any]) -> None:
+    for row in found["results"]:
+        terminal.say(
+            say(
+                "{collection}: {count} texts embedded with {model}",
+                collection=row["collection"],
+                count=row["embedded"],
+                model=found["model"],
+            )
+        )

@@ -1,0 +1,182 @@
+"""The post archive in a hub: opened at the start where there is one, imported into, asked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+
+from tabane.errors import TabaneError
+from tabane.hub.embedding import Embedding
+from tabane.hub.finding import Answer, Hit
+from tabane.hub.job import Job
+from tabane.hub.jobs import Jobs
+from tabane.hub.stores import FOLDER, Stores
+from tabane.messages import Lang, Message, say
+from tabane.operations import Caller, Face, Operation, Privilege, Progress
+from tabane.posts.importing.plan import Sources, plan
+from tabane.posts.importing.work import import_posts
+from tabane.posts.operations import Archive
+from tabane.posts.post import DOMAIN, SHAPE
+from tabane.search.models import Models
+from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.store.collection import Collection
+
+log = logging.getLogger(__name__)
+
+_TAKEN = "posts.imported"  # what the last import that was asked for at a start was made of
+_MOST_FILES = 1000
+
+FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
+    """Absolute paths where the hub runs; ``embeddings``, ``reasoning``, ``summary`` are folders of vectors.
+
+    ``prune`` removes posts that no row of ``files`` is about. ``report`` is a file for all that is bad.
+    ``once`` does nothing where the same files, unchanged, were imported so before.
+    """
+
+    files: Annotated[list[FilePath], Meta(max_length=_MOST_FILES)] = []
+    embeddings: FilePath | None = None
+    reasoning: FilePath | None = None
+    summary: FilePath | None = None
+    prune: bool = False
+    report: FilePath | None = None
+    once: bool = False
+
+    def sources(self) -> Sources:
+        return plan(self.files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
+
+
+class Posts:
+    """The archive of one hub. Nothing is opened, nor made, before there is something to ask."""
+
+    def __init__(
+        self,
+        home: Path,
+        stores: Stores,
+        models: Models,
+        embedding: Embedding,
+        jobs: Jobs,
+        zone: Callable[[], tzinfo],
+    ) -> None:
+        self._stores, self._embedding, self._jobs, self._zone = stores, embedding, jobs, zone
+        self._taken = home / FOLDER / _TAKEN
+        self._importing = asyncio.Lock()
+        self._opening: Job | None = None
+        self._archive = Archive(self._collection, models, zone, ready=lambda: self.beginning is None)
+
+    @property
+    def beginning(self) -> Job | None:
+        """The job that has to end before everything kept can be asked for."""
+        opening = self._opening
+        return opening if opening is not None and opening.status == "running" else None
+
+    def open(self, given: ImportPosts | None = None, lang: Lang = "en") -> None:
+        """Open what there is, so that the first question does not wait for it; ``given`` is taken in first."""
+        if given is not None:
+            self._opening = self._jobs.start(
+                "import_posts", _title(given), lambda progress: self._begin(given, lang, progress)
+            )
+        elif self._stores.holds(DOMAIN):
+            title = say("Opening the archive of posts")
+            self._opening = self._jobs.start("open_posts", title, self._open)
+
+    def table(self) -> list[Operation]:
+        return [
+            *self._archive.table(),
+            Operation(
+                "import_posts",
+                "Take posts in from a twilog.csv, an archive of X, a model's results, or folders of vectors.",
+                ImportPosts,
+                self._import,
+                frozenset({Face.RPC, Face.CLI}),
+                Privilege.ADMIN,
+                kind="job",
+                title=_title,
+            ),
+        ]
+
+    async def find(self, caller: Caller, query: str, limit: int) -> Answer:
+        """What search_everything shows of the archive."""
+        if not self._stores.holds(DOMAIN):
+            return Answer([])
+        hits, warning = await self._archive.find(caller, query, limit)
+        rows = [
+            Hit("posts", h.key, h.title, h.text, f"tabane posts show {h.key}", h.score, h.marks) for h in hits
+        ]
+        return Answer(rows, warning)
+
+    async def _collection(self) -> Collection:
+        return await self._stores.collection(DOMAIN, SHAPE)
+
+    async def _open(self, progress: Progress) -> dict[str, Any]:
+        progress.tell(0, 1)
+        await self._archive.statistics.census()
+        self._embedding.wake(SHAPE.name)
+        return {}
+
+    async def _begin(self, given: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
+        """Take in what a start is given; where that cannot be, what there was is opened all the same."""
+        try:
+            taken = await self._take(given, lang, progress)
+        except TabaneError:
+            if self._stores.holds(DOMAIN):
+                await self._open(progress)
+            raise
+        await self._archive.statistics.census()
+        self._embedding.wake(SHAPE.name)
+        return taken
+
+    async def _import(self, caller: Caller, params: ImportPosts, progress: Progress) -> dict[str, Any]:
+        return await self._take(params, caller.lang, progress)
+
+    async def _take(self, params: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
+        async with self._importing:
+            if params.once and isinstance(progress, Job):
+                self._opening = progress  # who starts with an archive waits for it
+            sources = await asyncio.to_thread(params.sources)
+            mark = await asyncio.to_thread(_mark, sources)
+            if params.once and self._stores.holds(DOMAIN) and await asyncio.to_thread(self._was_taken, mark):
+                return {"unchanged_files": True}
+            report = await import_posts(
+                await self._collection(),
+                sources,
+                progress,
+                self._zone(),
+                prune=params.prune,
+                report_path=params.report,
+                lang=lang,
+            )
+            await asyncio.to_thread(self._taken.write_bytes, mark)
+            self._embedding.wake(SHAPE.name)
+            return report.plain(lang)
+
+    def _was_taken(self, mark: bytes) -> bool:
+        try:
+            return self._taken.read_bytes() == mark
+        except OSError:
+            return False
+
+
+def _title(params: ImportPosts) -> Message:
+    named = [*params.files, *filter(None, (params.embeddings, params.reasoning, params.summary))]
+    return say("Importing {files}", files=", ".join(Path(path).name for path in named[:3]))
+
+
+def _mark(sources: Sources) -> bytes:
+    """What the sources are, as their paths, sizes and times say it. Blocks."""
+    paths = [*sources.csvs, *sources.archives, *sources.results]
+    for folder in sources.folders.values():
+        paths += sorted(str(path) for path in Path(folder).iterdir())
+    facts = [(path, (found := Path(path).stat()).st_size, found.st_mtime_ns) for path in paths]
+    return json.encode([asdict(sources), facts])

@@ -1,0 +1,345 @@
+"""Collections are embedded in the background: a record that lacks a vector gets one, whoever wrote it.
+
+What is to be done is read off the collection itself, so a hub that was killed goes on where it stood,
+and the cache of embeddings keeps it from doing anything twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+
+from tabane.errors import BadArguments, HubError, ModelError, TabaneError
+from tabane.hub.stores import FOLDER, Stores
+from tabane.messages import Message, say
+from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
+from tabane.search.embedding.embedder import NoModel
+from tabane.search.filling import PAGE, fill
+from tabane.search.filters import Filter
+from tabane.search.meaning import Meaning, meaning_of
+from tabane.search.models import Models
+from tabane.search.records import Record, Shape, Space
+
+if TYPE_CHECKING:
+    from tabane.search.embedding.embedder import Embedder
+    from tabane.store.collection import Collection
+
+log = logging.getLogger(__name__)
+
+NEXT = "__next"
+"""Ends the name of a space that is being filled and will take the place of the one before it."""
+
+_ROUNDS = 5
+_AGAIN = 60.0  # seconds until a model that could not be had is asked for again
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A collection that is searched by meaning.
+
+    ``spaces``: the name of each, and which records have something to embed in it. ``text`` gives what that
+    is, "" for nothing. ``follows``: what it holds is derived, so it takes another model as soon as the
+    settings name one; any other keeps its model until somebody wants it re-embedded.
+    """
+
+    domain: str
+    shape: Shape
+    spaces: Mapping[str, Filter]
+    text: Callable[[Record, str], str]
+    follows: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.shape.name
+
+
+class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
+    """``collection``: all of them where none is named. ``model``: that of the settings where none is."""
+
+    collection: Annotated[str, Meta(max_length=64)] | None = None
+    model: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+
+
+class Embedding:
+    """Keeps collections embedded, and turns questions into vectors. Each collection has a lane of its own."""
+
+    def __init__(
+        self, home: Path, stores: Stores, models: Models, jobs: Starter, whose: Sequence[Embedded]
+    ) -> None:
+        self._models = models
+        self._lanes = {each.name: _Lane(home / FOLDER, each, stores, models, jobs) for each in whose}
+
+    def open(self) -> None:
+        """Go on with what a hub before this one began and did not end."""
+        for lane in self._lanes.values():
+            if lane.unfinished:
+                lane.wake()
+
+    def wake(self, name: str) -> None:
+        """Something was written to that collection."""
+        self._lanes[name].wake()
+
+    async def idle(self) -> None:
+        """Wait until nothing is being embedded that the hub itself began."""
+        for lane in self._lanes.values():
+            await lane.idle()
+
+    async def question(self, name: str, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
+        """The question as vectors for these spaces of a collection, or why there are none.
+
+        Raises BadArguments where the collection has vectors, but none of such a space.
+        """
+        return await self._lanes[name].question(text, tuple(spaces))
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "reembed",
+                "Embed collections again with another model; the one they have serves until that is done.",
+                Reembed,
+                self._reembed,
+                frozenset({Face.RPC, Face.CLI}),
+                Privilege.ADMIN,
+                kind="job",
+                title=lambda params: _title(params.collection or ", ".join(self._lanes)),
+            )
+        ]
+
+    async def close(self) -> None:
+        """Stop. What was embedded is on the disk; the rest goes on with the next hub."""
+        for lane in self._lanes.values():
+            await lane.close()
+
+    async def _reembed(self, caller: Caller, params: Reembed, progress: Progress) -> dict[str, Any]:
+        if params.collection is not None and params.collection not in self._lanes:
+            known = ", ".join(self._lanes)
+            message = say("collection: {name} is none of {known}", name=params.collection, known=known)
+            raise BadArguments(message, "collection")
+        model = await (self._models.serving(params.model) if params.model else self._models.wanted())
+        if isinstance(model, NoModel):
+            raise ModelError(model.reason)
+        names = list(self._lanes) if params.collection is None else [params.collection]
+        spaces = {name: await self._lanes[name].reembed(model, progress) for name in names}
+        rows = [{"collection": name, "spaces": done} for name, done in spaces.items()]
+        return {"model": model.fingerprint, "results": rows}
+
+
+def _title(names: str) -> Message:
+    return say("Embedding {names}", names=names)
+
+
+class _Lane:
+    """One collection: one thing at a time is done to it."""
+
+    def __init__(self, folder: Path, whose: Embedded, stores: Stores, models: Models, jobs: Starter) -> None:
+        self._whose, self._stores, self._models, self._jobs = whose, stores, models, jobs
+        self._mark = folder / f"{whose.name}.embedding"
+        self._turn = asyncio.Lock()
+        self._news = False
+        self._working: asyncio.Task[None] | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._problem: Message | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something was begun that did not end, by this hub or one before it."""
+        return self._mark.exists()
+
+    def wake(self) -> None:
+        self._news = True
+        self._forget_again()
+        if self._working is None or self._working.done():
+            self._working = asyncio.get_running_loop().create_task(self._work())
+
+    async def idle(self) -> None:
+        while self._working is not None and not self._working.done():
+            await asyncio.wait({self._working})
+
+    async def close(self) -> None:
+        self._forget_again()
+        if self._working is not None:
+            self._working.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._working
+
+    async def question(self, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
+        there = {space.name: space.model for space in (await self._collection()).spaces}
+        if not there.keys() & self._whose.spaces.keys():
+            return NoModel(self._problem or self._not_yet())
+        for name in spaces:
+            if name not in there:
+                known = ", ".join(each for each in self._whose.spaces if each in there)
+                message = say("there are no vectors of {name}; there are: {known}", name=name, known=known)
+                raise BadArguments(message, name)
+        return await meaning_of(text, {name: there[name] for name in spaces}, self._models)
+
+    async def reembed(self, embedder: Embedder, progress: Progress) -> list[str]:
+        """Make vectors of another model take the place of those there are; which spaces were made anew."""
+        done = []
+        async with self._turn:
+            collection = await self._collection()
+            for name, where in self._whose.spaces.items():
+                space = _space(collection, name)
+                if await collection.count(where) and (space is None or space.model != embedder.fingerprint):
+                    await self._replace(collection, name, embedder, progress)
+                    done.append(name)
+            self._settle(None)
+        self.wake()  # what was written since the last look
+        return done
+
+    # -- in the background -------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while self._news:
+            self._news = False
+            try:
+                async with self._turn:
+                    self._settle(await self._bring_up_to_date())
+            except _Cancelled as cancelled:
+                self._problem = cancelled.message
+            except TabaneError as error:
+                self._settle(error.message)
+            except Exception:
+                log.exception("embedding %s failed", self._whose.name)
+                self._settle(say("Embedding failed; the hub's log says why."))
+
+    def _settle(self, problem: Message | None) -> None:
+        """Remember what is in the way, and look again in a while; None: nothing is."""
+        if problem is not None and problem != self._problem:
+            log.warning("%s is not embedded whole: %s", self._whose.name, problem)
+        self._problem = problem
+        self._forget_again()
+        if problem is not None:
+            self._again = asyncio.get_running_loop().call_later(_AGAIN, self.wake)
+
+    def _forget_again(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+
+    async def _bring_up_to_date(self) -> Message | None:
+        """Embed what lacks a vector. What is in the way, if anything is."""
+        collection = await self._collection()
+        problem = None
+        for name, where in self._whose.spaces.items():
+            if await collection.count(where):
+                problem = await self._bring(collection, name) or problem
+        return problem
+
+    async def _bring(self, collection: Collection, name: str) -> Message | None:
+        space, following = _space(collection, name), _space(collection, name + NEXT)
+        if space is None or self._whose.follows:
+            embedder = await self._models.wanted()
+        else:
+            embedder = await self._models.serving(space.model)
+        if isinstance(embedder, NoModel):
+            return embedder.reason
+        if space is None:
+            space = Space(name, embedder.dimension, embedder.fingerprint)
+            await collection.add_space(space)
+        if self._whose.follows and space.model != embedder.fingerprint:
+            await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
+        else:
+            await self._fill_as_job(collection, space, embedder)
+        if following is not None and not self._whose.follows:
+            return await self._go_on(collection, name, following)
+        return None
+
+    async def _go_on(self, collection: Collection, name: str, following: Space) -> Message | None:
+        """End a re-embedding that was interrupted."""
+        embedder = await self._models.serving(following.model)
+        if isinstance(embedder, NoModel):
+            return embedder.reason
+        await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
+        return None
+
+    async def _fill_as_job(self, collection: Collection, space: Space, embedder: Embedder) -> None:
+        after = await self._first_lacking(collection, space.name)
+        if after is not None:
+            await self._as_job(lambda progress: self._fill(collection, space, embedder, progress, after))
+
+    async def _first_lacking(self, collection: Collection, name: str) -> int | None:
+        """The row before the first page with something to embed; None where there is nothing."""
+        after = 0
+        while page := await collection.lacking(name, after, PAGE):
+            if any(self._whose.text(stored.record, name.removesuffix(NEXT)) for stored in page):
+                return after
+            after = page[-1].row
+        return None
+
+    async def _replace(
+        self, collection: Collection, name: str, embedder: Embedder, progress: Progress
+    ) -> None:
+        """Fill a space beside the one that serves, then let it take its place."""
+        wanted = Space(name + NEXT, embedder.dimension, embedder.fingerprint)
+        there = _space(collection, wanted.name)
+        if there is not None and there != wanted:
+            await collection.drop_space(wanted.name)
+        await collection.add_space(wanted)
+        await self._fill(collection, wanted, embedder, progress)
+        await collection.succeed(name, wanted.name)
+
+    async def _fill(
+        self, collection: Collection, space: Space, embedder: Embedder, progress: Progress, first: int = 0
+    ) -> None:
+        base = space.name.removesuffix(NEXT)
+        total = None if first else await collection.count(self._whose.spaces[base])
+        progress.tell(0, total)
+        await asyncio.to_thread(self._mark.touch)
+        after: int | None = first
+        for _ in range(_ROUNDS):  # what is written, or gets another row, while it is filled
+            if after is None:
+                break
+            await fill(
+                collection,
+                space,
+                embedder,
+                lambda record: self._whose.text(record, base),
+                lambda done: progress.tell(done, total),
+                after,
+            )
+            after = await self._first_lacking(collection, space.name)
+        await asyncio.to_thread(self._mark.unlink, missing_ok=True)
+
+    async def _as_job(self, work: Callable[[Progress], Awaitable[None]]) -> None:
+        """Do it where it is seen and can be cancelled. Raises what it raises, and _Cancelled."""
+        ended = asyncio.get_running_loop().create_future()
+
+        async def whole(progress: Progress) -> dict[str, Any]:
+            try:
+                await work(progress)
+            except BaseException as error:
+                if not ended.done():
+                    ended.set_exception(error if isinstance(error, Exception) else _cancelled())
+                raise
+            if not ended.done():
+                ended.set_result(None)
+            return {"collection": self._whose.name}
+
+        self._jobs.start("embed", _title(self._whose.name), whole)
+        await ended
+
+    async def _collection(self) -> Collection:
+        return await self._stores.collection(self._whose.domain, self._whose.shape)
+
+    def _not_yet(self) -> Message:
+        return say("Search is by words alone until {names} is embedded.", names=self._whose.name)
+
+
+def _space(collection: Collection, name: str) -> Space | None:
+    return next((space for space in collection.spaces if space.name == name), None)
+
+
+class _Cancelled(HubError):
+    """Somebody does not want it now."""
+
+
+def _cancelled() -> _Cancelled:
+    return _Cancelled(say("Embedding was cancelled; it goes on at the next write, or start of the hub."))

@@ -1,0 +1,200 @@
+"""Programs over HTTP: those that become a WebSocket, and those that post one message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tabane.hub.http.request import JSON_HEAD, Gone, HeaderList, Reply, Request, refusal
+from tabane.hub.http.websocket import WebSocket
+from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
+from tabane.hub.rpc.fitting import MOST_ANSWER
+from tabane.wire import rpc, websocket
+from tabane.wire.http import is_json, offered
+
+if TYPE_CHECKING:
+    from tabane.hub.http.door import HttpDoor
+    from tabane.hub.http.gate import Gate
+    from tabane.operations import Caller
+
+RPC = "/rpc"
+SOCKETS = frozenset({"/", RPC})
+"""Where a WebSocket is served; an original twilog client asks for /."""
+
+MOST_MESSAGE = 16 << 20
+"""Bytes of a message from a program over the network."""
+
+SUBPROTOCOL = "tabane.rpc"
+TOKEN = "tabane.token."
+"""What a page offers besides the subprotocol, followed by the token: it cannot set headers."""
+
+SESSION = "post"
+"""What all clients are called that post: servers of one client and parts of long results hang on it."""
+
+STALLED = 60.0
+"""Seconds that a client may leave a part of a streamed answer unread."""
+
+NDJSON_HEAD: HeaderList = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
+
+_LOOK = 0.01
+
+
+class Admission(NamedTuple):
+    """A request that becomes a WebSocket: who asks, and the head it is answered with."""
+
+    caller: Caller
+    head: bytes
+
+
+class Programs:
+    """Lets programs in, and knows those that are there."""
+
+    def __init__(self, door: HttpDoor, gate: Gate) -> None:
+        self._door, self._gate = door, gate
+        self.sockets: set[WebSocket] = set()
+        self._posts: set[Dispatcher] = set()
+        self._count = 0
+        self._draining = False
+
+    @property
+    def limit(self) -> int:
+        """Bytes of a message."""
+        return min(MOST_MESSAGE, self._door.settings.max_line)
+
+    @property
+    def here(self) -> bool:
+        return bool(self.sockets or self._posts)
+
+    # -- WebSocket -------------------------------------------------------------------------------
+
+    def admit(self, request: Request) -> Admission:
+        """Who asks to become a WebSocket. Raises Turned where that cannot be."""
+        self._gate.check(request)
+        if request.path not in SOCKETS:
+            raise refusal(404, "there is no WebSocket at this path; it is at / and at /rpc")
+        headers = request.headers
+        if headers.get("sec-websocket-version") != websocket.VERSION:
+            version = (b"sec-websocket-version", websocket.VERSION.encode())
+            raise refusal(426, "Sec-WebSocket-Version: 13 is spoken here", version)
+        fault = websocket.fault_in(request.method, headers)
+        if fault:
+            raise refusal(400, fault)
+        protocols = offered(headers.get("sec-websocket-protocol"))
+        shown = next((one.removeprefix(TOKEN) for one in protocols if one.startswith(TOKEN)), None)
+        known = self._gate.knows(request, shown)
+        self._refuse_if_full()
+        self._count += 1
+        caller = self._door.program(request, f"ws-{self._count}", known)
+        return Admission(caller, _switching(headers["sec-websocket-key"], SUBPROTOCOL in protocols))
+
+    def opened(self, admission: Admission) -> WebSocket:
+        """The connection of a request that was admitted."""
+        dispatcher = Dispatcher(self._door.rpc, admission.caller, MOST_ANSWER)
+        opened = WebSocket(dispatcher, self.limit, lambda: self._door.settings.ping_interval, self._left)
+        self.sockets.add(opened)
+        return opened
+
+    def _left(self, left: WebSocket) -> None:
+        self.sockets.discard(left)
+        self._door.hub.gateway.leave(left.dispatcher.caller.session)
+        self._door.touch()
+
+    def _refuse_if_full(self) -> None:
+        if self._door.hub.draining or self._draining:
+            raise refusal(503, "The hub is stopping.", (b"retry-after", b"1"))
+        if len(self.sockets) >= self._door.settings.max_sessions:
+            text = "the hub has as many WebSockets as it takes (the setting max_sessions)"
+            raise refusal(503, text, (b"retry-after", b"5"))
+
+    # -- POST ------------------------------------------------------------------------------------
+
+    async def post(self, request: Request) -> None:
+        """Answer the message that a POST carries. Raises Turned, TooLarge and Gone."""
+        known = self._gate.knows(request)
+        if not is_json(request.headers.get("content-type")):
+            raise refusal(415, "Content-Type: application/json is what is read here")
+        message = rpc.read(await request.body(self.limit))
+        dispatcher = Dispatcher(self._door.rpc, self._door.program(request, SESSION, known), MOST_ANSWER)
+        self._posts.add(dispatcher)
+        answering = _Answer(request, dispatcher.streams(message))
+        try:
+            await _while_there(request, dispatcher.answer(message, answering.send))
+            await answering.end()
+        finally:
+            self._posts.discard(dispatcher)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Begin nothing new: requests that come now are answered with an error."""
+        self._draining = True
+        for socket in self.sockets:
+            socket.dispatcher.draining = True
+
+    async def idle(self) -> None:
+        """Wait until everything asked for was answered, and the answers taken."""
+        while self._posts or any(socket.busy for socket in self.sockets):  # noqa: ASYNC110  (nothing tells)
+            await asyncio.sleep(_LOOK)
+
+    def close(self) -> None:
+        for socket in list(self.sockets):
+            socket.close(websocket.GOING_AWAY, "the hub ended")
+
+
+class _Answer:
+    """The response to a POST: one JSON text, or lines of them as they come."""
+
+    def __init__(self, request: Request, streams: bool) -> None:
+        self._request, self._streams = request, streams
+        self._line: bytes | None = None
+
+    async def send(self, line: bytes) -> None:
+        """The next line, which goes out now where there are several."""
+        if not self._streams:
+            self._line = line
+            return
+        if not self._request.status:
+            await self._request.start(200, [*NDJSON_HEAD, *self._request.extra])
+        try:
+            async with asyncio.timeout(STALLED):
+                await self._request.send(line, more=True)
+        except TimeoutError:
+            self._request.line.transport.abort()
+            raise ClientGone from None
+
+    async def end(self) -> None:
+        """No further line comes."""
+        if self._streams:
+            await self._request.send(b"", more=False)
+        else:
+            await self._request.reply(Reply(200, self._line, JSON_HEAD) if self._line else Reply(204))
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, None]) -> None:
+    """Do it unless the client goes away. Raises Gone where it did."""
+    task = asyncio.ensure_future(work)
+    request.line.on_lost = lambda: _cancel(task)
+    try:
+        await task
+    except ClientGone:
+        raise Gone from None
+    except asyncio.CancelledError:
+        if task.cancelled():
+            raise Gone from None
+        task.cancel()
+        raise
+    finally:
+        request.line.on_lost = None
+
+
+def _cancel(task: asyncio.Future[None]) -> None:
+    task.cancel()
+
+
+def _switching(key: str, named: bool) -> bytes:
+    protocol = f"Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n" if named else ""
+    return (
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Accept: {websocket.accept_of(key)}\r\n{protocol}\r\n"
+    ).encode()

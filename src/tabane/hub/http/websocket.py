@@ -1,0 +1,187 @@
+"""One WebSocket: frames in, requests to the dispatcher, answers out no faster than the client reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
+from tabane.wire import json, rpc, websocket
+from tabane.wire.websocket import Closed, Decoder, Event, Fault, Message, Oversized, Ping
+
+log = logging.getLogger(__name__)
+
+AHEAD = 1 << 20
+"""Bytes that may wait for a client before nothing more is made for it; one answer may come on top."""
+
+MOST_HELD = 32 << 20
+"""Bytes of messages that are worked on; what comes beyond waits in the client's hands."""
+
+DEAF = 3
+"""Pings in a row without any sign of life, after which a client counts as gone."""
+
+LINGER = 2.0
+"""Seconds that a client has to read why its connection ends, and to say that it has."""
+
+
+class WebSocket(asyncio.Protocol):
+    """The connection of one client. ``limit`` is in bytes of a message, ``every`` the seconds between pings.
+
+    Where more waits for the client than :data:`AHEAD`, or more of what it sent is worked on than
+    :data:`MOST_HELD`, it is not read on. ``on_lost`` is called once, when the connection is gone.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        limit: int,
+        every: Callable[[], float],
+        on_lost: Callable[[WebSocket], None],
+    ) -> None:
+        self.dispatcher = dispatcher
+        self._limit, self._every, self._on_lost = limit, every, on_lost
+        self._decoder = Decoder(limit, masked=True)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._held = 0
+        self._ending = self._broken = False
+        self._heard, self._missed, self._unsent = True, 0, 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is open, or an answer not yet taken."""
+        return self.dispatcher.busy or bool(self._transport.get_write_buffer_size())
+
+    def close(self, code: int, reason: str) -> None:
+        """Say that it ends and why; it is gone when the client has said so too, or soon."""
+        if not self._ending:
+            self._end(websocket.close_frame(code, reason))
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # -- what the transport says -----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=AHEAD)
+        self._timer = self._loop.call_later(self._every(), self._tick)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ending = True
+        if self._timer:
+            self._timer.cancel()
+        self.dispatcher.cancel()
+        self._writable.set()
+        self._on_lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        if self._broken:
+            return
+        try:
+            for event in self._decoder.feed(data):
+                self._happened(event)
+        except Fault as fault:
+            log.info("a client broke the protocol of WebSocket: %s", fault)
+            self._broken = True
+            self.close(fault.code, fault.reason)
+            # Its own goodbye could not be told from what broke; that it hangs up can be.
+            self._transport.write_eof()
+
+    def eof_received(self) -> None:
+        # Nobody there to read answers: asyncio closes the transport.
+        return
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+        self._read_or_not()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self._read_or_not()
+
+    # -- what the client says --------------------------------------------------------------------
+
+    def _happened(self, event: Event) -> None:
+        if isinstance(event, Closed):
+            self._closed(event)
+        elif self._ending:
+            return
+        elif isinstance(event, Message):
+            self._received(event.data)
+        elif isinstance(event, Oversized):
+            self._write(rpc.oversized(json.id_in(event.head), self._limit))
+        elif isinstance(event, Ping):
+            self._transport.write(websocket.frame(event.data, websocket.PONG))
+
+    def _received(self, data: bytes) -> None:
+        self._held += len(data)
+        self._read_or_not()
+        task = self.dispatcher.receive(data, self._send)
+        task.add_done_callback(lambda _: self._released(len(data)))
+
+    def _released(self, size: int) -> None:
+        self._held -= size
+        self._read_or_not()
+
+    def _closed(self, closed: Closed) -> None:
+        if not self._ending:
+            self._ending = True
+            self._transport.write(websocket.close_frame(closed.code))
+        self._transport.close()
+
+    # -- what the client is told -----------------------------------------------------------------
+
+    async def _send(self, line: bytes) -> None:
+        # Of those that wait here each asks anew: the first to write may fill what there was room for.
+        while not self._writable.is_set():
+            await self._writable.wait()
+        if self._ending:
+            raise ClientGone
+        self._write(line)
+        await self._writable.wait()
+
+    def _write(self, line: bytes) -> None:
+        self._transport.write(websocket.frame(memoryview(line).toreadonly()[: len(line.rstrip(b"\n"))]))
+
+    def _end(self, frame: bytes) -> None:
+        """Send the last frame, and wait for the client's, or for it to hang up, but not for long."""
+        self._ending = True
+        self.dispatcher.cancel()
+        self._writable.set()
+        self._transport.write(frame)
+        self._transport.resume_reading()
+        if self._timer:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(LINGER, self._transport.abort)
+
+    # -- whether the client is there -------------------------------------------------------------
+
+    def _read_or_not(self) -> None:
+        if self._ending or self._transport.is_closing():
+            return
+        if self._writable.is_set() and self._held <= MOST_HELD:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _tick(self) -> None:
+        """Ask for a sign of life, and look at what became of the last question."""
+        unsent = self._transport.get_write_buffer_size()
+        # One that we do not read cannot be heard; one that takes what it is sent is alive.
+        alive = self._heard or self._held > MOST_HELD or unsent != self._unsent
+        self._missed = 0 if alive else self._missed + 1
+        if self._missed >= DEAF:
+            log.info("a client on a WebSocket gives no sign of life any more")
+            self._transport.abort()
+            return
+        self._heard, self._unsent = False, unsent
+        if self._writable.is_set():
+            self._transport.write(websocket.frame(b"", websocket.PING))
+        self._timer = self._loop.call_later(self._every(), self._tick)

@@ -1,0 +1,203 @@
+"""Jobs: what takes minutes runs apart from who asked for it, and is followed, listed and cancelled.
+
+A job belongs to the hub, not to the connection that started it. The hub starts some itself; they look
+the same. None outlives the hub: what is to be resumed keeps its own account of how far it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from tabane.errors import HubDraining, HubError, TabaneError, UnknownName
+from tabane.hub.job import Job
+from tabane.messages import Message, say
+from tabane.operations import Caller, Face, Operation, Privilege, Work
+from tabane.wire import json
+
+log = logging.getLogger(__name__)
+
+MOST_RUNNING = 16
+"""Jobs that run at the same time; one more is refused."""
+
+MOST_KEPT, MOST_KEPT_BYTES = 100, 16 << 20
+"""Jobs that are over and can still be asked for, and the bytes of their results; the oldest go first."""
+
+LONGEST_POLL = 30
+"""Seconds that a follower may wait for news."""
+
+PATIENCE = 5.0
+"""Seconds that a cancelled job is waited for, by who cancels it and by the end of the hub."""
+
+JobId = Annotated[str, Meta(min_length=1, max_length=40)]
+
+
+class ListJobs(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class FollowJob(Struct, frozen=True, forbid_unknown_fields=True):
+    """``version``: the one already known, to be answered when there is another, or after ``wait`` seconds."""
+
+    job: JobId
+    version: int | None = None
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_POLL)] = LONGEST_POLL
+
+
+class CancelJob(Struct, frozen=True, forbid_unknown_fields=True):
+    job: JobId
+
+
+class Jobs:
+    """All jobs of a hub: those that run, and the last ones that are over."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, patience: float = PATIENCE) -> None:
+        self._loop, self._patience = loop, patience
+        self._jobs: dict[str, Job] = {}
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+        self._over: deque[tuple[str, int]] = deque()
+        self._over_bytes = 0
+        self._cancelled: dict[str, TabaneError | None] = {}
+        self._draining = False
+        self.used = loop.time()
+        """When a job began or ended last, by the loop's clock."""
+
+    @property
+    def running(self) -> int:
+        return len(self._tasks)
+
+    def start(self, name: str, title: Message, work: Work) -> Job:
+        """Begin a job, which runs until it is done, fails, is cancelled or the hub ends. Raises HubError."""
+        self._check_room()
+        job = Job(self._new_key(), name, title, self._loop)
+        self._jobs[job.key] = job
+        self.used = self._loop.time()
+        log.info("job %s begins: %s", job.key, title)
+
+        async def worked() -> tuple[Any, int]:
+            result = await work(job)
+            # A result that cannot be written is a failure of the job, not of everyone who asks for it.
+            return result, len(json.encode(result))
+
+        task = self._tasks[job.key] = self._loop.create_task(worked(), name=f"job {name}")
+        task.add_done_callback(lambda task: self._ended(job, task))
+        return job
+
+    def get(self, key: str) -> Job:
+        """The job of that id. Raises UnknownName."""
+        job = self._jobs.get(key)
+        if job is None:
+            raise UnknownName(say("There is no job {job}. See which there are: tabane jobs list", job=key))
+        return job
+
+    async def cancel(self, job: Job) -> None:
+        """Ask a job to stop, and wait a moment until it has. One that is over stays as it is."""
+        task = self._tasks.get(job.key)
+        if task is not None:
+            self._cancelled.setdefault(job.key, None)
+            task.cancel()
+            await asyncio.wait({task}, timeout=self._patience)
+
+    def drain(self) -> None:
+        """Begin no more jobs, and cancel those that run: the hub is about to end."""
+        self._draining = True
+        why = HubDraining(say("The hub ended. What was done stays; start it again to go on."))
+        for key, task in list(self._tasks.items()):
+            if key not in self._cancelled:
+                self._cancelled[key] = why
+                task.cancel()
+
+    async def close(self) -> None:
+        """Cancel what runs, and wait until it has stopped, but not for ever."""
+        self.drain()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=self._patience)
+        for key in self._tasks:
+            log.warning("job %s did not stop: %s", key, self._jobs[key].title)
+
+    def table(self) -> list[Operation]:
+        faces = frozenset({Face.RPC, Face.CLI})
+        read, write = Privilege.READ, Privilege.WRITE
+        return [
+            Operation(
+                "list_jobs", "Jobs, the latest first.", ListJobs, self._list, faces, read, read_only=True
+            ),
+            Operation(
+                "follow_job", "Wait for news of a job.", FollowJob, self._follow, faces, read, read_only=True
+            ),
+            Operation("cancel_job", "Stop a job.", CancelJob, self._cancel, faces, write),
+        ]
+
+    async def _list(self, caller: Caller, params: ListJobs) -> dict[str, Any]:
+        return {"results": [job.state(caller.lang) for job in reversed(self._jobs.values())]}
+
+    async def _follow(self, caller: Caller, params: FollowJob) -> dict[str, Any]:
+        job = self.get(params.job)
+        await job.changed(params.version, params.wait)
+        return job.state(caller.lang)
+
+    async def _cancel(self, caller: Caller, params: CancelJob) -> dict[str, Any]:
+        job = self.get(params.job)
+        await self.cancel(job)
+        return job.state(caller.lang)
+
+    def _check_room(self) -> None:
+        if self._draining:
+            raise HubDraining(say("The hub is about to end and begins no more jobs."))
+        if len(self._tasks) >= MOST_RUNNING:
+            raise HubError(
+                say(
+                    "{limit} jobs run already. Wait for one or cancel one: tabane jobs list",
+                    limit=MOST_RUNNING,
+                )
+            )
+
+    def _new_key(self) -> str:
+        # Not counted: a number would name another job after the hub's next start.
+        while (key := os.urandom(3).hex()) in self._jobs:
+            pass
+        return key
+
+    def _ended(self, job: Job, task: asyncio.Task[tuple[Any, int]]) -> None:
+        del self._tasks[job.key]
+        self.used = self._loop.time()
+        asked = job.key in self._cancelled
+        why = self._cancelled.pop(job.key, None)
+        size = 0
+        if task.cancelled() and asked:
+            job.end("cancelled", error=why)
+        elif task.cancelled() or (failed := task.exception()) is not None:
+            job.end("failed", error=_told(job, None if task.cancelled() else failed))
+        else:
+            result, size = task.result()
+            job.end("done", result)
+        log.info("job %s is over: %s", job.key, job.status)
+        self._keep(job, size)
+
+    def _keep(self, job: Job, size: int) -> None:
+        self._over.append((job.key, size))
+        self._over_bytes += size
+        while len(self._over) > MOST_KEPT or (self._over_bytes > MOST_KEPT_BYTES and len(self._over) > 1):
+            key, gone = self._over.popleft()
+            self._over_bytes -= gone
+            del self._jobs[key]
+
+
+def _told(job: Job, failed: BaseException | None) -> TabaneError:
+    """What a follower hears of a failure; what is no affair of theirs stands in the log alone."""
+    if isinstance(failed, TabaneError):
+        log.warning("job %s failed: %s", job.key, failed)
+        return failed
+    log.error("job %s (%s) failed", job.key, job.operation, exc_info=failed)
+    return Broken(say("Internal error; see the hub's log: tabane logs"))
+
+
+class Broken(TabaneError):
+    """A job failed for a fault of ours."""
+
+    reason = "internal"

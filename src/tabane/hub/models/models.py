@@ -1,0 +1,178 @@
+"""The models of a hub: each is found and opened when it is first needed, and once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tabane.errors import ModelError, ModelUnavailable, TabaneError
+from tabane.hub.models.judge import Judge
+from tabane.hub.models.opening import Opening
+from tabane.hub.models.operations import ModelOperations
+from tabane.hub.models.questions import Questions
+from tabane.hub.models.report import report
+from tabane.messages import Lang, Message, say
+from tabane.operations import Operation
+from tabane.search.embedding.cached import Vectors
+from tabane.search.embedding.embedder import Embedder, Kind, NoModel
+from tabane.search.models import Reranker
+from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.hub.models.sources import MakeFinder
+
+QUESTIONS = 1_000
+"""Questions whose vectors are kept in memory."""
+
+REMEMBERED = 60.0
+"""Seconds for which a model that could not be opened is not tried again."""
+
+PATIENCE = 10.0
+"""Seconds that a question waits for its vector; a model that is being opened goes on meanwhile."""
+
+_SILENT = 10.0  # seconds for which a model that did not answer is not asked another question
+
+
+class Models:
+    """Implements :class:`tabane.search.models.Models`.
+
+    ``settings`` gives those in force. ``kept`` opens the storage of what was embedded; ``errors`` is the
+    descriptor that the processes of models write their stderr to. To be used on one event loop.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        environ: Mapping[str, str],
+        kept: Callable[[], Awaitable[Vectors]],
+        errors: int | None = None,
+        *,
+        make_finder: MakeFinder | None = None,
+        remembered: float = REMEMBERED,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._settings, self._kept, self._patience = settings, kept, patience
+        self._opening = Opening(settings, environ, kept, errors, remembered, make_finder)
+        self._judge = Judge(self._opening, environ, errors, remembered)
+        self._questions = Questions(self._embedded, QUESTIONS)
+        self._last: str | NoModel | None = None  # what was answered last to who wanted the model
+
+    async def wanted(self) -> Embedder | NoModel:
+        try:
+            wanted = await (await self._opening.sources()).wanted()
+        except TabaneError as error:
+            found: str | NoModel = NoModel(error.message)
+        else:
+            found = await self._opening.fingerprint(wanted)
+        if isinstance(found, NoModel):
+            self._last = NoModel(say("Search is by words alone. {reason}", reason=found.reason))
+            return self._last
+        self._last = found
+        return await self._handle(found)
+
+    async def serving(self, model: str) -> Embedder | NoModel:
+        if "#" not in model:
+            return await self._serving_id(model)
+        if self._opening.shelf.get(model) is not None:
+            return await self._handle(model)
+        record = (await self._opening.records.all()).get(model)
+        if record is None:
+            return _mended(model, say("it is not known how that model was made."))
+        why = await self._opening.again(model, record)
+        return _mended(model, why.reason) if why else await self._handle(model)
+
+    async def query(self, model: str, text: str) -> bytes | NoModel:
+        failed = self._opening.failures.get(model)
+        if failed is not None:
+            return failed
+        try:
+            async with asyncio.timeout(self._patience):
+                return await self._questions.ask(model, text)
+        except TimeoutError:
+            return NoModel(say("The embedding model {model} is not ready yet.", model=model))
+
+    def reranker(self) -> Reranker | None:
+        return self._judge if self._settings().reranker != "none" else None
+
+    def summary(self) -> tuple[str, Message | None]:
+        """The model in a word, and why there is none: what this hub knows already, without looking."""
+        name = self._settings().model
+        if isinstance(self._last, NoModel):
+            return name, self._last.reason
+        return self._last or name, None
+
+    def table(self) -> list[Operation]:
+        return ModelOperations(self, self._opening, self._judge, self.report).table()
+
+    async def report(self, lang: Lang) -> dict[str, Any]:
+        """Everything there is to tell of the models, without fetching or starting any."""
+        return await report(self._settings(), self._opening, self._judge, self._kept, lang)
+
+    async def close(self) -> None:
+        """End every process. Calls under way fail, and there is no model any more."""
+        await self._questions.close()
+        await self._opening.close()
+        await self._judge.close()
+
+    async def _serving_id(self, model: str) -> Embedder | NoModel:
+        """A model of any revision: one that was open here, else the one that is wanted, or in the cache."""
+        records = await self._opening.records.all()
+        known = [name for name in records if name.partition("#")[0] == model]
+        if known:
+            chosen = self._last if self._last in known else max(known, key=lambda name: records[name].opened)
+            return await self.serving(str(chosen))
+        try:
+            wanted, fetch = await (await self._opening.sources()).of_id(model)
+        except TabaneError as error:
+            return _mended(model, error.message)
+        found = await self._opening.fingerprint(wanted, fetch=fetch)
+        return _mended(model, found.reason) if isinstance(found, NoModel) else await self._handle(found)
+
+    async def _handle(self, fingerprint: str) -> Embedder:
+        standing = self._opening.shelf.get(fingerprint)
+        if standing is not None:
+            return Handle(self._opening, fingerprint, standing.thing.dimension)
+        record = (await self._opening.records.all())[fingerprint]
+        return Handle(self._opening, fingerprint, record.dimension)
+
+    async def _embedded(self, model: str, text: str) -> bytes | NoModel:
+        embedder = await self.serving(model)
+        if isinstance(embedder, NoModel):
+            return embedder
+        try:
+            return (await embedder.embed([text], "query"))[0]
+        except ModelUnavailable as error:
+            return self._opening.failures.add(model, NoModel(error.message), _SILENT)
+        except ModelError as error:
+            return NoModel(error.message)
+
+
+class Handle:
+    """A model, open or not: an :class:`~tabane.search.embedding.embedder.Embedder` that opens it again
+    where it was closed for others. Nothing is to be closed.
+    """
+
+    def __init__(self, opening: Opening, fingerprint: str, dimension: int) -> None:
+        self.fingerprint, self.dimension = fingerprint, dimension
+        self._opening = opening
+
+    async def embed(
+        self, texts: Sequence[str], kind: Kind = "document", *, done: Callable[[int], None] | None = None
+    ) -> list[bytes]:
+        async with self._opening.using(self.fingerprint) as embedder:
+            return await embedder.embed(texts, kind, done=done)
+
+    async def close(self) -> None:
+        return
+
+
+def _mended(model: str, reason: Message) -> NoModel:
+    return NoModel(
+        say(
+            "What was embedded with {model} cannot be searched by its meaning: {reason} "
+            "Embed it again with: tabane models reembed",
+            model=model,
+            reason=reason,
+        )
+    )

@@ -1,0 +1,181 @@
+"""From what is wanted to a model that is open: found, started once, remembered, and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tabane.errors import ModelUnavailable, StoreError, TabaneError
+from tabane.hub.models.failures import Failures
+from tabane.hub.models.records import Record, Records
+from tabane.hub.models.shelf import Shelf, Standing
+from tabane.messages import Message, say
+from tabane.search.embedding.cached import CachedEmbedder, Vectors
+from tabane.search.embedding.embedder import NoModel
+from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.hub.models.sources import MakeFinder, Sources
+    from tabane.search.embedding.finding import Found, Wanted
+
+log = logging.getLogger(__name__)
+
+OPEN = 2
+"""Models that are open at the same time: the one in use, and one that takes its place."""
+
+_LOOKS = 3  # times that a model is opened and gone again before it is used
+
+
+class Opening:
+    """Opens models. ``remembered`` is the seconds for which one that failed is not tried again."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        environ: Mapping[str, str],
+        kept: Callable[[], Awaitable[Vectors]],
+        errors: int | None,
+        remembered: float,
+        make_finder: MakeFinder | None,
+    ) -> None:
+        self._settings, self._environ, self._errors = settings, environ, errors
+        self._make_finder, self._remembered = make_finder, remembered
+        self.records = Records(settings().home)
+        self.shelf: Shelf[Found, CachedEmbedder] = Shelf(OPEN)
+        self.failures = Failures()
+        self._kept = _Kept(kept)
+        self._chosen: dict[Wanted, str] = {}  # what was found for what was wanted, by its fingerprint
+        self._under_way: dict[tuple[Wanted, bool], asyncio.Task[str | NoModel]] = {}
+        self._closed = False
+
+    async def sources(self) -> Sources:
+        """Where models come from. What that needs is imported here, and off the loop."""
+        room = await asyncio.to_thread(importlib.import_module, "tabane.hub.models.sources")
+        found: Sources = room.Sources(self._settings, self._environ, self._make_finder or room.Finder)
+        return found
+
+    def chosen(self, wanted: Wanted) -> str | None:
+        """The fingerprint of what was found for this, if it was opened before."""
+        return self._chosen.get(wanted)
+
+    async def fingerprint(self, wanted: Wanted, *, fetch: bool = True) -> str | NoModel:
+        """The model that is wanted, opened where it never was. Whoever wants the same waits for the same.
+
+        Without ``fetch`` it is one of those that are on this machine already.
+        """
+        known = self._chosen.get(wanted) or self.failures.get((wanted, fetch))
+        if known is not None:
+            return known
+        task = self._under_way.get((wanted, fetch))
+        if task is None:
+            if self._closed:
+                return _ended()
+            task = self._under_way[wanted, fetch] = asyncio.create_task(self._open(wanted, fetch))
+            task.add_done_callback(lambda _: self._under_way.pop((wanted, fetch), None))
+        await asyncio.wait({task})  # who leaves does not take it along
+        return _ended() if task.cancelled() else task.result()
+
+    async def again(self, fingerprint: str, record: Record) -> NoModel | None:
+        """Open the model of a record. Why that is not to be: it cannot be had, or is another one now."""
+        try:
+            wanted = await (await self.sources()).remembered(record)
+        except TabaneError as error:
+            return NoModel(error.message)
+        found = await self.fingerprint(wanted)
+        if isinstance(found, NoModel) or found == fingerprint:
+            return found if isinstance(found, NoModel) else None
+        self._forget(found)
+        other = NoModel(say("what is found as {model} now is {other}.", model=record.model, other=found))
+        return self.failures.add((wanted, True), other, self._remembered)
+
+    @contextlib.asynccontextmanager
+    async def using(self, fingerprint: str) -> AsyncIterator[CachedEmbedder]:
+        """The model, which stays open for the block. Raises ModelUnavailable where it cannot be opened."""
+        for _ in range(_LOOKS):
+            standing = self.shelf.get(fingerprint)
+            if standing is not None:
+                async with self.shelf.using(standing) as embedder:
+                    yield embedder
+                return
+            self._forget(fingerprint)
+            record = (await self.records.all()).get(fingerprint)
+            why = await self.again(fingerprint, record) if record else None
+            if why is not None:
+                raise ModelUnavailable(why.reason)
+        raise ModelUnavailable(say("The embedding model {model} is not ready yet.", model=fingerprint))
+
+    def look_again(self) -> None:
+        """Something changed in the world: what failed is tried again, and what was chosen, chosen anew."""
+        self.failures.clear()
+        self._chosen.clear()
+
+    async def close(self) -> None:
+        """End what is open, and what is being opened."""
+        self._closed = True
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.shelf.close()
+
+    async def _open(self, wanted: Wanted, fetch: bool) -> str | NoModel:
+        try:
+            sources = await self.sources()
+            async with sources.finder(offline=not fetch) as finder:
+                found = await finder.find(wanted)
+            if isinstance(found, NoModel):
+                return self._failed(wanted, fetch, found.reason)
+            standing = await self._start(found)
+        except TabaneError as error:
+            return self._failed(wanted, fetch, error.message)
+        except OSError as error:
+            reason = say("{path} cannot be read: {reason}.", path=error.filename, reason=error.strerror)
+            return self._failed(wanted, fetch, reason)
+        self._chosen[wanted] = standing.name
+        known = (await self.records.all()).get(standing.name)
+        record = known or sources.record(wanted, found, standing.thing.dimension)
+        await self.records.add(standing.name, record)
+        log.info("the embedding model %s is open", standing.name)
+        return standing.name
+
+    async def _start(self, found: Found) -> Standing[Found, CachedEmbedder]:
+        async def start() -> CachedEmbedder:
+            return CachedEmbedder(await found.open(self._environ, self._errors), self._kept)
+
+        return await self.shelf.open(found, start, lambda embedder: embedder.fingerprint)
+
+    def _failed(self, wanted: Wanted, fetch: bool, reason: Message) -> NoModel:
+        if wanted.model != "none":
+            log.warning("there is no embedding model: %s", reason.render("en"))
+        return self.failures.add((wanted, fetch), NoModel(reason), self._remembered)
+
+    def _forget(self, fingerprint: str) -> None:
+        self._chosen = {wanted: name for wanted, name in self._chosen.items() if name != fingerprint}
+
+
+def _ended() -> NoModel:
+    return NoModel(say("The embedding process is being ended."))
+
+
+class _Kept:
+    """What was embedded, kept where it can be: a storage that fails costs time, and no answer."""
+
+    def __init__(self, opened: Callable[[], Awaitable[Vectors]]) -> None:
+        self._opened = opened
+
+    async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        try:
+            return await (await self._opened()).get(keys)
+        except StoreError as error:
+            log.warning("what was embedded before cannot be read: %s", error)
+            return [None] * len(keys)
+
+    async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        try:
+            await (await self._opened()).put(vectors)
+        except StoreError as error:
+            log.warning("what was embedded cannot be kept: %s", error)

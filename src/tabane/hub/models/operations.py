@@ -1,0 +1,172 @@
+"""Operations on models: what there is, fetching one, and trying whether it works."""
+
+from __future__ import annotations
+
+import sys
+import time
+from array import array
+from collections.abc import AsyncIterator, Awaitable, Callable
+from operator import mul
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+
+from tabane.errors import BadArguments, ModelMissing
+from tabane.hub.models.judge import Judge
+from tabane.hub.models.opening import Opening
+from tabane.messages import Lang, Message, say
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.search.embedding.embedder import Embedder, Kind, NoModel
+from tabane.search.models import Models
+
+if TYPE_CHECKING:
+    from tabane.operations.jobs import Progress
+    from tabane.search.embedding.hub import Progress as Fetched
+    from tabane.search.embedding.hub import Told
+
+_FACES = frozenset({Face.RPC, Face.CLI})
+_SAMPLE = "What is this model good for? このモデルは何に使えますか。"
+
+
+class ModelStatus(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class PullModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """``model``: ``org/name`` or ``org/name@revision``; what the settings want where none is named."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
+
+
+class TestModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """``text`` is embedded as a question; ``other``, compared with it, as what a question finds."""
+
+    __test__ = False  # none of pytest's
+
+    text: Annotated[str, Meta(max_length=100_000)] = _SAMPLE
+    other: Annotated[str, Meta(max_length=100_000)] | None = None
+
+
+class ModelOperations:
+    """``report`` is what ``model_status`` answers."""
+
+    def __init__(
+        self,
+        models: Models,
+        opening: Opening,
+        judge: Judge,
+        report: Callable[[Lang], Awaitable[dict[str, Any]]],
+    ) -> None:
+        self._models, self._opening, self._judge, self._report = models, opening, judge, report
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "model_status",
+                "Which embedding model there is, and why none.",
+                ModelStatus,
+                self.status,
+                _FACES,
+                Privilege.READ,
+                read_only=True,
+            ),
+            Operation(
+                "pull_model",
+                "Fetch an embedding model.",
+                PullModel,
+                self.pull,
+                _FACES,
+                Privilege.ADMIN,
+                kind="job",
+                title=_title,
+            ),
+            Operation(
+                "test_model",
+                "Embed a text, and compare it with another.",
+                TestModel,
+                self.test,
+                _FACES,
+                Privilege.READ,
+                read_only=True,
+            ),
+        ]
+
+    async def status(self, caller: Caller, params: ModelStatus) -> dict[str, Any]:
+        return await self._report(caller.lang)
+
+    async def pull(self, caller: Caller, params: PullModel, progress: Progress) -> dict[str, Any]:
+        """Fetch what is missing. Raises ModelMissing, ModelUnavailable, ModelError, ConfigurationError."""
+
+        def told(fetched: Fetched) -> None:
+            progress.tell(fetched.here, fetched.total, say("{path}", path=fetched.path))
+
+        try:
+            if params.model is None:
+                return {"results": [row async for row in self._pulled(told)]}
+            return {"results": [await self._named(params.model, told)]}
+        finally:
+            # What could not be had a moment ago may be here now.
+            self._opening.look_again()
+            self._judge.look_again()
+
+    async def test(self, caller: Caller, params: TestModel) -> dict[str, Any]:
+        """Raises ModelMissing where there is no model, or what embedding raises."""
+        embedder = await self._models.wanted()
+        if isinstance(embedder, NoModel):
+            raise ModelMissing(embedder.reason)
+        # The first may wait until the process has loaded the model, which is not what is measured.
+        await _embedded(embedder, "a", "query")
+        began = time.perf_counter()
+        question = await _embedded(embedder, params.text, "query")
+        told = {
+            "model": embedder.fingerprint,
+            "dimension": embedder.dimension,
+            "ms": round((time.perf_counter() - began) * 1000, 2),
+        }
+        if params.other is None:
+            return told
+        other = await _embedded(embedder, params.other, "document")
+        return told | {"cosine": round(sum(map(mul, question, other)), 4)}
+
+    async def _pulled(self, told: Told) -> AsyncIterator[dict[str, Any]]:
+        """What the settings want: the model, and the reranker."""
+        sources = await self._opening.sources()
+        wanted = await sources.wanted()
+        if wanted.service is None and wanted.model != "none":
+            async with sources.finder() as finder:
+                found = await finder.find(wanted, told)
+            if isinstance(found, NoModel):
+                raise ModelMissing(found.reason)
+            yield _row(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
+        reranker = sources.reranker()
+        if reranker.model != "none":
+            judged = await sources.find_reranker(reranker, told)
+            yield _row(judged.model, judged.revision, judged.spec.folder)
+
+    async def _named(self, model: str, told: Told) -> dict[str, Any]:
+        sources = await self._opening.sources()
+        wanted = sources.to_fetch(model)
+        if wanted is None:
+            raise BadArguments(say("{model} is not the name of a model.", model=model), "model")
+        async with sources.finder() as finder:
+            found = await finder.find(wanted, told)
+        assert not isinstance(found, NoModel)
+        return _row(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
+
+
+def _title(params: PullModel) -> Message:
+    if params.model is None:
+        return say("Fetching the embedding model")
+    return say("Fetching the model {model}", model=params.model)
+
+
+def _row(model: str, revision: str, folder: str) -> dict[str, Any]:
+    return {"model": model, "revision": revision, "folder": folder}
+
+
+async def _embedded(embedder: Embedder, text: str, kind: Kind) -> array[float]:
+    components = array("f")
+    components.frombytes((await embedder.embed([text], kind))[0])
+    if sys.byteorder == "big":
+        components.byteswap()
+    return components

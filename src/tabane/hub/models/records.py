@@ -1,0 +1,106 @@
+"""How each model that ever made vectors here was made, so that the very same one is found again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from tabane.errors import ConfigurationError
+from tabane.settings.files import read_trusted, write_private
+
+log = logging.getLogger(__name__)
+
+FILE = "models.json"
+"""Under the home."""
+
+MOST = 200
+"""Models that are remembered; those that were opened longest ago are forgotten first."""
+
+
+class Record(Struct, frozen=True, omit_defaults=True):
+    """What a fingerprint stands for.
+
+    ``model`` is what the settings would name: ``org/name@commit``, a folder, or with ``url`` its name at
+    that server, whose key is the value of the variable that ``key`` names. The rest is the recipe,
+    settled, so that it does not change with what is known of families. ``opened`` is seconds since 1970.
+    """
+
+    model: str
+    dimension: int
+    opened: float = 0
+    url: str = ""
+    key: str = ""
+    loader: Literal["auto", "onnx", "sentence-transformers"] = "auto"
+    quantisation: Literal["none", "int8"] = "none"
+    pooling: Literal["mean", "cls", "last"] = "mean"
+    max_tokens: int = 0
+    query: str = ""
+    document: str = ""
+    topic: str = ""
+    kept: int = 0
+    output: str = ""
+
+
+class _File(Struct, frozen=True):
+    models: dict[str, msgspec.Raw]
+
+
+class Records:
+    """The records by fingerprint, in one file of JSON that is replaced in one step."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / FILE
+        self._known: dict[str, Record] | None = None
+        self._turn = asyncio.Lock()
+
+    async def all(self) -> Mapping[str, Record]:
+        """Every record. A file that cannot be read is put aside, an entry that cannot is left out."""
+        async with self._turn:
+            return await self._read()
+
+    async def add(self, fingerprint: str, record: Record) -> None:
+        """Remember a model; that it cannot be written is logged, and no more."""
+        record = structs.replace(record, opened=time.time())
+        async with self._turn:
+            known = await self._read()
+            known[fingerprint] = record
+            for oldest in sorted(known, key=lambda name: known[name].opened)[: max(len(known) - MOST, 0)]:
+                del known[oldest]
+            data = msgspec.json.format(msgspec.json.encode({"models": known}), indent=1)
+            try:
+                await asyncio.to_thread(write_private, self._path, data)
+            except OSError as error:
+                log.warning("%s cannot be written: %s", self._path, error)
+
+    async def _read(self) -> dict[str, Record]:
+        if self._known is None:
+            self._known = await asyncio.to_thread(_records, self._path)
+        return self._known
+
+
+def _records(path: Path) -> dict[str, Record]:
+    try:
+        entries = msgspec.json.decode(read_trusted(path), type=_File).models
+    except FileNotFoundError:
+        return {}
+    except (ConfigurationError, msgspec.DecodeError) as error:
+        log.warning("%s cannot be read and is put aside: %s", path, error)
+        with contextlib.suppress(OSError):
+            os.replace(path, path.with_suffix(".broken"))
+        return {}
+    found = {}
+    for fingerprint, entry in entries.items():
+        try:
+            found[fingerprint] = msgspec.json.decode(entry, type=Record)
+        except msgspec.DecodeError as error:
+            log.warning("%s: %s is left out: %s", path, fingerprint, error)
+    return found

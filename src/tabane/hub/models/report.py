@@ -1,0 +1,118 @@
+"""What is told of the models: which there are, where they came from, what runs, and why there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from tabane.errors import StoreError, TabaneError
+from tabane.hub.models.judge import Judge
+from tabane.hub.models.opening import Opening
+from tabane.messages import Lang
+from tabane.search.embedding.cached import CachedEmbedder, Vectors
+from tabane.search.embedding.embedder import NoModel
+from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.search.embedding.finding import Found, Wanted
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A storage that knows how much it holds."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        ...
+
+
+async def report(
+    settings: Settings,
+    opening: Opening,
+    judge: Judge,
+    kept: Callable[[], Awaitable[Vectors]],
+    lang: Lang,
+) -> dict[str, Any]:
+    """Everything there is to tell of the models, without fetching or starting any.
+
+    ``state`` is ``open`` (it has been used by this hub), ``here`` (it is opened when it is first needed),
+    ``absent`` (it is fetched then) or ``none``, with the ``reason``.
+    """
+    told: dict[str, Any] = {"model": settings.model}
+    told |= await _model(opening, lang)
+    told["open"] = [_process(each.name, _pid(each.thing)) for each in opening.shelf.standing]
+    told["reranker"] = settings.reranker
+    if judge.open is not None:
+        told["reranker_open"] = _process(judge.open.name, judge.open.thing.pid)
+    told["cache"] = await _cache(settings, kept)
+    return told
+
+
+async def _model(opening: Opening, lang: Lang) -> dict[str, Any]:
+    try:
+        sources = await opening.sources()
+        wanted = await sources.wanted()
+        chosen = opening.chosen(wanted)
+        standing = opening.shelf.get(chosen) if chosen else None
+        found = standing.source if standing else await sources.look(wanted)
+    except TabaneError as error:
+        return {"state": "none", "reason": error.text(lang)}
+    except OSError as error:
+        return {"state": "none", "reason": f"{error.filename}: {error.strerror}"}
+    if isinstance(found, str):
+        return {"state": "absent", "id": found}
+    if isinstance(found, NoModel):
+        return {"state": "none", "reason": found.reason.render(lang)}
+    told = {"state": "open" if chosen else "here", **_found(wanted, found)}
+    record = (await opening.records.all()).get(chosen) if chosen else None
+    return told | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
+
+
+def _found(wanted: Wanted, found: Found) -> dict[str, Any]:
+    from tabane.hub.models.sources import source_of
+
+    source, where = source_of(wanted, found)
+    recipe = found.recipe
+    return {
+        "id": recipe.model,
+        "revision": recipe.revision,
+        "source": source,
+        "where": where,
+        "loader": found.spec.loader if found.spec else None,
+        "quantisation": recipe.quantisation,
+        "pooling": recipe.pooling.value,
+        "max_tokens": recipe.max_tokens,
+        "query_prefix": recipe.query,
+        "document_prefix": recipe.document,
+    }
+
+
+def _pid(embedder: CachedEmbedder) -> int | None:
+    """The process that runs it; None where none does now, or it is a server's."""
+    from tabane.search.embedding.local import LocalEmbedder
+
+    return embedder.embedder.pid if isinstance(embedder.embedder, LocalEmbedder) else None
+
+
+def _process(name: str, pid: int | None) -> dict[str, Any]:
+    return {"model": name, "pid": pid, "memory_mb": memory_of(pid) if pid else None}
+
+
+async def _cache(settings: Settings, kept: Callable[[], Awaitable[Vectors]]) -> dict[str, Any]:
+    """How much of what was embedded is kept."""
+    told: dict[str, Any] = {"limit": settings.embedding_cache}
+    with contextlib.suppress(StoreError):
+        storage = await kept()
+        if isinstance(storage, Measured):
+            told["bytes"] = storage.size
+    return told
+
+
+def memory_of(pid: int) -> float | None:
+    """Megabytes that a process holds; None where the platform does not say."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
+        return round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
+    return None

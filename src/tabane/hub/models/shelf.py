@@ -1,0 +1,136 @@
+"""What is open at the same time: so many at most, and none that is in use is ever closed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Generic, Protocol, TypeVar
+
+from tabane.errors import ModelUnavailable
+from tabane.messages import say
+
+
+class Closing(Protocol):
+    async def close(self) -> None: ...
+
+
+S = TypeVar("S")
+T = TypeVar("T", bound=Closing)
+
+
+class Standing(Generic[S, T]):
+    """One thing that is open. ``source`` is what it was opened from, by which it is known again."""
+
+    def __init__(self, name: str, source: S, thing: T) -> None:
+        self.name, self.source, self.thing = name, source, thing
+        self.users = 0
+        self.retired = False
+
+
+class Shelf(Generic[S, T]):
+    """Things that are open, by name. Where all of ``most`` places are taken, the one that was not used for
+    longest makes room; where all are in use, the first that is free.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: dict[str, Standing[S, T]] = {}  # the one used last at the end
+        self._turn = asyncio.Lock()
+        self._vacated: asyncio.Future[Standing[S, T]] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def standing(self) -> list[Standing[S, T]]:
+        """All that are open."""
+        return list(self._open.values())
+
+    def get(self, name: str) -> Standing[S, T] | None:
+        return self._open.get(name)
+
+    async def open(
+        self, source: S, start: Callable[[], Awaitable[T]], name: Callable[[T], str]
+    ) -> Standing[S, T]:
+        """The thing of this source: the one that is open, else a new one, one at a time.
+
+        One of the same name from another source is replaced, and closed when nobody uses it any more.
+        Raises what ``start`` raises, and ModelUnavailable after :meth:`close`.
+        """
+        async with self._turn:
+            self._check()
+            for standing in self._open.values():
+                if standing.source == source:
+                    return standing
+            await self._make_room()
+            thing = await start()
+            if self._closed:
+                await thing.close()
+            self._check()
+            standing = Standing(name(thing), source, thing)
+            former = self._open.pop(standing.name, None)
+            self._open[standing.name] = standing
+            if former is not None:
+                self._retire(former)
+            return standing
+
+    @contextlib.asynccontextmanager
+    async def using(self, standing: Standing[S, T]) -> AsyncIterator[T]:
+        """Use what is open: it stays so for the block. To be called without waiting since it was got."""
+        standing.users += 1
+        self._open[standing.name] = self._open.pop(standing.name)
+        try:
+            yield standing.thing
+        finally:
+            standing.users -= 1
+            if not standing.users:
+                self._free(standing)
+
+    async def close(self) -> None:
+        """Close everything, in use or not; nothing is opened any more."""
+        self._closed = True
+        if self._vacated is not None and not self._vacated.done():
+            self._vacated.set_exception(_ended())
+        standing, self._open = list(self._open.values()), {}
+        await asyncio.gather(*(each.thing.close() for each in standing), *self._closing)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise _ended()
+
+    async def _make_room(self) -> None:
+        while len(self._open) >= self._most:
+            idle = next((each for each in self._open.values() if not each.users), None)
+            if idle is None:
+                self._vacated = asyncio.get_running_loop().create_future()
+                try:
+                    idle = await self._vacated
+                finally:
+                    self._vacated = None
+            else:
+                del self._open[idle.name]
+            await idle.thing.close()
+
+    def _free(self, standing: Standing[S, T]) -> None:
+        if standing.retired:
+            self._close(standing)
+        elif self._vacated is not None and not self._vacated.done() and standing.name in self._open:
+            # At once, or whoever used it would use it again before the one who waits has its turn.
+            self._vacated.set_result(self._open.pop(standing.name))
+
+    def _retire(self, standing: Standing[S, T]) -> None:
+        standing.retired = True
+        if not standing.users:
+            self._close(standing)
+
+    def _close(self, standing: Standing[S, T]) -> None:
+        task = asyncio.create_task(standing.thing.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+def _ended() -> ModelUnavailable:
+    return ModelUnavailable(say("The embedding process is being ended."))

@@ -1,0 +1,227 @@
+"""From settings and records to what is looked for, and where it is looked for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Literal
+
+from tabane.errors import ConfigurationError, ModelMissing
+from tabane.gateway.servers.secrets import keyring_lookup, load_variables
+from tabane.gateway.servers.variables import Variables
+from tabane.hub.models.records import Record
+from tabane.messages import say
+from tabane.search.embedding import reranking
+from tabane.search.embedding.embedder import NoModel
+from tabane.search.embedding.families import Pooling, Traits
+from tabane.search.embedding.finding import DEFAULT, Finder, Found, Wanted
+from tabane.search.embedding.hub import Hub, Told
+from tabane.search.embedding.hub_cache import hub_place, is_model_id
+from tabane.search.embedding.recipe import DESCRIBING
+from tabane.search.embedding.served import Service
+from tabane.settings import Settings
+from tabane.settings.values import expanded
+
+FOLDER = "models"
+"""Under the home: graphs that were made of models."""
+
+_POOLINGS: Mapping[Pooling, Literal["mean", "cls", "last"]] = {
+    Pooling.MEAN: "mean",
+    Pooling.CLS: "cls",
+    Pooling.LAST: "last",
+}
+
+MakeFinder = Callable[[Hub, str], Finder]
+
+
+class Sources:
+    """What the settings want, as it is now."""
+
+    def __init__(
+        self, settings: Callable[[], Settings], environ: Mapping[str, str], make: MakeFinder = Finder
+    ) -> None:
+        self._settings, self._environ, self._make = settings, environ, make
+
+    async def wanted(self) -> Wanted:
+        """The model of the settings. Raises ConfigurationError where its key is nowhere."""
+        settings = self._settings()
+        wanted = Wanted(
+            self._named(settings.model),
+            loader=settings.model_loader,
+            quantisation=settings.model_quantisation,
+            traits=_traits(settings),
+        )
+        if settings.model_url and settings.model != "none":
+            wanted = replace(wanted, service=await self._service(settings.model_url, settings.model_key))
+        return self._with_limits(wanted)
+
+    async def remembered(self, record: Record) -> Wanted:
+        """The model of a record, run as the settings say. Raises ConfigurationError as :meth:`wanted`."""
+        wanted = Wanted(
+            record.model,
+            await self._service(record.url, record.key) if record.url else None,
+            record.loader,
+            record.quantisation,
+            Traits(
+                Pooling(record.pooling),
+                record.max_tokens,
+                record.query,
+                record.document,
+                record.topic,
+                record.kept or None,
+                record.output,
+            ),
+        )
+        return self._with_limits(wanted)
+
+    async def of_id(self, model: str) -> tuple[Wanted, bool]:
+        """A model of which the id alone is known, and whether it may be fetched: what the settings want.
+
+        Raises ModelMissing where that is no id, ConfigurationError as :meth:`wanted`.
+        """
+        wanted = await self.wanted()
+        named = DEFAULT if wanted.model == "auto" else wanted.model
+        if model == (named if wanted.service else named.partition("@")[0]):
+            return replace(wanted, model=named), True
+        if not is_model_id(model):
+            raise ModelMissing(say("{model} is not the name of a model.", model=model))
+        return self._with_limits(Wanted(model)), False
+
+    def to_fetch(self, model: str) -> Wanted | None:
+        """A model of the hub, ``org/name`` or ``org/name@revision``; None where it is no such name."""
+        named, _, revision = model.partition("@")
+        if not is_model_id(named) or (revision and not is_model_id(revision)):
+            return None
+        return self._with_limits(Wanted(model))
+
+    def record(self, wanted: Wanted, found: Found, dimension: int) -> Record:
+        """What is to be remembered of a model that was opened."""
+        recipe = found.recipe
+        named = found.service is not None or PurePath(wanted.model).is_absolute()
+        return Record(
+            model=wanted.model if named else f"{recipe.model}@{recipe.revision}",
+            dimension=dimension,
+            url=found.service.url if found.service else "",
+            key=self._settings().model_key if found.service else "",  # its name: the key itself stays away
+            loader=wanted.loader,
+            quantisation=recipe.quantisation,
+            pooling=_POOLINGS[recipe.pooling],
+            max_tokens=recipe.max_tokens,
+            query=recipe.query,
+            document=recipe.document,
+            topic=recipe.topic,
+            kept=recipe.dimension,
+            output=recipe.output,
+        )
+
+    def reranker(self) -> reranking.Wanted:
+        """The reranker of the settings."""
+        settings = self._settings()
+        return reranking.Wanted(
+            self._named(settings.reranker),
+            settings.model_threads,
+            settings.model_batch_tokens,
+            settings.model_idle * 60,
+        )
+
+    async def find_reranker(
+        self, wanted: reranking.Wanted, told: Told | None = None, *, offline: bool = False
+    ) -> reranking.Found:
+        """Raises as :func:`reranking.find`."""
+        async with self.finder(offline=offline) as finder:
+            return await reranking.find(finder, wanted, told)
+
+    @contextlib.asynccontextmanager
+    async def finder(self, *, offline: bool = False) -> AsyncIterator[Finder]:
+        """Finds models at the hub that the environment names."""
+        settings = self._settings()
+        place = hub_place(self._environ, await asyncio.to_thread(self._token))
+        place = replace(place, offline=offline or place.offline or settings.model_offline)
+        hub = Hub(place, expected=DESCRIBING)
+        try:
+            yield self._make(hub, str(settings.home / FOLDER))
+        finally:
+            await hub.close()
+
+    async def look(self, wanted: Wanted) -> Found | NoModel | str:
+        """What there is of the model without fetching or starting anything: an id where it is to be fetched.
+
+        Raises as :meth:`Finder.find`.
+        """
+        async with self.finder() as finder, self.finder(offline=True) as here:
+            fetched = DEFAULT if wanted.model == "auto" else wanted.model
+            if finder.hub.place.offline or wanted.service or not finder.runs():
+                return await here.find(wanted)
+            if not is_model_id(fetched.partition("@")[0]) or wanted.model == "none":
+                return await here.find(wanted)
+            try:
+                return await here.find(replace(wanted, model=fetched))
+            except ModelMissing:
+                return fetched
+
+    def _with_limits(self, wanted: Wanted) -> Wanted:
+        settings = self._settings()
+        return replace(
+            wanted,
+            threads=settings.model_threads,
+            budget=settings.model_batch_tokens,
+            idle=settings.model_idle * 60,
+        )
+
+    def _named(self, model: str) -> str:
+        """A model, or the folder that ``~`` stands before."""
+        return str(expanded(model, self._environ, "/")) if model.startswith("~/") else model
+
+    async def _service(self, url: str, key: str) -> Service:
+        return Service(url, await asyncio.to_thread(self._secret, key) if key else None)
+
+    def _secret(self, key: str) -> str:
+        name = key.removeprefix("${").removesuffix("}")
+        found = self._variables().get(name)
+        if not found:
+            raise ConfigurationError(
+                say(
+                    "The variable {name}, which model_key names, is nowhere: write {name}=… into {path}.",
+                    name=name,
+                    path=self._settings().home / "secrets.env",
+                )
+            )
+        return found
+
+    def _token(self) -> str | None:
+        """For models behind a login. Secrets that cannot be read are no reason to be without the others."""
+        with contextlib.suppress(ConfigurationError):
+            return self._variables().get("HF_TOKEN")
+        return None
+
+    def _variables(self) -> Variables:
+        settings = self._settings()
+        return load_variables(settings.home, self._environ, keyring_lookup() if settings.keyring else None)
+
+
+def source_of(wanted: Wanted, found: Found) -> tuple[Literal["server", "folder", "hub", "package"], str]:
+    """Where a model came from, and the URL or folder of it."""
+    if found.service is not None:
+        return "server", found.service.url
+    assert found.spec is not None
+    if PurePath(wanted.model).is_absolute():
+        return "folder", found.spec.folder
+    # A commit has forty digits; what came with a package is known by its checksum.
+    return ("package" if len(found.recipe.revision) == 64 else "hub"), found.spec.folder
+
+
+def _traits(settings: Settings) -> Traits:
+    return Traits(
+        None if settings.model_pooling == "auto" else Pooling(settings.model_pooling),
+        settings.model_max_tokens or None,
+        _prefix(settings.model_query_prefix),
+        _prefix(settings.model_document_prefix),
+        dimension=settings.model_dimension or None,
+    )
+
+
+def _prefix(given: str) -> str | None:
+    return None if given == "auto" else given.replace("\\n", "\n")

@@ -1,0 +1,1 @@
+"""JSON-RPC for programs: one dispatcher for lines on a socket, WebSocket and HTTP, and who may call what."""

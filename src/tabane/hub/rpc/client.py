@@ -1,0 +1,122 @@
+"""A program's side of a hub that is reached by its address: the same calls over a WebSocket, blocking."""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import time
+import urllib.parse
+
+from tabane.errors import BadArguments, HubError
+from tabane.hub.local.approach import Connection
+from tabane.hub.local.client import CONNECT_LIMIT, HubClient, HungUp
+from tabane.hub.local.hello import Welcome
+from tabane.messages import Message, say
+from tabane.wire import json, websocket
+from tabane.wire.json import Garbage
+from tabane.wire.websocket import Closed, Decoder, Fault, Ping
+
+SCHEMES = ("ws", "http")
+PORT = 8765
+
+MOST_MESSAGE = 64 << 20
+"""Bytes of an answer: a hub sends less than 1 MiB."""
+
+MOST_HEAD = 64 << 10
+
+
+class WebSocketClient(HubClient):
+    """A connection to a hub over TCP: a :class:`HubClient` in everything else."""
+
+    def __init__(self, fd: int, rest: bytes) -> None:
+        super().__init__(Connection(fd, Welcome(version="", pid=0), b""))
+        self._decoder = Decoder(MOST_MESSAGE, masked=False)
+        self._lines = self._split(rest)
+
+    def _send(self, line: bytes, deadline: float | None) -> None:
+        self._write(line.rstrip(b"\n"), websocket.TEXT, deadline)
+
+    def _write(self, payload: bytes, opcode: int, deadline: float | None) -> None:
+        super()._send(websocket.frame(payload, opcode, os.urandom(4)), deadline)
+
+    def _split(self, chunk: bytes) -> list[bytes]:
+        lines: list[bytes] = []
+        try:
+            for event in self._decoder.feed(chunk):
+                if isinstance(event, websocket.Message):
+                    lines.append(event.data)
+                elif isinstance(event, Ping):
+                    self._write(event.data, websocket.PONG, time.monotonic() + CONNECT_LIMIT)
+                elif isinstance(event, Closed) and not lines:
+                    raise HungUp(say("The hub closed the connection: {why}", why=event.reason or event.code))
+        except Fault as fault:
+            raise HubError(say("The hub does not speak WebSocket rightly: {why}", why=fault)) from None
+        return lines
+
+
+def connect_to(url: str, token: str | None = None, lang: str = "", limit: float = CONNECT_LIMIT) -> HubClient:
+    """A client of the hub at ``ws://host:port/``; ``lang`` is the language of its answers.
+
+    Raises BadArguments for an address that is none, and HubError where no hub answers there in ``limit``
+    seconds, with what that hub said where it refuses.
+    """
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in SCHEMES or not parts.hostname:
+        raise BadArguments(say("{url}: an address is ws://host:port.", url=url))
+    try:
+        place = parts.hostname, parts.port or PORT
+    except ValueError:
+        raise BadArguments(say("{url}: an address is ws://host:port.", url=url)) from None
+    try:
+        with socket.create_connection(place, timeout=limit) as peer:
+            rest = _shaken(peer, parts, token, lang)
+            peer.setblocking(False)
+            return WebSocketClient(peer.detach(), rest)
+    except OSError as error:
+        why = error.strerror or error
+        raise HubError(
+            say("No hub answers at {url}: {why}. Start one there with: tabane start", url=url, why=why)
+        ) from None
+
+
+def _shaken(peer: socket.socket, url: urllib.parse.SplitResult, token: str | None, lang: str) -> bytes:
+    """Ask for a WebSocket. Returns what came after the answer. Raises HubError where it is refused."""
+    key = base64.b64encode(os.urandom(16)).decode()
+    head = [
+        f"GET {url.path or '/'} HTTP/1.1",
+        f"Host: {url.netloc.rpartition('@')[2]}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Key: {key}",
+        f"Sec-WebSocket-Version: {websocket.VERSION}",
+        *([f"Authorization: Bearer {token}"] if token else []),
+        *([f"Accept-Language: {lang}"] if lang else []),
+    ]
+    peer.sendall("\r\n".join([*head, "", ""]).encode())
+    answer, rest = _head(peer)
+    if answer.startswith(b"HTTP/1.1 101") and websocket.accept_of(key).encode() in answer:
+        return rest
+    raise HubError(_refused(peer, rest, answer.partition(b"\r\n")[0].decode("latin-1")))
+
+
+def _head(peer: socket.socket) -> tuple[bytes, bytes]:
+    said = b""
+    while b"\r\n\r\n" not in said and len(said) < MOST_HEAD:
+        chunk = peer.recv(1 << 16)
+        if not chunk:
+            break
+        said += chunk
+    head, _, rest = said.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def _refused(peer: socket.socket, body: bytes, status: str) -> Message:
+    """What a hub says that refuses; of another kind of server, its first line."""
+    while len(body) < MOST_HEAD and (chunk := peer.recv(1 << 16)):
+        body += chunk
+    try:
+        error = json.decode(json.fields(body)["error"])
+        return say("The hub refuses: {why}", why=error["message"])
+    except (Garbage, KeyError, TypeError):
+        return say("What answers there is no hub: {why}", why=status)

@@ -1,0 +1,221 @@
+"""JSON-RPC requests become calls through the door, and what comes of them answers; however they came."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from tabane.errors import AnswerTooLong, HubDraining, HubError, TabaneError, UnknownName
+from tabane.hub.rpc.fitting import fitted, too_long
+from tabane.messages import Message as Said
+from tabane.messages import say
+from tabane.operations import Caller, Door
+from tabane.wire import json, rpc
+from tabane.wire.rpc import Invalid, Message, Request
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 64
+"""Requests of one connection that are worked on at the same time."""
+
+MOST_WAITING = 2000
+"""Requests of one connection that are open; more are refused."""
+
+STREAMS = 4
+"""Streams of one connection at the same time: each has a part in hand that waits for a slow reader."""
+
+LONGEST_NAME = 200
+"""Characters of a method's name: what is longer is none, and not repeated in the answer."""
+
+_ERROR_SIZE = 300
+"""Bytes that an answer of a batch takes which says that there is no room for it."""
+
+Send = Callable[[bytes], Awaitable[None]]
+"""Takes a line to the client, and returns once more may be sent."""
+
+
+class ClientGone(ConnectionError):
+    """Raised by a :data:`Send` that can send no more."""
+
+
+class Dispatcher:
+    """Answers the requests of one connection of ``caller``.
+
+    An answer that is not streamed, and each part of one that is, has ``most`` bytes at most; None is no
+    limit. Set ``draining`` to begin nothing new.
+    """
+
+    def __init__(self, door: Door, caller: Caller, most: int | None = None) -> None:
+        self.caller = caller
+        self.draining = False
+        self._door, self._most = door, most
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._streams = asyncio.Semaphore(STREAMS)
+        self._open = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a message that was received is not answered yet."""
+        return bool(self._tasks)
+
+    def receive(self, text: bytes, send: Send) -> asyncio.Task[None]:
+        """Begin to answer a message. Never raises."""
+        task = asyncio.get_running_loop().create_task(self.answer(rpc.read(text), send))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def cancel(self) -> None:
+        """The client is gone: nobody waits for what it asked for."""
+        for task in self._tasks:
+            task.cancel()
+
+    def streams(self, message: Message) -> bool:
+        """Whether the answer to a message comes in parts."""
+        part = message.parts[0]
+        return (
+            not message.batch and isinstance(part, Request) and part.id is not None and self._is_stream(part)
+        )
+
+    async def answer(self, message: Message, send: Send) -> None:
+        """Do what a message asks for, and send the answers; a notification has none."""
+        first = message.parts[0]
+        if message.batch:
+            answer = await self._batch(message.parts)
+        elif isinstance(first, Request) and self.streams(message):
+            answer = await self._guarded(first, lambda: self._parts(first, send))
+        else:
+            answer = await self._part(first)
+        if answer is not None:
+            await send(answer)
+
+    # -- one request -----------------------------------------------------------------------------
+
+    async def _part(self, part: Request | Invalid) -> bytes | None:
+        if isinstance(part, Invalid):
+            return part.answer
+        answer = await self._guarded(part, lambda: self._called(part))
+        return answer if part.id is not None else None
+
+    async def _guarded(self, request: Request, work: Callable[[], Awaitable[bytes | None]]) -> bytes | None:
+        """What ``work`` answers, in its turn, or how it failed."""
+        name = request.id or b"null"
+        if self.draining or self._open >= MOST_WAITING:
+            return rpc.failure(name, self._overload(), self.caller.lang)
+        self._open += 1
+        try:
+            self._find(request)
+            async with self._turn:
+                return await work()
+        except _Unknown as unknown:
+            return rpc.unknown_method(name, unknown.error, self.caller.lang)
+        except TabaneError as error:
+            return rpc.failure(name, error, self.caller.lang)
+        except ClientGone:
+            raise
+        except Exception:
+            log.exception("%s failed", request.method[:100])
+            return rpc.internal(name)
+        finally:
+            self._open -= 1
+
+    def _find(self, request: Request) -> None:
+        """Raises _Unknown where there is no such method, Forbidden where this caller may not use it."""
+        try:
+            if len(request.method) > LONGEST_NAME:
+                raise UnknownName(say("Method not found: {name}", name=f"{request.method[:LONGEST_NAME]}…"))
+            self._door.operation(self.caller, request.method)
+        except UnknownName as error:
+            raise _Unknown(error) from None
+
+    async def _called(self, request: Request) -> bytes:
+        name = request.id or b"null"
+        value = await self._door.invoke(self.caller, request.method, request.params)
+        body, said = json.encode(value), getattr(value, "warning", None)
+        warning = said.render(self.caller.lang) if isinstance(said, Said) else ""
+        line = rpc.warned(name, body, warning) if warning else json.result_line(name, body)
+        if self._most is None or len(line) <= self._most:
+            return line
+        return await asyncio.to_thread(fitted, name, body, self._most, warning)
+
+    async def _parts(self, request: Request, send: Send) -> None:
+        name = request.id or b"null"
+        parts = self._door.stream(self.caller, request.method, request.params)
+        async with self._streams, contextlib.aclosing(parts):
+            async for part in parts:
+                line = rpc.part(name, part.value, part.more)
+                if self._most is not None and len(line) > self._most:
+                    raise too_long(len(line), self._most)
+                # The next part is made when this one is on its way: a slow reader costs one.
+                await send(line)
+
+    def _is_stream(self, request: Request) -> bool:
+        operation = self._door.table.get(request.method)
+        return operation is not None and operation.kind == "stream"
+
+    def _overload(self) -> HubError:
+        if self.draining:
+            return HubDraining(say("The hub is about to end and takes no more requests."))
+        return HubError(say("More than {limit} requests are open on this connection.", limit=MOST_WAITING))
+
+    # -- several at once -------------------------------------------------------------------------
+
+    async def _batch(self, parts: list[Request | Invalid]) -> bytes | None:
+        room = None if self._most is None else _Room(self._most - _ERROR_SIZE * len(parts))
+        answers = await asyncio.gather(*(self._of_batch(part, room) for part in parts))
+        said = [answer for answer in answers if answer is not None]
+        if not said:
+            return None
+        line = rpc.together(said)
+        if self._most is not None and len(line) > self._most:
+            return rpc.failure(None, self._no_room(), self.caller.lang)
+        return line
+
+    async def _of_batch(self, part: Request | Invalid, room: _Room | None) -> bytes | None:
+        if isinstance(part, Request) and self._is_stream(part):
+            return rpc.alone(part.id or b"null", part.method)
+        answer = await self._part(part)
+        if answer is None or room is None or room.takes(len(answer)):
+            return answer
+        name = part.id if isinstance(part, Request) else None
+        return rpc.failure(name, self._no_room(), self.caller.lang)
+
+    def _no_room(self) -> AnswerTooLong:
+        return AnswerTooLong(
+            say(
+                "The answers of a batch have more than {limit} bytes. Ask for this one alone.",
+                limit=self._most,
+            )
+        )
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        # The client may go away while it is answered: anything else is a fault of ours.
+        if error is not None and not isinstance(error, ClientGone):
+            log.error("a request could not be answered", exc_info=error)
+
+
+class _Room:
+    """The bytes that are left for the answers of a batch."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def takes(self, size: int) -> bool:
+        """Whether there was room for an answer of that size, which is taken then."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+
+class _Unknown(Exception):
+    """The method does not exist: another code than a name that a method was given."""
+
+    def __init__(self, error: UnknownName) -> None:
+        super().__init__(str(error))
+        self.error = error

@@ -1,0 +1,94 @@
+"""A program on the hub's socket: JSON-RPC lines, each answered by the dispatcher."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tabane.hub.rpc.dispatcher import Dispatcher
+from tabane.operations import Caller, Door
+from tabane.wire import json, rpc
+from tabane.wire.channel import Batch, LineChannel
+
+_LOOK = 0.01
+
+_AHEAD = 4 << 20
+"""Bytes of a stream that may wait for a program that does not read."""
+
+
+class RpcSession:
+    """The connection of ``caller``. ``on_closed`` is called once when it is gone, and its requests end."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch: Batch,
+        fd: int,
+        door: Door,
+        caller: Caller,
+        on_closed: Callable[[RpcSession], None],
+        *,
+        max_line: int = 64 << 20,
+        max_outbox: int = 64 << 20,
+    ) -> None:
+        self.caller = caller
+        self._loop, self._on_closed = loop, on_closed
+        self._dispatcher = Dispatcher(door, caller)
+        self._max_line = max_line
+        self._ahead = min(_AHEAD, max_outbox // 2)
+        self._channel = LineChannel(
+            loop,
+            batch,
+            fd,
+            fd,
+            on_line=self._line,
+            on_close=self._closed,
+            on_oversized=self._oversized,
+            max_line=max_line,
+            max_outbox=max_outbox,
+        )
+
+    def start(self) -> None:
+        self._channel.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is open, or an answer not yet taken."""
+        return bool(self._dispatcher.busy or self._channel.unsent)
+
+    async def idle(self) -> None:
+        """Wait until everything asked for was answered, and the answers taken."""
+        idle: asyncio.Future[None] = self._loop.create_future()
+        self._check_idle(idle)
+        await idle
+
+    def _check_idle(self, idle: asyncio.Future[None]) -> None:
+        if idle.done():
+            return
+        if self.busy:
+            self._loop.call_later(_LOOK, self._check_idle, idle)
+        else:
+            idle.set_result(None)
+
+    def drain(self) -> None:
+        """Begin nothing new: requests that come now are answered with an error."""
+        self._dispatcher.draining = True
+
+    def close(self, why: str) -> None:
+        self._channel.flush()
+        self._channel.close(why)
+
+    def _line(self, line: bytes) -> None:
+        self._dispatcher.receive(line, self._send)
+
+    async def _send(self, line: bytes) -> None:
+        self._channel.send(line)
+        while self._channel.unsent > self._ahead:  # noqa: ASYNC110  (a channel tells nothing)
+            await asyncio.sleep(_LOOK)
+
+    def _oversized(self, head: bytes) -> None:
+        self._channel.send(rpc.oversized(json.id_in(head), self._max_line))
+
+    def _closed(self, why: str) -> None:
+        self._dispatcher.cancel()
+        self._on_closed(self)

@@ -1,0 +1,80 @@
+"""docs/rpc.md: below what is written by hand, the methods as the table of operations has them; pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tabane.hub.rpc.permission import OF_THE_USER
+from tabane.operations import Face, Operation, Privilege, Table
+from tabane.operations.unfit import range_of
+
+MARK = "<!-- Made of the operations by `python -m tabane.hub.process.table docs/rpc.md`; tests see to it. -->"
+"""What stands in the page before the methods; all above it is written by hand."""
+
+_ACCESS = {
+    Privilege.READ: "token",
+    Privilege.CALL: "token; calls tools",
+    Privilege.WRITE: "token; changes data",
+    Privilege.ADMIN: "token; administration",
+}
+
+_KINDS = {"stream": "answers in parts", "job": "begins a job: [`follow_job`](#follow_job)"}
+
+
+def rpc_page(page: str, table: Table) -> str:
+    """The page with a section for each method of now, by name. Raises ValueError without the mark."""
+    head, mark, _ = page.partition(MARK)
+    if not mark:
+        raise ValueError(f"the page has no line {MARK}")
+    methods = sorted(table.with_face(Face.RPC), key=lambda operation: operation.name)
+    return f"{head}{MARK}\n\n" + "\n".join(_section(method) for method in methods)
+
+
+def _section(method: Operation) -> str:
+    facts = [_access(method), *([_KINDS[method.kind]] if method.kind in _KINDS else [])]
+    parts = [f"### {method.name}", method.description, f"*{'; '.join(facts)}*"]
+    rows = _rows(method)
+    if rows:
+        parts.append("| parameter | type | default | allowed |\n|---|---|---|---|\n" + "\n".join(rows))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _access(method: Operation) -> str:
+    if method.public:
+        return "open"
+    return "token, or a process of the same user" if method.name in OF_THE_USER else _ACCESS[method.privilege]
+
+
+def _rows(method: Operation) -> list[str]:
+    """A row for each parameter, those that have to be given first."""
+    (schema,), parts = msgspec.json.schema_components([method.params], ref_template="{name}")
+    body = parts[schema["$ref"]]
+    required = set(body.get("required", ()))
+    names = sorted(body.get("properties", {}), key=lambda name: name not in required)
+    return [_row(name, body["properties"][name], name in required) for name in names]
+
+
+def _row(name: str, part: dict[str, Any], required: bool) -> str:
+    options = [option for option in part.get("anyOf", [part]) if option.get("type") != "null"]
+    kinds = " or ".join(dict.fromkeys(_kind(option) for option in options))
+    default = "required" if required else _default(part.get("default"))
+    fits = "; ".join(filter(None, (range_of(option) for option in options)))
+    return f"| `{name}` | {kinds} | {default} | {fits} |"
+
+
+def _default(value: Any) -> str:
+    return "" if value in (None, {}, []) else f"`{msgspec.json.encode(value).decode()}`"
+
+
+def _kind(part: dict[str, Any]) -> str:
+    """The type of a value as a reader of JSON calls it."""
+    if "enum" in part:
+        return "string"
+    if "$ref" in part:
+        return "object"
+    if part.get("type") == "array":
+        inner = _kind(part["items"]) if part.get("items") else "value"
+        return f"list of {inner}s" if inner != "value" else "list"
+    return str(part.get("type", "value"))

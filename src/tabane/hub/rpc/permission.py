@@ -1,0 +1,55 @@
+"""Who may call what over TCP: all of it with the hub's token, the archive without, as a setting has it.
+
+A port of this machine is open to every user of it and every program, so a caller without the token is
+nobody in particular. What it may do is marked ``public`` where it is defined.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabane.errors import Forbidden
+from tabane.messages import say
+from tabane.operations import Caller, Privilege, Table
+
+LOCAL, LOOPBACK = "local", "loopback"
+"""Identities: this machine's user, who has shown the token; and whoever reaches the port."""
+
+OF_THE_USER = frozenset({"stop_server"})
+"""Served without the token to a process of the hub's own user: what such a process can do to it anyway."""
+
+
+@dataclass(frozen=True)
+class Visitor(Caller):
+    """Who came over TCP without the token. ``uid`` asks the kernel whose process it is; None: unknown."""
+
+    uid: Callable[[], int | None] = lambda: None
+
+
+class Entrance:
+    """The permission of callers over TCP. ``open_archive`` is whether public operations need no token."""
+
+    def __init__(self, table: Table, open_archive: Callable[[], bool], token: Callable[[], Path]) -> None:
+        self._table, self._open_archive, self._token = table, open_archive, token
+
+    def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool:
+        """Raises Forbidden with a word on how to get in, where the token would help."""
+        if caller.identity == LOCAL:
+            return True
+        if caller.identity != LOOPBACK:
+            return False
+        operation = self._table.get(target)
+        if operation is not None and operation.public and self._open_archive():
+            return True
+        if target in OF_THE_USER and isinstance(caller, Visitor) and caller.uid() == os.getuid():
+            return True
+        raise Forbidden(
+            say(
+                "{method} needs the hub's token: connect with Authorization: Bearer, and what {path} holds.",
+                method=target,
+                path=self._token(),
+            )
+        )

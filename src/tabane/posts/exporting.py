@@ -1,0 +1,53 @@
+"""The archive as a file: the CSV that it is imported from, or JSON lines with all that is known."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Literal
+
+from tabane.posts.post import Post, post_of
+from tabane.posts.texts import row
+from tabane.search.engine import Collection
+from tabane.search.filters import Filter
+from tabane.wire import json
+
+Format = Literal["csv", "jsonl"]
+PAGE = 200
+LONGEST_PART = 150_000
+"""Characters of a part: less than 1 MiB on the wire, whatever they are."""
+
+
+def csv_lines(posts: Sequence[Post]) -> str:
+    """As twilog.csv has them: number, address, timestamp, content with its entities, kind; no header."""
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    for post in posts:
+        content = html.escape(post.content, quote=False)
+        writer.writerow((post.post_id, post.url, post.timestamp, content, post.log_type))
+    return text.getvalue()
+
+
+def json_lines(posts: Sequence[Post]) -> str:
+    return "".join(json.encode(row(post)).decode() + "\n" for post in posts)
+
+
+WRITERS: Mapping[Format, Callable[[Sequence[Post]], str]] = {"csv": csv_lines, "jsonl": json_lines}
+
+
+async def exported(collection: Collection, where: Filter, form: Format) -> AsyncIterator[str]:
+    """The posts that are meant, in order of keys, as text in parts that are no longer than a message may be.
+
+    A post that is written meanwhile is in it or not; all others are, once.
+    """
+    after: str | None = None
+    while True:
+        page = await collection.select(where, after=after, limit=PAGE)
+        text = WRITERS[form]([post_of(stored.record) for stored in page.records])
+        for first in range(0, len(text), LONGEST_PART):
+            yield text[first : first + LONGEST_PART]
+        after = page.after
+        if after is None:
+            return

@@ -1,0 +1,125 @@
+"""Which posts are meant, by user, date, tag and kind: as it is asked for, and as filters; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.posts.clock import bound
+from tabane.posts.post import BOOKMARK, LIKE, POST, folded
+from tabane.search.filters import EVERYTHING, And, Filter, In, Not, Range
+
+MOST_NAMES = 1_000
+LONGEST_NAME = 200
+
+_unknown = re.compile(r"unknown field `(.*)`", re.DOTALL).search
+
+Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
+Names = Annotated[list[Name], Meta(max_length=MOST_NAMES)]
+Count = Annotated[int, Meta(ge=0)]
+LogType = Literal["post", "like", "bookmark", 1, 2, 3]
+
+LOG_TYPES: Mapping[str | int, int] = {
+    "post": POST, "like": LIKE, "bookmark": BOOKMARK, POST: POST, LIKE: LIKE, BOOKMARK: BOOKMARK,
+}  # fmt: skip
+
+
+class UserFilter(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose posts. ``excludes`` counts without ``includes`` alone; thresholds are of posts in the archive."""
+
+    includes: Names | None = None
+    excludes: Names | None = None
+    threshold_min: Count | None = None
+    threshold_max: Count | None = None
+
+
+class DateFilter(Struct, frozen=True, forbid_unknown_fields=True, rename={"since": "from", "until": "to"}):
+    """Posts of when, both ends included."""
+
+    since: Annotated[str, Meta(max_length=LONGEST_NAME)] | None = None
+    until: Annotated[str, Meta(max_length=LONGEST_NAME)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Posts that are meant. ``shared`` is the same for posts that are twins, ``own`` may differ."""
+
+    shared: Filter = EVERYTHING
+    own: Filter = EVERYTHING
+
+    @property
+    def all(self) -> Filter:
+        return And((self.shared, self.own))
+
+    def narrowed(self, *, shared: Filter = EVERYTHING, own: Filter = EVERYTHING) -> Chosen:
+        return Chosen(And((self.shared, shared)), And((self.own, own)))
+
+
+T = TypeVar("T", bound=Struct)
+
+
+def read(kind: type[T], given: Mapping[str, Any] | None, parameter: str) -> T:
+    """A filter as its struct. Raises :class:`BadArguments` that names the path."""
+    try:
+        return msgspec.convert(given or {}, kind)
+    except msgspec.ValidationError as error:
+        # msgspec ends its messages with " - at `$.path`", and names an unknown member within.
+        detail, _, path = str(error).partition(" - at `$")
+        member = _unknown(detail)
+        whole = parameter + path.rstrip("`") + (f".{member[1][:LONGEST_NAME]}" if member else "")
+        raise BadArguments(say("{parameter}: {detail}", parameter=whole, detail=detail), whole) from None
+
+
+def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
+    """Posts of those users. ``counts``: how many posts each has in the archive, by folded name."""
+    parts: list[Filter] = []
+    if wanted.includes:
+        parts.append(In("user", tuple(dict.fromkeys(map(folded, wanted.includes)))))
+    elif wanted.excludes:
+        parts.append(Not(In("user", tuple(dict.fromkeys(map(folded, wanted.excludes))))))
+    if wanted.threshold_min is not None or wanted.threshold_max is not None:
+        least = wanted.threshold_min or 0
+        most = max(counts.values(), default=0) if wanted.threshold_max is None else wanted.threshold_max
+        parts.append(
+            among("user", {name for name, count in counts.items() if least <= count <= most}, counts)
+        )
+    return And(tuple(parts))
+
+
+def among(field: str, wanted: Collection[str], known: Collection[str]) -> Filter:
+    """Records whose value is one of ``wanted``: said by those of ``known`` it is not, where they are fewer.
+
+    A record without the field, or of a value that came meanwhile, may be on either side.
+    """
+    if 2 * len(wanted) <= len(known):
+        return In(field, tuple(wanted))
+    return Not(In(field, tuple(value for value in known if value not in wanted)))
+
+
+def by_date(wanted: DateFilter, zone: tzinfo) -> Filter:
+    """Posts of that time; one whose time is not known is none of them. Raises :class:`BadArguments`."""
+    low = _bound(wanted.since, zone, "date_filter.from", end=False)
+    high = _bound(wanted.until, zone, "date_filter.to", end=True)
+    return EVERYTHING if low is None and high is None else Range("at", low, high)
+
+
+def _bound(text: str | None, zone: tzinfo, parameter: str, *, end: bool) -> float | None:
+    return None if text is None else bound(text, zone, parameter, end=end)
+
+
+def by_tags(tags: Collection[str] | None) -> Filter:
+    """Posts that have one of the tags."""
+    return In("tags", tuple(tags)) if tags else EVERYTHING
+
+
+def by_log_type(kinds: Collection[LogType] | None) -> Filter:
+    """Posts, likes, bookmarks: one of the kinds."""
+    return In("log_type", tuple(sorted({LOG_TYPES[kind] for kind in kinds}))) if kinds else EVERYTHING

@@ -1,0 +1,123 @@
+"""Posts that say the same become one: the older stays, in its own place, however many there are.
+
+Over any engine: a few more than wanted are asked for, those that have an older twin are put in its place,
+and what was settled is left out of the next question. What comes out is exactly what ranking the older
+posts alone would give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from tabane.search.engine import MOST_AT_ONCE, Collection, Order
+from tabane.search.filters import EVERYTHING, And, Equal, Filter, In, Not
+from tabane.search.records import Record
+
+MOST_SETTLED = 20_000
+"""Groups that are looked at for one answer. Beyond them the answer is what was found."""
+
+
+class Ranked(NamedTuple):
+    """A post in a ranking. ``place`` puts it in order, the lowest first; no two have the same."""
+
+    place: tuple[float, float, str]
+    score: float
+    record: Record
+    cosine: float | None = None
+
+
+class Found(NamedTuple):
+    """The best, in order of places, and whether there are more."""
+
+    hits: list[Ranked]
+    more: bool
+
+
+class Source(Protocol):
+    """A ranking of posts."""
+
+    async def best(self, without: Filter, limit: int) -> Found:
+        """The best of all that are not ``without``; ``limit`` is at most 1,000."""
+        ...
+
+    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+        """Where other posts stand, None for one that cannot be ranked. ``best`` are twins of theirs."""
+        ...
+
+
+async def folded(collection: Collection, source: Source, own: Filter, wanted: int) -> list[Ranked]:
+    """The best posts, none of which has an older twin that is meant as well.
+
+    ``own`` are the conditions that twins may differ in: a twin that fails them is none.
+    """
+    found: list[Ranked] = []
+    settled: set[str] = set()
+    limit = wanted + wanted // 8 + 8
+    while True:
+        limit = min(limit, MOST_AT_ONCE)
+        hits, more = await source.best(In("twin", tuple(settled)) if settled else Not(EVERYTHING), limit)
+        found += await _older(collection, source, own, hits)
+        settled.update(_twin(hit.record) for hit in hits)
+        # What is not known yet stands behind the last hit.
+        certain = [each for each in found if not more or (hits and each.place <= hits[-1].place)]
+        if not more or len(certain) >= wanted:
+            return sorted(certain)[:wanted]
+        if len(settled) > MOST_SETTLED:
+            return sorted(found)[:wanted]
+        limit *= 2
+
+
+_BY_AGE = Order("at")
+
+
+def _twin(record: Record) -> str:
+    return str(record.fields.get("twin", ""))
+
+
+def _age(record: Record) -> tuple[float, str]:
+    """The older comes first: as the engine orders by time, with what has none at the end."""
+    at = record.fields.get("at")
+    return (at if isinstance(at, int | float) else math.inf), record.key
+
+
+async def _older(collection: Collection, source: Source, own: Filter, hits: Sequence[Ranked]) -> list[Ranked]:
+    """Of each group that has a hit, the oldest post."""
+    groups: dict[str, list[Ranked]] = {}
+    for hit in hits:
+        groups.setdefault(_twin(hit.record), []).append(hit)
+    oldest = {twin: min(group, key=lambda hit: _age(hit.record)) for twin, group in groups.items()}
+    if not groups:
+        return []
+    firsts = await collection.firsts("twin", _BY_AGE, And((In("twin", tuple(groups)), own)))
+    elsewhere = {
+        str(twin): key
+        for twin, key in firsts.items()
+        if twin in oldest and key != oldest[str(twin)].record.key
+    }
+    if not elsewhere:
+        return list(oldest.values())
+    records = [each for each in await collection.get(list(elsewhere.values())) if each is not None]
+    best = [groups[_twin(record)][0] for record in records]
+    for record, placed in zip(records, await source.placed(records, best), strict=True):
+        twin = _twin(record)
+        if placed is None:
+            placed = await _oldest(collection, source, own, groups[twin][0], oldest[twin])
+        oldest[twin] = placed
+    return list(oldest.values())
+
+
+async def _oldest(collection: Collection, source: Source, own: Filter, best: Ranked, known: Ranked) -> Ranked:
+    """The oldest twin that the ranking can have: one by one, from the first to the one that is known."""
+    where, after = And((Equal("twin", _twin(best.record)), own)), None
+    while True:
+        page = await collection.select(where, order=(_BY_AGE,), after=after, limit=MOST_AT_ONCE)
+        records = [each.record for each in page.records]
+        older = [record for record in records if _age(record) < _age(known.record)]
+        for placed in await source.placed(older, [best] * len(older)):
+            if placed is not None:
+                return placed
+        after = page.after
+        if after is None or len(older) < len(records):
+            return known

@@ -1,0 +1,184 @@
+"""All sources of an import, opened: what they say of each post, and how far they are read.
+
+Used by one thread at a time. Errors of whole files are raised when they are opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import tzinfo
+from typing import NamedTuple
+
+from tabane.errors import BadArguments
+from tabane.messages import Message
+from tabane.posts.importing.ids import Ids
+from tabane.posts.importing.plan import Sources, disagreeing
+from tabane.posts.importing.report import Bad, Counts, Report
+from tabane.posts.importing.results import Result, Results
+from tabane.posts.importing.rows import TwilogCsv
+from tabane.posts.importing.vectors import VectorFolder
+from tabane.posts.importing.x_archive import XArchive
+from tabane.posts.post import Post
+from tabane.search.records import Space, checked_vector
+
+_STEP = 2000  # lines of results, ids of vectors: between two of them the caller tells how far it is
+
+
+class Given(NamedTuple):
+    """What the sources say of a post; ``post`` is None where they have only results or vectors of it."""
+
+    post_id: int
+    post: Post | None
+    counts: Counts | None
+    result: Result | None
+    vectors: dict[str, bytes]
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        texts = len(self.post.content) if self.post is not None else 0
+        texts += len(self.result.reasoning) + len(self.result.summary) if self.result is not None else 0
+        return 3 * texts + sum(map(len, self.vectors.values()))
+
+
+class Opened:
+    """The open sources. ``spared`` are posts whose rows are bad: they are known to be there."""
+
+    def __init__(self, sources: Sources, zone: tzinfo, report: Report) -> None:
+        self.report = report
+        self.spared = Ids("B")
+        self._closing: list[TwilogCsv | XArchive | Results | VectorFolder] = []
+        self._posts: list[tuple[TwilogCsv | XArchive, Counts]] = []
+        self._taken = 0  # bytes of vectors
+        try:
+            self._open(sources, zone)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, sources: Sources, zone: tzinfo) -> None:
+        for path in sources.csvs:
+            self._opened_posts(TwilogCsv(path, zone), "twilog.csv")
+        for path in sources.archives:
+            self._opened_posts(XArchive(path, zone), "x_archive")
+        self.results = Results(sources.results)
+        self._closing.append(self.results)
+        self._of_results = [self.report.source(path, "results") for path in sources.results]
+        self.folders: list[VectorFolder] = []
+        for space, path in sources.folders.items():
+            self._open_folder(VectorFolder(path, space))
+        self._of_folders = [
+            self.report.source(each.path, f"vectors of {each.space}") for each in self.folders
+        ]
+
+    def _opened_posts(self, source: TwilogCsv | XArchive, kind: str) -> None:
+        self._closing.append(source)
+        self._posts.append((source, self.report.source(source.path, kind)))
+
+    def _open_folder(self, folder: VectorFolder) -> None:
+        self._closing.append(folder)
+        for other in self.folders[:1]:
+            for of_first, of_second in ((other.model, folder.model), (other.dimension, folder.dimension)):
+                if of_first != of_second:
+                    raise disagreeing(other.path, of_first, folder.path, of_second)
+        self.folders.append(folder)
+
+    @property
+    def total(self) -> int:
+        """Bytes of all sources, as they are read."""
+        posts = sum(source.size for source, _ in self._posts)
+        return posts + sum(self.results.sizes) + sum(folder.size for folder in self.folders)
+
+    @property
+    def done(self) -> int:
+        """Bytes of them that are read."""
+        posts = sum(source.done for source, _ in self._posts)
+        return min(self.total, posts + self.results.done + self._taken)
+
+    @property
+    def whole(self) -> bool:
+        return all(source.whole for source, _ in self._posts if isinstance(source, XArchive))
+
+    def index(self) -> Iterator[None]:
+        """Find out of which posts there are results and vectors; yields now and then."""
+        for number, counts in enumerate(self._of_results):
+            yield from self._indexed(self.results.index(number), self.results.places, counts)
+        for folder, counts in zip(self.folders, self._of_folders, strict=True):
+            for bad in folder.bad_files:
+                self.report.add(bad, counts)
+            yield from self._indexed(folder.index(), folder.places, counts)
+
+    def _indexed(self, found: Iterator[int | Bad], places: Ids, counts: Counts) -> Iterator[None]:
+        before = len(places)
+        for number, each in enumerate(found, 1):
+            if isinstance(each, Bad):
+                self.report.add(each, counts)
+            else:
+                counts.read += 1
+            if number % _STEP == 0:
+                yield
+        counts.duplicates += counts.read - (len(places) - before)
+
+    def given(self) -> Iterator[Given]:
+        """What the sources say, row by row, in the order of the rows."""
+        for source, counts in self._posts:
+            for each in source:
+                if isinstance(each, Post):
+                    counts.read += 1
+                    yield self._given(each.post_id, each, counts)
+                    continue
+                self.report.add(each, counts)
+                if each.post_id:
+                    self.spared[each.post_id] = 1
+
+    def rest(self, seen: Ids) -> Iterator[Given]:
+        """What there is of posts that no row was about."""
+        tables = [self.results.places, *(folder.places for folder in self.folders)]
+        for number, table in enumerate(tables):
+            for post in table:
+                if post not in seen and not any(post in earlier for earlier in tables[:number]):
+                    yield self._given(post, None, None)
+
+    def _given(self, post_id: int, post: Post | None, counts: Counts | None) -> Given:
+        return Given(post_id, post, counts, self.results.of(post_id), self.vectors(post_id))
+
+    def vectors(self, post_id: int) -> dict[str, bytes]:
+        """The vectors there are of a post: space → float32, little-endian."""
+        vectors = {}
+        for folder in self.folders:
+            vector = folder.of(post_id)
+            if vector is not None:
+                vectors[folder.space] = vector
+                self._taken += 8 + len(vector)
+        return vectors
+
+    def unknown(self, given: Given) -> None:
+        """No post has this id: count it where it comes from."""
+        if given.result is not None:
+            self._of_results[self.results.number(given.post_id)].unknown += 1
+        for folder, counts in zip(self.folders, self._of_folders, strict=True):
+            counts.unknown += given.post_id in folder.places
+
+    def fitting(self, post_id: int, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Those of a post's vectors that are some; the others go into the report, and are not given again."""
+        found = dict(vectors)
+        for folder, counts in zip(self.folders, self._of_folders, strict=True):
+            vector = vectors.get(folder.space)
+            try:
+                if vector is not None:
+                    checked_vector(vector, Space(folder.space, folder.dimension, folder.model))
+            except BadArguments as error:
+                del found[folder.space]
+                place = folder.refuse(post_id)
+                if place is not None:
+                    self.report.add(Bad(*place, error.message, post_id), counts)
+        return found
+
+    def bad_post(self, post_id: int, reason: Message) -> None:
+        """A post that the collection does not take, by what all sources say of it together."""
+        counts = self.report.sources[0]
+        self.report.add(Bad(counts.source, 0, reason, post_id), counts)
+
+    def close(self) -> None:
+        for each in self._closing:
+            each.close()

@@ -1,0 +1,236 @@
+"""What the files of an import are: which of them give posts, which results, which vectors.
+
+A FILE is a twilog.csv, X's archive (zip, or the folder it was unpacked to), results of a model (.jsonl), a
+folder of vectors, or a folder in which the original twilog was set up, with all of these at their places.
+Blocks; raises :class:`~tabane.errors.BadArguments` that says what a file is not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.posts.importing.vectors import METADATA, Metadata, metadata, metadata_path
+from tabane.posts.post import SPACES
+
+PLACES = {"content": "embeddings", "reasoning": "batch/reasoning", "summary": "batch/summary"}
+"""Where the original twilog keeps the vectors of each text, and the flags -e, -r and -s name others."""
+
+_CSV = "twilog.csv"
+_RESULTS = "batch/results.jsonl"
+_LISTS = ("tweets.js", "tweet.js", "like.js")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is imported: absolute paths, each once. ``folders`` is space → folder of its vectors.
+
+    Where two give the same post, the first counts, and all csvs are before all archives.
+    """
+
+    csvs: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    folders: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def posts(self) -> bool:
+        """Whether any of them gives posts."""
+        return bool(self.csvs or self.archives)
+
+
+@dataclass(slots=True)
+class _Found:
+    csvs: list[str] = field(default_factory=list)
+    archives: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    folders: dict[str, str] = field(default_factory=dict)
+    described: dict[str, Metadata] = field(default_factory=dict)
+
+    def folder(self, space: str, path: str) -> None:
+        if self.folders.setdefault(space, path) != path:
+            raise BadArguments(
+                say(
+                    "{first} and {second} both hold vectors of {space}: name one of them.",
+                    first=self.folders[space],
+                    second=path,
+                    space=space,
+                ),
+                "files",
+            )
+        self.described[space] = metadata(path)
+
+
+def plan(
+    files: Sequence[str] = (),
+    *,
+    embeddings: str | None = None,
+    reasoning: str | None = None,
+    summary: str | None = None,
+) -> Sources:
+    """What the arguments name, with what the metadata of folders lead to: the CSV, and results.
+
+    The three flags name folders of vectors. The metadata of all of them must agree about the model.
+    """
+    try:
+        found = _planned(files, (embeddings, reasoning, summary))
+    except OSError as error:
+        raise unreadable(error) from error
+    if not (found.csvs or found.archives or found.results or found.folders):
+        raise BadArguments(say("Name at least one file to import."), "files")
+    return Sources(_once(found.csvs), _once(found.archives), _once(found.results), found.folders)
+
+
+def unreadable(error: OSError) -> BadArguments:
+    """What is said where the system does not let a file be read, or a report be written."""
+    return BadArguments(
+        say("{path}: {reason}", path=error.filename or "–", reason=error.strerror or str(error)), "files"
+    )
+
+
+def _planned(files: Sequence[str], folders: tuple[str | None, ...]) -> _Found:
+    found = _Found()
+    for space, path in zip(SPACES, folders, strict=True):
+        if path is not None:
+            found.folder(space, _absolute(path))
+    for path in files:
+        _add(found, _absolute(path))
+    _follow(found, csv_wanted=folders[0] is not None)
+    _check_agreement(found)
+    return found
+
+
+def _absolute(path: str) -> str:
+    path = os.path.abspath(os.path.expanduser(path))
+    if "\0" in path or not os.path.exists(path):
+        raise BadArguments(say("{path} is not there.", path=path), "files")
+    return path
+
+
+def _once(paths: list[str]) -> tuple[str, ...]:
+    return tuple({os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
+
+
+def _add(found: _Found, path: str) -> None:
+    if os.path.isdir(path):
+        _add_folder(found, path)
+        return
+    if not os.path.isfile(path):
+        raise BadArguments(say("{path} is neither a file nor a folder.", path=path), "files")
+    with open(path, "rb") as file:
+        start = file.read(4096)
+    name = os.path.basename(path).lower()
+    if start.startswith((b"PK\3\4", b"PK\5\6")):
+        found.archives.append(path)
+    elif name.endswith(".safetensors") or name in METADATA:
+        raise BadArguments(say("{path} is part of a folder of vectors: name the folder.", path=path), "files")
+    elif name.endswith(".js") or start.lstrip().startswith(b"window."):
+        raise BadArguments(
+            say(
+                "{path} is part of an archive of X: name the zip, or the folder it was unpacked to.",
+                path=path,
+            ),
+            "files",
+        )
+    elif start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        found.results.append(path)
+    else:
+        found.csvs.append(path)  # says what it is not when it is opened
+
+
+def _add_folder(found: _Found, path: str) -> None:
+    if metadata_path(path):
+        found.folder(_space(path), path)
+        return
+    lists = any(os.path.isfile(os.path.join(path, part, name)) for part in ("", "data") for name in _LISTS)
+    if lists:
+        found.archives.append(path)
+    if not _add_setup(found, path) and not lists:
+        raise BadArguments(
+            say(
+                "{path} is no folder that can be imported: it has no meta.json (vectors), "
+                "no data/tweets.js (archive of X) and no twilog.csv.",
+                path=path,
+            ),
+            "files",
+        )
+
+
+def _add_setup(found: _Found, path: str) -> bool:
+    """Take what an original set-up has at its places. False where it has none of it."""
+    csv, results = os.path.join(path, _CSV), os.path.join(path, _RESULTS)
+    folders = {space: os.path.join(path, place) for space, place in PLACES.items()}
+    there = {space: folder for space, folder in folders.items() if metadata_path(folder)}
+    if os.path.isfile(csv):
+        found.csvs.append(csv)
+    elif not there:
+        return False
+    if os.path.isfile(results):
+        found.results.append(results)
+    for space, folder in there.items():
+        found.folder(space, folder)
+    return True
+
+
+def _space(folder: str) -> str:
+    """What a folder's vectors were made of: its metadata or its name say reasoning or summary, or neither."""
+    described = metadata(folder).source_type.lower()
+    name = os.path.basename(folder).lower()
+    return next((space for space in SPACES[1:] if space in (described, name)), SPACES[0])
+
+
+def _follow(found: _Found, *, csv_wanted: bool) -> None:
+    """Add the CSV that the vectors of the content were made of, and the results beside the others."""
+    source = found.described["content"].source if "content" in found.described else None
+    if not found.csvs and not found.archives:
+        if source is not None and not source.endswith(".jsonl"):
+            found.csvs.append(source)
+        elif csv_wanted:
+            raise BadArguments(
+                say(
+                    "The metadata of {path} lead to no twilog.csv that is there (source_path, csv_path): "
+                    "name it beside the folder.",
+                    path=found.folders["content"],
+                ),
+                "files",
+            )
+    if not found.results:
+        found.results += [
+            path for space in SPACES[1:] if space in found.folders if (path := _results_beside(found, space))
+        ]
+
+
+def _results_beside(found: _Found, space: str) -> str | None:
+    source = found.described[space].source
+    if source is not None and source.endswith(".jsonl"):
+        return source
+    beside = os.path.join(os.path.dirname(found.folders[space]), os.path.basename(_RESULTS))
+    return beside if os.path.isfile(beside) else None
+
+
+def _check_agreement(found: _Found) -> None:
+    first: tuple[str, Metadata] | None = None
+    for space, described in found.described.items():
+        folder = found.folders[space]
+        if first is None:
+            first = folder, described
+        elif described.model != first[1].model:
+            raise disagreeing(first[0], first[1].model, folder, described.model)
+
+
+def disagreeing(first: str, of_first: object, second: str, of_second: object) -> BadArguments:
+    """What is said where folders of vectors are of two models, or of two dimensions."""
+    return BadArguments(
+        say(
+            "{first} is of {of_first}, but {second} of {of_second}: vectors of one archive are of one model "
+            "and one dimension.",
+            first=first,
+            of_first=of_first,
+            second=second,
+            of_second=of_second,
+        ),
+        "files",
+    )

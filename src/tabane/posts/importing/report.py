@@ -1,0 +1,141 @@
+"""What an import did, and what it could not read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from tabane.messages import Lang, Message
+
+MOST_SHOWN = 1000
+MOST_WRITTEN = 1_000_000  # lines of a report file
+
+
+class Unfit(ValueError):
+    """One row, line or file that cannot be used; ``reason`` says why."""
+
+    def __init__(self, reason: Message, post_id: int = 0) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+        self.post_id = post_id
+
+
+class Bad(NamedTuple):
+    """A row that could not be used. ``line`` is 0 where the whole file is meant.
+
+    ``post_id`` is 0 where it could not be read either.
+    """
+
+    source: str
+    line: int
+    reason: Message
+    post_id: int = 0
+
+    def plain(self, lang: Lang) -> dict[str, Any]:
+        found: dict[str, Any] = {"file": self.source, "line": self.line, "reason": self.reason.render(lang)}
+        return {**found, "post_id": str(self.post_id)} if self.post_id else found
+
+
+class Counts(msgspec.Struct):
+    """What came from one source: ``read`` are its rows that could be used, ``duplicates`` among them.
+
+    ``unknown`` are ids of results or vectors that no post has.
+    """
+
+    source: str
+    kind: str
+    read: int = 0
+    duplicates: int = 0
+    bad: int = 0
+    unknown: int = 0
+
+
+class Report:
+    """What an import did. Made as it goes on; ``path`` is the file that lists all that is bad, if any.
+
+    Each post that the sources give counts once, as new, changed or unchanged. ``vectors`` is how many
+    were written. ``whole`` is False where a source could not be read to its end: nothing is removed then.
+    """
+
+    def __init__(self, path: str | None = None, lang: Lang = "en") -> None:
+        self.path = path
+        self.new = self.changed = self.unchanged = self.removed = self.vectors = 0
+        self.seconds = 0.0
+        self.whole = True
+        self.sources: list[Counts] = []
+        self.bad_rows: list[Bad] = []
+        self.bad = 0
+        self._lang = lang
+        self._unwritten: list[Bad] = []
+        self._file: IO[bytes] | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def duplicates(self) -> int:
+        return sum(each.duplicates for each in self.sources)
+
+    def source(self, name: str, kind: str) -> Counts:
+        """The counts of one more source."""
+        self.sources.append(Counts(name, kind))
+        return self.sources[-1]
+
+    def add(self, bad: Bad, counts: Counts) -> None:
+        """Take in something bad of a source, from any thread."""
+        with self._lock:
+            self.bad += 1
+            counts.bad += 1
+            if len(self.bad_rows) < MOST_SHOWN:
+                self.bad_rows.append(bad)
+            if self.path is not None and self.bad <= MOST_WRITTEN:
+                self._unwritten.append(bad)
+
+    def count_vectors(self, number: int) -> None:
+        """So many vectors are written; fewer than 0 where some turned out to be none."""
+        with self._lock:
+            self.vectors += number
+
+    def write(self) -> None:
+        """Put what came since into the file, a JSON object a line. Blocks; raises OSError."""
+        if self.path is None:
+            return
+        if self._file is None:
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            # Whatever stood in the rows of a private archive is nobody else's business.
+            opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            self._file = os.fdopen(opened, "wb")
+        with self._lock:
+            waiting, self._unwritten = self._unwritten, []
+        self._file.writelines(msgspec.json.encode(bad.plain(self._lang)) + b"\n" for bad in waiting)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write the rest and, as the last line, the counts; once. Blocks; raises OSError."""
+        closed, self._closed = self._closed, True
+        if self.path is not None and not closed:
+            self.write()
+            assert self._file is not None
+            with self._file as file:
+                file.write(msgspec.json.encode({"summary": self.plain(self._lang, rows=False)}) + b"\n")
+            self._file = None
+
+    def plain(self, lang: Lang, *, rows: bool = True) -> dict[str, Any]:
+        """All of it as JSON has it, the reasons in that language."""
+        found: dict[str, Any] = {
+            "new": self.new,
+            "changed": self.changed,
+            "unchanged": self.unchanged,
+            "removed": self.removed,
+            "duplicates": self.duplicates,
+            "bad": self.bad,
+            "vectors": self.vectors,
+            "whole": self.whole,
+            "seconds": round(self.seconds, 1),
+            "sources": [msgspec.to_builtins(each) for each in self.sources],
+            "report": self.path,
+        }
+        return {**found, "bad_rows": [bad.plain(lang) for bad in self.bad_rows]} if rows else found

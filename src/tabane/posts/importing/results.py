@@ -1,0 +1,197 @@
+"""What a model wrote about posts: reasoning, summary and tags, a JSON object a line.
+
+Its own form is ``{"key": id, "reasoning": …, "summary": …, "tags": […]}``. The form of Gemini's batches
+has the same as a text within ``response.candidates``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.posts.importing.ids import Ids, post_id
+from tabane.posts.importing.report import Bad, Unfit
+from tabane.search.records import LONGEST_STRING, MOST_STRINGS
+
+LONGEST_LINE = 1_048_576  # bytes
+_TRIED = 20
+_BITS = 44  # of the place in a file: 17 TB; above them the file's number
+_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+
+
+class Result(NamedTuple):
+    """What is known of a post; empty where it is not."""
+
+    reasoning: str
+    summary: str
+    tags: tuple[str, ...]
+
+
+class Results:
+    """Files of results: :meth:`index` finds where each post's line is, :meth:`of` reads it.
+
+    Where several lines are about a post, the last one counts. Raises BadArguments where a file is
+    something else altogether, OSError where it cannot be read.
+    """
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self.paths = paths
+        self.places = Ids()
+        self.done = 0
+        self._files: list[IO[bytes]] = []
+        try:
+            for path in paths:
+                self._files.append(open(path, "rb"))  # noqa: SIM115  (closed by close)
+                self._check(path, self._files[-1])
+            self.sizes = [file.seek(0, 2) for file in self._files]
+        except BaseException:
+            self.close()
+            raise
+
+    def index(self, number: int) -> Iterator[int | Bad]:
+        """Read through a file: each id that a line is about, and each line that is bad."""
+        file, line = self._files[number], 0
+        file.seek(0)
+        while True:
+            start, read = self._line(file)
+            line += 1
+            if not read:
+                return
+            if not read.strip():
+                continue
+            try:
+                key, _ = parsed(read)
+                self.places[key] = number << _BITS | start
+                yield key
+            except Unfit as unfit:
+                yield Bad(self.paths[number], line, unfit.reason, unfit.post_id)
+
+    def of(self, post: int) -> Result | None:
+        """What is known of a post, None where no line is about it."""
+        place = self.places.get(post, -1)
+        if place < 0:
+            return None
+        file = self._files[place >> _BITS]
+        file.seek(place & (1 << _BITS) - 1)
+        try:
+            return parsed(file.readline(LONGEST_LINE))[1]
+        except Unfit:
+            return None  # the file was written to since
+
+    def number(self, post: int) -> int:
+        """Which of the files has the line about a post; 0 where none has."""
+        return self.places.get(post, 0) >> _BITS
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+    def _line(self, file: IO[bytes]) -> tuple[int, bytes]:
+        start = file.tell()
+        line = rest = file.readline(LONGEST_LINE)
+        self.done += len(line)
+        while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+            rest = file.readline(LONGEST_LINE)
+            self.done += len(rest)
+        return start, line
+
+    def _check(self, path: str, file: IO[bytes]) -> None:
+        """Whether any of the first lines is a result: if not, the first says what is wrong."""
+        reason = say("it is empty")
+        first = True
+        for _ in range(_TRIED):
+            line = file.readline(LONGEST_LINE)
+            if not line.strip():
+                continue
+            try:
+                parsed(line)
+                return
+            except Unfit as unfit:
+                if unfit.post_id:
+                    return  # a result, if not a good one
+                if first:
+                    reason, first = unfit.reason, False
+        raise BadArguments(
+            say(
+                "{path} has no results: {why}. That is a UTF-8 file with lines such as {example}",
+                path=path,
+                why=reason,
+                example='{"key":"1234567890123456789","reasoning":"…","summary":"…","tags":["…"]}',
+            ),
+            "files",
+        )
+
+
+def parsed(line: bytes) -> tuple[int, Result]:
+    """The id and the result of a line of either form. Raises :class:`Unfit`."""
+    if len(line) >= LONGEST_LINE:
+        raise Unfit(say("longer than {most} bytes", most=LONGEST_LINE))
+    entry = _object(line.removeprefix(b"\xef\xbb\xbf"))
+    key = entry.get("key")
+    number = post_id(str(key)) if isinstance(key, str | int) else None
+    if "request" in entry and "response" not in entry:
+        raise Unfit(say("a request to a model, not its answer"))
+    if number is None:
+        raise Unfit(say("“{text}” is no post_id", text=str(key)[:40]))
+    try:
+        return number, _result(_answer(entry))
+    except Unfit as unfit:
+        raise Unfit(unfit.reason, number) from None
+
+
+def _object(text: bytes | str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unfit(say("not JSON: {error}", error=str(error))) from None
+    if not isinstance(found, dict):
+        raise Unfit(say("no JSON object"))
+    return found
+
+
+def _answer(entry: dict[str, Any]) -> dict[str, Any]:
+    """The object that holds the result: the entry, or what stands as text in a model's response."""
+    if "response" not in entry:
+        if "error" in entry:
+            raise Unfit(say("the model answered with an error: {error}", error=str(entry["error"])[:200]))
+        return entry
+    response = entry["response"]
+    blocked = _at(response, "promptFeedback", "blockReason")
+    if blocked:
+        raise Unfit(say("the model refused it: {reason}", reason=str(blocked)[:200]))
+    parts = _at(response, "candidates", 0, "content", "parts")
+    texts = [part.get("text") for part in parts or () if isinstance(part, dict) and not part.get("thought")]
+    text = "".join(each for each in texts if isinstance(each, str))
+    if not text:
+        raise Unfit(say("the model's response is empty"))
+    fenced = _FENCE.fullmatch(text)
+    return _object(fenced[1] if fenced else text)
+
+
+def _at(value: Any, *path: str | int) -> Any:
+    for step in path:
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, dict) else None
+        else:
+            value = value[step] if isinstance(value, list) and len(value) > step else None
+    return value
+
+
+def _result(answer: dict[str, Any]) -> Result:
+    reasoning, summary, tags = (answer.get(name) for name in ("reasoning", "summary", "tags"))
+    for name, value in (("reasoning", reasoning), ("summary", summary)):
+        if value is not None and not isinstance(value, str):
+            raise Unfit(say("{field} is no text", field=name))
+    if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
+        raise Unfit(say("{field} is no list of texts", field="tags"))
+    kept = tuple(tag.strip() for tag in tags or () if tag.strip())
+    if len(kept) > MOST_STRINGS or any(len(tag.encode()) > LONGEST_STRING for tag in kept):
+        raise Unfit(say("too many tags, or too long ones"))
+    if not (reasoning or summary or kept):
+        raise Unfit(say("neither reasoning nor summary nor tags"))
+    return Result(reasoning or "", summary or "", kept)

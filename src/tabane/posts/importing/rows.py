@@ -1,0 +1,245 @@
+"""twilog.csv, a row at a time: five columns, quotes, line breaks in cells, HTML entities.
+
+Memory is bounded by the longest row that is accepted. A quote that is never closed costs its own row
+alone: a line that begins as rows do cannot stand inside a cell, where quotes are doubled.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import re
+from collections import deque
+from collections.abc import Iterator
+from datetime import tzinfo
+
+from tabane.errors import BadArguments
+from tabane.messages import Message, say
+from tabane.posts.importing.ids import post_id
+from tabane.posts.importing.report import Bad, Unfit
+from tabane.posts.importing.times import moment, moment_of_id
+from tabane.posts.post import BOOKMARK, LIKE, POST, Post
+
+COLUMNS = ("post_id", "url", "timestamp", "content", "log_type")
+LONGEST_ROW = 131_072  # bytes; the longest posts have 25,000 characters
+EXAMPLE = (
+    '"1234567890123456789","https://x.com/alice/status/1234567890123456789","2024-03-15 14:30:25","…","1"'
+)
+
+_TRIED = 20  # rows at the begin: where none of them is one, the file is another
+_BEGINS = re.compile(rb'"\d{1,20}","')
+_ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
+_ADDRESS = re.compile(
+    r"https?://(?:www\.)?(?:twitter|x)\.com/(\w{1,50})/status/(\d+)", re.ASCII | re.IGNORECASE
+)
+_NOBODY = "i"  # x.com/i/status/… leads to a post whoever wrote it
+
+
+def unescaped(text: str) -> str:
+    """The text with its HTML entities resolved; ``&copy=`` in an address is none."""
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
+
+
+def user_of(url: str, post: int) -> str:
+    """The user in the address of that very post; empty where it is another's, or has none."""
+    found = _ADDRESS.match(url)
+    if found is None or found[1] == _NOBODY or post_id(found[2]) != post:
+        return ""
+    return found[1]
+
+
+def post_of_row(cells: list[str], zone: tzinfo) -> Post:
+    """The post of five cells. Raises :class:`Unfit`."""
+    if len(cells) != len(COLUMNS):
+        raise Unfit(say("{count} columns in place of 5", count=len(cells)), post_id(cells[0].strip()) or 0)
+    number = post_id(cells[0].strip())
+    if number is None:
+        raise Unfit(say("“{text}” is no post_id", text=cells[0][:40]))
+    log_type = cells[4].strip()
+    if log_type not in ("1", "2", "3"):
+        raise Unfit(say("log_type is 1, 2 or 3, not “{text}”", text=log_type[:40]), number)
+    timestamp, url = cells[2].strip(), cells[1].strip()
+    at = moment(timestamp, zone) if timestamp else moment_of_id(number)
+    if at is None and timestamp:
+        raise Unfit(say("“{text}” is no time", text=timestamp[:40]), number)
+    return Post(
+        post_id=number,
+        content=unescaped(cells[3]),
+        timestamp=timestamp,
+        url=url,
+        user=user_of(url, number),
+        log_type=(POST, LIKE, BOOKMARK)[int(log_type) - 1],
+        at=at,
+    )
+
+
+class TwilogCsv:
+    """An open twilog.csv. ``done`` of ``size`` bytes are read. Iterated once; closed by :meth:`close`.
+
+    Raises :class:`~tabane.errors.BadArguments` where the file is something else altogether, OSError where
+    it cannot be read. A time that names no zone is meant in ``zone``.
+    """
+
+    def __init__(self, path: str, zone: tzinfo) -> None:
+        self.path = path
+        self.done = 0
+        self._zone = zone
+        self._columns = list(range(len(COLUMNS)))
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._line = 0
+        self._file = open(path, "rb")  # noqa: SIM115  (closed by close)
+        try:
+            self.size = self._file.seek(0, 2)
+            self._file.seek(0)
+            self._first = self._begin()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __iter__(self) -> Iterator[Post | Bad]:
+        yield from self._first
+        self._first = []
+        for number, record in self._records():
+            read = self._read(number, record)
+            if read is not None:
+                yield read
+
+    def close(self) -> None:
+        self._file.close()
+
+    # The begin of the file: is it one at all?
+
+    def _begin(self) -> list[Post | Bad]:
+        start = self._file.peek(8192)[:8192]
+        if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise self._wrong(say("it is UTF-16"))
+        if not start.strip():
+            raise self._wrong(say("it is empty"))
+        if start.startswith(b"\xef\xbb\xbf"):
+            self.done = len(self._file.read(3))
+        return self._tried(binary=b"\0" in start)
+
+    def _tried(self, *, binary: bool) -> list[Post | Bad]:
+        """What comes up to the first good row: without one among the first rows, it is another file."""
+        first: list[Post | Bad] = []
+        headed = False
+        for number, record in self._records():
+            if number == 1 and self._is_header(record):
+                headed = True
+                continue
+            read = self._read(number, record)
+            first += [read] if read is not None else []
+            if isinstance(read, Post):
+                return first
+            if len(first) == _TRIED:
+                break
+        bad = next((each for each in first if isinstance(each, Bad)), None)
+        if binary:
+            raise self._wrong(say("it is no text"))
+        if bad is not None:
+            raise self._wrong(say("line {line}: {reason}", line=bad.line, reason=bad.reason))
+        if not headed:
+            raise self._wrong(say("it has no rows"))
+        return first
+
+    def _is_header(self, record: bytes | Unfit) -> bool:
+        """Whether the first line names columns; ours are found in any order."""
+        if isinstance(record, Unfit):
+            return False
+        try:
+            names = [cell.strip().lower() for cell in _cells(record)]
+        except Unfit:
+            return False
+        if sorted(names) == sorted(COLUMNS):
+            self._columns = [names.index(name) for name in COLUMNS]
+            return True
+        # Names in another language stand in our order; a damaged first row has digits somewhere.
+        return len(names) == len(COLUMNS) and not any(char.isdigit() for name in names for char in name)
+
+    def _wrong(self, why: Message) -> BadArguments:
+        return BadArguments(
+            say(
+                "{path} is no twilog.csv: {why}. That is a UTF-8 file with the columns "
+                "post_id, url, timestamp, content, log_type, a row such as {example}",
+                path=self.path,
+                why=why,
+                example=EXAMPLE,
+            ),
+            "files",
+        )
+
+    # Rows
+
+    def _read(self, number: int, record: bytes | Unfit) -> Post | Bad | None:
+        try:
+            if isinstance(record, Unfit):
+                raise record
+            cells = _cells(record)
+            if not cells or cells == [""]:
+                return None
+            if len(cells) == len(COLUMNS):
+                cells = [cells[column] for column in self._columns]
+            return post_of_row(cells, self._zone)
+        except Unfit as unfit:
+            return Bad(self.path, number, unfit.reason, unfit.post_id)
+
+    def _records(self) -> Iterator[tuple[int, bytes | Unfit]]:
+        """Number of the first line, and the row's bytes, or why it is none."""
+        held: deque[tuple[int, bytes]] = deque()
+        size = quotes = 0
+        while True:
+            number, line = self._next_line()
+            unclosed = bool(held) and (not line or size > LONGEST_ROW or bool(_BEGINS.match(line)))
+            if unclosed:
+                first, start = held.popleft()
+                self._waiting.extendleft(reversed([*held, (number, line)] if line else held))
+                held.clear()
+                size = quotes = 0
+                yield first, Unfit(say("a quote is not closed"), _id_at(start))
+                continue
+            if not line:
+                return
+            held.append((number, line))
+            size, quotes = size + len(line), quotes + line.count(b'"')
+            if quotes % 2 == 0:
+                yield held[0][0], _whole(b"".join(each for _, each in held))
+                held.clear()
+                size = quotes = 0
+
+    def _next_line(self) -> tuple[int, bytes]:
+        """The next line, empty at the end; one that is too long is cut, and its rest passed over."""
+        if self._waiting:
+            return self._waiting.popleft()
+        line = self._file.readline(LONGEST_ROW + 1)
+        self._line += 1
+        self.done += len(line)
+        if len(line) > LONGEST_ROW:
+            rest = line
+            while rest and not rest.endswith(b"\n"):
+                rest = self._file.readline(LONGEST_ROW)
+                self.done += len(rest)
+            line = line.replace(b'"', b" ")  # whole, and too long: it says so itself
+        return self._line, line
+
+
+def _whole(record: bytes) -> bytes | Unfit:
+    if len(record) > LONGEST_ROW:
+        return Unfit(say("longer than {most} bytes", most=LONGEST_ROW), _id_at(record))
+    return record
+
+
+def _cells(record: bytes) -> list[str]:
+    try:
+        text = record.decode()
+    except UnicodeDecodeError:
+        raise Unfit(say("not UTF-8"), _id_at(record)) from None
+    try:
+        return next(csv.reader((text,)), [])
+    except csv.Error as error:
+        raise Unfit(say("not CSV: {error}", error=str(error)), _id_at(record)) from None
+
+
+def _id_at(record: bytes) -> int:
+    """The id that a row begins with, 0 where it begins with none."""
+    found = re.match(rb'\s*"?(\d{1,19})(?=\D|$)', record)
+    return (post_id(found[1].decode()) or 0) if found else 0

@@ -1,0 +1,174 @@
+"""Posts out of the entries of X's own archive; pure.
+
+What X writes there has changed over the years, so all that can be missing may be missing. A like has no
+date and no user: its date is that of its id, which X gave when the post was made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from datetime import tzinfo
+from typing import Any
+
+from tabane.messages import say
+from tabane.posts.importing import ids
+from tabane.posts.importing.report import Unfit
+from tabane.posts.importing.rows import unescaped, user_of
+from tabane.posts.importing.times import moment_of_id, moment_of_x, written
+from tabane.posts.post import Post
+
+MOST_NOTES = 64_000_000  # characters of long posts that are held while the posts are read
+
+_SHORT = re.compile(r"https?://t\.co/\w+", re.ASCII)
+_LIKENESS = 20  # characters that a post and the long text it begins have to share
+_TAILS = re.compile(r"(?:\s*https?://t\.co/\w+)+\s*$|…", re.ASCII)
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+class Notes:
+    """The long posts: lists of posts hold their begins alone, and no list says which belong together."""
+
+    def __init__(self) -> None:
+        self._of_post: dict[int, str] = {}
+        self._at: defaultdict[int, list[str]] = defaultdict(list)
+        self._room = MOST_NOTES
+
+    def add(self, entry: Any) -> None:
+        """Take in an entry of note-tweet.js. Raises :class:`Unfit`."""
+        note = _inner(entry, "noteTweet")
+        core: dict[str, Any] = next((note[name] for name in _CORES if isinstance(note.get(name), dict)), {})
+        text = _whole(core.get("text"))
+        at = moment_of_x(_text(note.get("createdAt")))
+        post = _id(note.get("tweetId"))
+        if not text or (at is None and post is None):
+            raise Unfit(say("a long post without text or date"))
+        if len(text) > self._room:
+            raise Unfit(say("more long posts than can be held"))
+        self._room -= len(text)
+        addresses = core.get("urls") or _dict(core.get("entitySet")).get("urls")
+        text = _expanded(unescaped(text), [addresses], ("shortUrl", "url"), ("expandedUrl", "expanded_url"))
+        if post is not None:
+            self._of_post[post] = text
+        elif at is not None:
+            self._at[int(at)].append(text)
+
+    def of(self, post: int, at: float | None, begin: str) -> str | None:
+        """The long text of a post that begins so and was made in that second, None where it has none."""
+        if post in self._of_post:
+            return self._of_post[post]
+        head = _plain(begin)
+        for text in self._at.get(int(at), ()) if at is not None else ():
+            if len(text) > len(head) and _plain(text)[:_LIKENESS] == head[:_LIKENESS]:
+                return text
+        return None
+
+
+def posted(entry: Any, log_type: int, user: str, notes: Notes, zone: tzinfo) -> Post:
+    """A post of the archive's owner. Raises :class:`Unfit`."""
+    tweet = _inner(entry, "tweet")
+    number = _numbered(tweet, "id_str", "id")
+    created = _text(tweet.get("created_at"))
+    at = moment_of_x(created) if created else moment_of_id(number)
+    if at is None and created:
+        raise Unfit(say("“{text}” is no time", text=created[:40]), number)
+    text = unescaped(_whole(tweet.get("full_text")) or _whole(tweet.get("text")))
+    long = notes.of(number, at, text)
+    entities = [_dict(tweet.get(name)) for name in ("entities", "extended_entities")]
+    lists = [each.get(kind) for each in entities for kind in ("urls", "media")]
+    return Post(
+        post_id=number,
+        content=long or _expanded(text, lists, ("url",), ("expanded_url",)),
+        timestamp=_shown(at, zone),
+        url=f"https://x.com/{user or 'i'}/status/{number}",
+        user=user,
+        log_type=log_type,
+        at=at,
+    )
+
+
+def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
+    """A post that was liked, or marked. Raises :class:`Unfit`, also where X gives no text of it any more."""
+    like = _inner(entry, "like", "bookmark")
+    number = _numbered(like, "tweetId", "id_str", "id")
+    text = unescaped(_whole(like.get("fullText")) or _whole(like.get("full_text")))
+    if not text.strip():
+        raise Unfit(say("the archive has no text of it"), number)
+    url = _text(like.get("expandedUrl")) or f"https://x.com/i/status/{number}"
+    at = moment_of_id(number)
+    return Post(
+        post_id=number,
+        content=text,
+        timestamp=_shown(at, zone),
+        url=url,
+        user=user_of(url, number),
+        log_type=log_type,
+        at=at,
+    )
+
+
+def user_of_account(entry: Any) -> str:
+    """The owner's name; empty where the entry has none."""
+    try:
+        name = _text(_inner(entry, "account").get("username"))
+    except Unfit:
+        return ""
+    return name if re.fullmatch(r"\w{1,50}", name, re.ASCII) else ""
+
+
+_CORES = ("core", "noteTweetResults", "noteTweetContents")
+
+
+def _shown(at: float | None, zone: tzinfo) -> str:
+    return "" if at is None else written(at, zone)
+
+
+def _inner(entry: Any, *names: str) -> dict[str, Any]:
+    """What is wrapped in one of the names, or the entry itself. Raises :class:`Unfit`."""
+    if isinstance(entry, dict):
+        entry = next((entry[name] for name in names if name in entry), entry)
+    if not isinstance(entry, dict):
+        raise Unfit(say("no entry of an archive of X"))
+    return entry
+
+
+def _numbered(entry: dict[str, Any], *names: str) -> int:
+    for name in names:
+        number = _id(entry.get(name))
+        if number is not None:
+            return number
+    raise Unfit(say("“{text}” is no post_id", text=_text(entry.get(names[0]))[:40]))
+
+
+def _id(value: Any) -> int | None:
+    return ids.post_id(str(value)) if isinstance(value, str | int) else None
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _whole(value: Any) -> str:
+    """The text with halves of characters made visible: they could not be kept."""
+    return _HALVES.sub("\ufffd", value) if isinstance(value, str) else ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(_TAILS.sub("", text).split())
+
+
+def _expanded(text: str, lists: list[Any], short: tuple[str, ...], long: tuple[str, ...]) -> str:
+    """The text with its t.co addresses replaced by those they stand for."""
+    known: dict[str, str] = {}
+    for entries in lists:
+        for entry in entries if isinstance(entries, list) else ():
+            each = _dict(entry)
+            found = next((_whole(each.get(name)) for name in long if each.get(name)), "")
+            for name in short:
+                if found and isinstance(each.get(name), str):
+                    known.setdefault(each[name], found)
+    return _SHORT.sub(lambda match: known.get(match[0], match[0]), text) if known else text

@@ -1,0 +1,294 @@
+"""The import itself: what the sources say is compared with what there is, and what differs is written.
+
+Rows are read in one thread, compared in others, and written by the collection's own: the event loop only
+hands batches on. Nothing is remembered between two imports but the posts: a second one, after the first was
+done or died, finds what is there as it should be and passes over it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import tzinfo
+from typing import NamedTuple
+
+from tabane.errors import BadArguments
+from tabane.messages import Lang, say
+from tabane.operations import Progress
+from tabane.posts.importing.merging import enriched, kept, merged
+from tabane.posts.importing.opened import Given, Opened
+from tabane.posts.importing.outcomes import Outcome, Outcomes
+from tabane.posts.importing.plan import Sources, unreadable
+from tabane.posts.importing.reading import Reading
+from tabane.posts.importing.report import Report
+from tabane.posts.importing.writing import Writing
+from tabane.posts.post import Post, post_of, record_of
+from tabane.search.engine import Collection
+from tabane.search.filters import EVERYTHING
+from tabane.search.records import Record, Space
+
+BATCH = 500  # posts that are compared together
+MOST_BYTES = 4_000_000  # of their texts and vectors, about
+_PAGE = 1000
+_YIELDED = 20  # posts after which others get the interpreter
+
+
+async def import_posts(
+    collection: Collection,
+    sources: Sources,
+    progress: Progress,
+    zone: tzinfo,
+    *,
+    prune: bool = False,
+    report_path: str | None = None,
+    lang: Lang = "en",
+) -> Report:
+    """Bring the collection in step with the sources, and tell of it in bytes that are read.
+
+    ``zone`` is meant by times that name none. ``prune`` removes posts that no row is about, unless a source
+    could not be read to its end. ``report_path`` is a file that will list what is bad, in ``lang``.
+    Cancelled or killed, it leaves what was written; the next import goes on. Raises
+    :class:`~tabane.errors.BadArguments` at once where a source is something else altogether, or where
+    vectors do not fit those that are there; OSError and :class:`~tabane.errors.StoreError`.
+    """
+    if prune and not sources.posts:
+        raise BadArguments(
+            say("prune wants a source of posts: without one it would remove them all."), "prune"
+        )
+    report = Report(report_path, lang)
+    began = time.monotonic()
+    with ThreadPoolExecutor(1, "import") as thread:  # leaving waits for the step under way, no longer
+        reading = Reading(thread)
+        try:
+            opened = await reading(lambda: Opened(sources, zone, report))
+            try:
+                await _Import(collection, opened, reading, progress).run(prune=prune)
+                report.seconds = time.monotonic() - began
+                await reading(report.close)
+            finally:
+                thread.submit(opened.close)
+                thread.submit(report.close)
+        except OSError as error:
+            raise unreadable(error) from error
+    return report
+
+
+class _Pair(NamedTuple):
+    """A post before and after; ``before`` is None where it is new."""
+
+    before: Post | None
+    after: Post
+    vectors: dict[str, bytes]
+
+
+class _Import:
+    """One import under way."""
+
+    def __init__(self, collection: Collection, opened: Opened, reading: Reading, progress: Progress) -> None:
+        self._collection = collection
+        self._opened = opened
+        self._reading = reading
+        self._progress = progress
+        self._report = opened.report
+        self._outcomes = Outcomes(opened.report)
+        self._lacking: set[str] = set()  # spaces in which known posts are to get vectors
+        self._posts = 0
+        self._began = time.monotonic()
+
+    async def run(self, *, prune: bool) -> None:
+        await self._add_spaces()
+        await self._index()
+        async with Writing(self._collection, self._opened) as writing:
+            await self._take(self._opened.given(), writing)
+            await self._take(self._opened.rest(self._outcomes.ids), writing)
+        for space in sorted(self._lacking):
+            await self._attach(space)
+        self._report.whole = self._opened.whole
+        if prune and self._report.whole:
+            await self._prune()
+        await self._reading(self._report.write)
+        self._tell(self._opened.total)
+
+    async def _add_spaces(self) -> None:
+        """A space that knows its model more exactly (``name#revision``) is the same one."""
+        there = {space.name: space for space in self._collection.spaces}
+        for folder in self._opened.folders:
+            known = there.get(folder.space)
+            alike = known is not None and known.model.partition("#")[0] == folder.model
+            if known is None or not alike or known.dimension != folder.dimension:
+                await self._collection.add_space(Space(folder.space, folder.dimension, folder.model))
+
+    async def _index(self) -> None:
+        steps = self._opened.index()
+        note = say("Looking through results and vectors")
+        while await self._reading(lambda: next(steps, _END)) is not _END:
+            self._progress.tell(self._opened.done, self._opened.total, note)
+        self._began = time.monotonic()
+
+    # Posts
+
+    async def _take(self, given: Iterator[Given], writing: Writing) -> None:
+        """Take in what is given, batch by batch; the next one is read meanwhile."""
+
+        def next_batch() -> list[Given]:
+            batch: list[Given] = []
+            size = 0
+            for number, each in enumerate(itertools.islice(given, BATCH), 1):
+                batch.append(each)
+                size += each.size
+                if size > MOST_BYTES:
+                    break
+                if not number % _YIELDED:
+                    time.sleep(0)  # whoever waits for the interpreter has it now, not 5 ms later
+            self._report.write()
+            return batch
+
+        coming = self._reading.begin(next_batch)
+        try:
+            while batch := await coming:
+                coming = self._reading.begin(next_batch)
+                await self._take_batch(batch, writing)
+                self._posts += len(batch)
+                self._tell(self._opened.done)
+        finally:
+            coming.cancel()
+        await writing.settled()
+
+    async def _take_batch(self, batch: Sequence[Given], writing: Writing) -> None:
+        ids = dict.fromkeys(each.post_id for each in batch)
+        if any(post in self._outcomes.ids for post in ids):
+            await writing.settled()  # it may be about to be written
+        found = await self._collection.get([str(post) for post in ids])
+        pairs = await asyncio.to_thread(self._merged, batch, dict(zip(ids, found, strict=True)))
+        held = await self._held(pairs)
+        records = await asyncio.to_thread(self._to_write, pairs, held)
+        if records:
+            await writing.put(records)
+
+    def _merged(self, batch: Sequence[Given], stored: Mapping[int, Record | None]) -> dict[int, _Pair]:
+        """What each post was before the batch and is after it. Knows of each that it was seen."""
+        pairs: dict[int, _Pair] = {}
+        for number, each in enumerate(batch, 1):
+            if not number % _YIELDED:
+                time.sleep(0)
+            pair = pairs.get(each.post_id)
+            record = stored[each.post_id]
+            before = pair.before if pair else post_of(record) if record else None
+            known = pair.after if pair else before
+            after = self._after(each, known)
+            if after is not None:
+                pairs[each.post_id] = _Pair(before, after, each.vectors)
+        return pairs
+
+    def _after(self, given: Given, known: Post | None) -> Post | None:
+        """The post after what is given, None where there is none."""
+        if given.post is None:
+            if known is None:
+                self._opened.unknown(given)
+                return None
+            return enriched(known, given.result)
+        level = self._outcomes.level(given.post_id)
+        if level and given.counts is not None:
+            given.counts.duplicates += 1
+        self._outcomes.give(given.post_id, given.post.log_type)
+        return enriched(merged(known, given.post, level), given.result)
+
+    async def _held(self, pairs: Mapping[int, _Pair]) -> dict[int, dict[str, bytes]]:
+        """The vectors there are of posts that change or are given some."""
+        asked = [
+            post
+            for post, pair in pairs.items()
+            if pair.before is not None and (pair.vectors or pair.before != pair.after)
+        ]
+        held: dict[int, dict[str, bytes]] = {post: {} for post in asked}
+        keys = [str(post) for post in asked]
+        for space in self._collection.spaces if asked else ():
+            for post, vector in zip(asked, await self._collection.vectors(keys, space.name), strict=True):
+                if vector is not None:
+                    held[post][space.name] = vector
+        return held
+
+    def _to_write(self, pairs: Mapping[int, _Pair], held: Mapping[int, dict[str, bytes]]) -> list[Record]:
+        """The records that differ from those there are; posts that only lack vectors get them later."""
+        records = []
+        for number, (post, (before, after, given)) in enumerate(pairs.items(), 1):
+            if not number % _YIELDED:
+                time.sleep(0)
+            had = held.get(post, {})
+            same = before == after
+            vectors = {**(kept(before, after, had) if before is not None else {}), **given}
+            if same and all(vectors[space] == vector for space, vector in had.items()):
+                self._lacking |= given.keys() - had.keys()
+                self._outcomes.count(post, Outcome.UNCHANGED)
+                continue
+            self._outcomes.count(post, Outcome.NEW if before is None else Outcome.CHANGED)
+            self._report.count_vectors(sum(had.get(space) != vector for space, vector in vectors.items()))
+            records.append(record_of(after, vectors))
+        return records
+
+    # What comes after
+
+    async def _attach(self, space: str) -> None:
+        """Give vectors to the posts that lack them in a space."""
+        model = next(each.model for each in self._collection.spaces if each.name == space)
+        after = 0
+        while page := await self._collection.lacking(space, after, BATCH):
+            after = page[-1].row
+            posts = {each.row: int(each.record.key) for each in page}
+            vectors = await self._reading(lambda posts=posts: self._vectors_of(posts, space))  # type: ignore[misc]
+            try:
+                await self._collection.attach(vectors, model)
+            except BadArguments:
+                vectors = await asyncio.to_thread(self._fitting, posts, vectors)
+                await self._collection.attach(vectors, model)
+            self._report.count_vectors(len(vectors))
+            for row in vectors:
+                self._outcomes.count(posts[row], Outcome.CHANGED)
+            self._tell(self._opened.done)
+
+    def _vectors_of(self, posts: Mapping[int, int], space: str) -> dict[int, dict[str, bytes]]:
+        """Row → space → vector, of the rows that are given one."""
+        found = {row: self._opened.vectors(post).get(space) for row, post in posts.items()}
+        return {row: {space: vector} for row, vector in found.items() if vector is not None}
+
+    def _fitting(
+        self, posts: Mapping[int, int], vectors: Mapping[int, dict[str, bytes]]
+    ) -> dict[int, dict[str, bytes]]:
+        found = {row: self._opened.fitting(posts[row], given) for row, given in vectors.items()}
+        return {row: given for row, given in found.items() if given}
+
+    async def _prune(self) -> None:
+        """Remove the posts that no row was about, bad rows included."""
+        after: str | None = None
+        while True:
+            page = await self._collection.select(EVERYTHING, after=after, limit=_PAGE)
+            gone = [
+                stored.record.key for stored in page.records if not self._is_given(int(stored.record.key))
+            ]
+            if gone:
+                await self._collection.delete(gone)
+            for key in gone:
+                self._outcomes.remove(int(key))
+            after = page.after
+            if after is None:
+                return
+
+    def _is_given(self, post: int) -> bool:
+        return self._outcomes.level(post) > 0 or post in self._opened.spared
+
+    def _tell(self, done: int) -> None:
+        taken = max(time.monotonic() - self._began, 0.001)
+        note = say(
+            "{posts} posts, {rate} a second: {new} new, {changed} changed",
+            posts=self._posts,
+            rate=round(self._posts / taken),
+            new=self._report.new,
+            changed=self._report.changed,
+        )
+        self._progress.tell(done, self._opened.total, note)
+
+
+_END = object()

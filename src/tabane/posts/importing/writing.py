@@ -1,0 +1,75 @@
+"""Records on their way into the collection: a few batches at once, so that none waits for the disk alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+
+import msgspec
+
+from tabane.errors import BadArguments
+from tabane.posts.importing.opened import Opened
+from tabane.search.engine import Collection
+from tabane.search.records import Record
+
+MOST_AT_ONCE = 2  # batches
+
+
+class Writing:
+    """Writes batches in no order. What the collection refuses is reported, and the rest of it written.
+
+    Left by an exception, it waits for what was begun, which cannot be taken back.
+    """
+
+    def __init__(self, collection: Collection, opened: Opened) -> None:
+        self._collection = collection
+        self._opened = opened
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Writing:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.settled()
+            return
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    async def put(self, records: Sequence[Record]) -> None:
+        """Begin to write them, once there is room. Raises what went wrong with earlier ones."""
+        while len(self._under_way) >= MOST_AT_ONCE:
+            await self._some(asyncio.FIRST_COMPLETED)
+        self._under_way.add(asyncio.create_task(self._write(records)))
+
+    async def settled(self) -> None:
+        """Wait until all of it is written. Raises what went wrong."""
+        while self._under_way:
+            await self._some(asyncio.ALL_COMPLETED)
+
+    async def _some(self, when: str) -> None:
+        done, self._under_way = await asyncio.wait(self._under_way, return_when=when)
+        for task in done:
+            task.result()
+
+    async def _write(self, records: Sequence[Record]) -> None:
+        try:
+            await self._collection.upsert(records)
+        except BadArguments:
+            for record in records:
+                await self._write_one(await asyncio.to_thread(self._fitting, record))
+
+    async def _write_one(self, record: Record) -> None:
+        try:
+            await self._collection.upsert([record])
+        except BadArguments as error:
+            self._opened.bad_post(int(record.key), error.message)
+
+    def _fitting(self, record: Record) -> Record:
+        vectors = self._opened.fitting(int(record.key), record.vectors)
+        self._opened.report.count_vectors(len(vectors) - len(record.vectors))
+        return msgspec.structs.replace(record, vectors=vectors)

@@ -1,0 +1,268 @@
+"""The archive as operations: under the names and with the results that its users know."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import tzinfo
+from typing import Any
+
+from tabane.errors import BadArguments, ModelMissing
+from tabane.messages import say
+from tabane.operations import Caller, Face, Operation, Part, Privilege
+from tabane.posts import parameters as given
+from tabane.posts import texts
+from tabane.posts.chunks import parts
+from tabane.posts.exporting import exported
+from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
+from tabane.posts.finding import Finder
+from tabane.posts.post import folded, post_of
+from tabane.posts.searching import Answer, Searching
+from tabane.posts.statistics import Statistics, suggested, timeline
+from tabane.posts.texts import Row, Rows
+from tabane.search.embedding.embedder import NoModel
+from tabane.search.engine import Collection
+from tabane.search.filters import And
+from tabane.search.models import Models
+from tabane.search.records import encodable
+from tabane.wire import json
+
+MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
+PERSON = frozenset({Face.RPC, Face.CLI})
+
+_TOP_K, _LIMIT = 10, 50
+_CONTENT = "content"
+
+
+class Archive:
+    """The posts of one collection, asked. ``zone`` is what timestamps without one mean, as it is set now.
+
+    ``ready`` says whether the archive answers already; ``collection`` opens it where that is needed.
+    """
+
+    def __init__(
+        self,
+        collection: Callable[[], Awaitable[Collection]],
+        models: Models,
+        zone: Callable[[], tzinfo],
+        *,
+        ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
+        self.statistics = Statistics(collection)
+        self.searching = Searching(collection, models, self.statistics, zone)
+        self.find = Finder(self.searching)
+
+    def table(self) -> list[Operation]:
+        return [*self._for_models(), *self._for_persons(), *self._streams()]
+
+    def _for_models(self) -> list[Operation]:
+        def operation(name: str, description: str, params: Any, handler: Any, text: Any) -> Operation:
+            return Operation(
+                name, description, params, handler, MODEL, Privilege.READ, text=text, read_only=True,
+                camel_case=True, public=True, structured=texts.structured,
+            )  # fmt: skip
+
+        return [
+            operation(
+                "search_similar", "Search the user's posts (X/Twitter archive) by meaning.",
+                given.SearchSimilar, self.search_similar, texts.similar,
+            ),
+            operation(
+                "search_posts_by_text", "Find posts holding a text, newest first.",
+                given.SearchText, self.search_posts_by_text, texts.holding,
+            ),
+            operation(
+                "get_user_stats", "Users by number of posts.",
+                given.UserStats, self.get_user_stats, texts.user_stats,
+            ),
+            operation(
+                "get_database_stats", "Size and period of the archive.",
+                given.Nothing, self.get_database_stats, texts.database_stats,
+            ),
+            operation(
+                "suggest_users", "Nearest names of users who do not exist.",
+                given.SuggestUsers, self.suggest_users, texts.suggestions,
+            ),
+            operation(
+                "get_status", "State of the archive.", given.Nothing, self.get_status, texts.status
+            ),
+            operation(
+                "embed_text", "A text as a vector (base64 of safetensors).",
+                given.EmbedText, self.embed_text, texts.embedded,
+            ),
+        ]  # fmt: skip
+
+    def _for_persons(self) -> list[Operation]:
+        def operation(name: str, description: str, params: Any, handler: Any, text: Any) -> Operation:
+            return Operation(
+                name, description, params, handler, PERSON, Privilege.READ, text=text, read_only=True,
+                camel_case=True, public=True,
+            )  # fmt: skip
+
+        return [
+            operation("get_user_list", "All users.", given.Nothing, self.get_user_list, texts.users),
+            operation("get_post", "One post.", given.OnePost, self.get_post, texts.post),
+            operation(
+                "get_related_posts", "Posts near to a post.",
+                given.RelatedPosts, self.get_related_posts, texts.related,
+            ),
+            operation(
+                "get_timeline", "Posts by year, month or day, of one user or all.",
+                given.Timeline, self.get_timeline, texts.counted,
+            ),
+            operation(
+                "get_post_facets", "Tags, kinds or users with their posts.",
+                given.Facet, self.get_post_facets, texts.counted,
+            ),
+        ]  # fmt: skip
+
+    def _streams(self) -> list[Operation]:
+        def operation(name: str, description: str, params: Any, handler: Any) -> Operation:
+            return Operation(
+                name, description, params, handler, PERSON, Privilege.READ, kind="stream", read_only=True,
+                camel_case=True, public=True,
+            )  # fmt: skip
+
+        return [
+            operation(
+                "vector_search", "All posts by their likeness.", given.VectorSearch, self.vector_search
+            ),
+            operation("export_posts", "Posts as CSV or JSON lines.", given.ExportPosts, self.export_posts),
+        ]
+
+    # Searching
+
+    async def search_similar(self, caller: Caller, params: given.SearchSimilar) -> Rows:
+        settings = params.merged()
+        answer = await self.searching.similar(params.query, settings.wish(), settings.top_k or _TOP_K)
+        return _ranked(answer, params.query)
+
+    async def search_posts_by_text(self, caller: Caller, params: given.SearchText) -> Rows:
+        answer = await self.searching.holding(
+            params.search_term, params.source or "content", params.limits(), params.limit or _LIMIT
+        )
+        return Rows([texts.row(found.post) for found in answer.hits], params.search_term, answer.warning)
+
+    async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> Rows:
+        post_id = int(params.post_id)
+        answer = await self.searching.related(post_id, params.wish(), params.top_k or _TOP_K)
+        return _ranked(answer, str(post_id))
+
+    async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[Part]:
+        """Pairs of post and score, best first, 20,000 at a time; ``start_rank`` is the first one's rank."""
+        whole = await self.searching.all(params.query, params.wish())
+        async for part in parts(whole, params.top_k):
+            yield part
+
+    # Counting
+
+    async def get_user_stats(self, caller: Caller, params: given.UserStats) -> Rows:
+        census = await self.statistics.census()
+        users = census.users[: params.limit or _LIMIT]
+        return Rows([{"user": user.name, "post_count": user.posts} for user in users])
+
+    async def get_database_stats(self, caller: Caller, params: given.Nothing) -> Row:
+        census = await self.statistics.census()
+        return {
+            "total_posts": census.posts,
+            "total_users": len(census.users),
+            "date_range": {"earliest": census.earliest, "latest": census.latest},
+        }
+
+    async def get_user_list(self, caller: Caller, params: given.Nothing) -> list[str]:
+        return [user.name for user in (await self.statistics.census()).users]
+
+    async def suggest_users(self, caller: Caller, params: given.SuggestUsers) -> Mapping[str, list[str]]:
+        return await suggested(await self.statistics.census(), params.user_list)
+
+    async def get_timeline(self, caller: Caller, params: given.Timeline) -> Rows:
+        """Posts by period, in order; ``user`` alone, where one is named."""
+        where = (await self.searching.chosen(params.limits())).all
+        if params.user is not None:
+            where = And((where, by_user(UserFilter(includes=[params.user]), {})))
+        census = await self.statistics.census()
+        collection, unit = await self._collection(), params.unit or "month"
+        found = await timeline(collection, where, census.span, unit, self._zone())
+        return Rows([{"period": period, "post_count": count} for period, count in found])
+
+    async def get_post_facets(self, caller: Caller, params: given.Facet) -> Rows:
+        """The most frequent values among the posts that are meant."""
+        where = (await self.searching.chosen(params.limits())).all
+        collection, limit = await self._collection(), params.limit or _LIMIT
+        found = await collection.facet(params.field, where, limit)
+        names: Mapping[Any, str] = {}
+        if params.field == "user":
+            names = {folded(user.name): user.name for user in (await self.statistics.census()).users}
+        elif params.field == "log_type":
+            names = {value: name for name, value in LOG_TYPES.items() if isinstance(name, str)}
+        return Rows([{"value": names.get(value, value), "post_count": count} for value, count in found])
+
+    async def get_status(self, caller: Caller, params: given.Nothing) -> Row:
+        census = await self.statistics.census()
+        model = await self._model()
+        return {
+            "status": "running",
+            "ready": self._ready(),
+            "server_type": "Tabane",
+            "model": model.partition("#")[0] or None,
+            "data_stats": {
+                "total_posts": census.posts,
+                "total_users": len(census.users),
+                "total_summaries": census.summaries,
+                "total_tags": census.tagged,
+            },
+        }
+
+    # Single ones
+
+    async def get_post(self, caller: Caller, params: given.OnePost) -> Row:
+        (record,) = await (await self._collection()).get([str(int(params.post_id))])
+        if record is None:
+            message = say("post_id: there is no post {post_id}", post_id=params.post_id)
+            raise BadArguments(message, "post_id")
+        return texts.row(post_of(record))
+
+    async def embed_text(self, caller: Caller, params: given.EmbedText) -> Row:
+        """The text as a question of the archive's model, or of the one that the settings name."""
+        text, model = encodable(params.text, "text"), await self._model()
+        if not model:
+            wanted = await self._models.wanted()
+            if isinstance(wanted, NoModel):
+                raise ModelMissing(wanted.reason)
+            model = wanted.fingerprint
+        vector = await self._models.query(model, text)
+        if not isinstance(vector, bytes):
+            raise ModelMissing(vector.reason)
+        return {"vector": base64.b64encode(safetensors("vector", vector)).decode()}
+
+    async def export_posts(self, caller: Caller, params: given.ExportPosts) -> AsyncIterator[Part]:
+        """Text in parts, to be written one after the other."""
+        where = (await self.searching.chosen(params.limits())).all
+        collection = await self._collection()
+        async for text in exported(collection, where, params.format or "jsonl"):
+            yield Part({"data": text}, True)
+        yield Part({"data": ""}, False)
+
+    async def _model(self) -> str:
+        """What made the vectors of the archive's contents, empty where there are none."""
+        spaces = {space.name: space.model for space in (await self._collection()).spaces}
+        return spaces.get(_CONTENT, "")
+
+
+def safetensors(name: str, vector: bytes) -> bytes:
+    """A file with one tensor: ``vector`` is float32, little-endian, of shape [1, dimension]."""
+    described = {"dtype": "F32", "shape": [1, len(vector) // 4], "data_offsets": [0, len(vector)]}
+    head = json.encode({name: described})
+    head += b" " * (-len(head) % 8)
+    return struct.pack("<Q", len(head)) + head + vector
+
+
+def _ranked(answer: Answer, asked: str) -> Rows:
+    rows = []
+    for rank, found in enumerate(answer.hits, 1):
+        row: Row = {"rank": rank, "score": found.score, "post": texts.row(found.post)}
+        # Where ranks were fused, this alone says how near it is.
+        rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
+    return Rows(rows, asked, answer.warning)

@@ -1,0 +1,90 @@
+"""The orders that posts are found in: newest first, nearest first, or by words and meaning together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tabane.posts.folding import Found, Ranked
+from tabane.search.engine import Collection, LexicalQuery, Order, VectorQuery
+from tabane.search.filters import And, Filter, Not
+from tabane.search.hybrid import hybrid
+from tabane.search.records import Record
+
+
+class Newest:
+    """Posts that are meant, newest first, those without a time last; all as good as each other."""
+
+    def __init__(self, collection: Collection, where: Filter) -> None:
+        self._collection, self._where = collection, where
+
+    async def best(self, without: Filter, limit: int) -> Found:
+        where = And((self._where, Not(without)))
+        page = await self._collection.select(where, order=(Order("at", descending=True),), limit=limit)
+        return Found([_dated(each.record) for each in page.records], page.after is not None)
+
+    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+        return [_dated(record) for record in records]
+
+
+def _dated(record: Record) -> Ranked:
+    at = record.fields.get("at")
+    return Ranked((0.0, -at if isinstance(at, int | float) else math.inf, record.key), 1.0, record)
+
+
+class Nearest:
+    """Posts that are meant, the most similar first."""
+
+    def __init__(self, collection: Collection, query: VectorQuery, where: Filter) -> None:
+        self._collection, self._query, self._where = collection, query, where
+
+    async def best(self, without: Filter, limit: int) -> Found:
+        hits = (await self._collection.nearest(self._query, And((self._where, Not(without))), limit)).hits
+        records = await self._collection.get([hit.key for hit in hits])
+        there = [
+            _scored(hit.score, record)
+            for hit, record in zip(hits, records, strict=True)
+            if record is not None
+        ]
+        return Found(there, len(hits) == limit)
+
+    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+        scores = await self._collection.similarities(self._query, [record.key for record in records])
+        return [
+            None if score is None else _scored(score, record)
+            for score, record in zip(scores, records, strict=True)
+        ]
+
+
+def _scored(score: float, record: Record) -> Ranked:
+    return Ranked((0.0, -score, record.key), score, record)
+
+
+class Both:
+    """Posts that are meant, by words, meaning, or both. Ranks have no end: 1,000 at most are looked at.
+
+    A post that takes the place of a younger twin has its score. What a second question finds stands behind
+    what the first one found, for scores of two fusions are not comparable.
+    """
+
+    def __init__(
+        self, collection: Collection, words: LexicalQuery, meaning: VectorQuery | None, where: Filter
+    ) -> None:
+        self._collection, self._words, self._meaning, self._where = collection, words, meaning, where
+        self._round = 0
+        self._least = math.inf
+
+    async def best(self, without: Filter, limit: int) -> Found:
+        where = And((self._where, Not(without)))
+        hits = (await hybrid(self._collection, self._words, self._meaning, where, limit)).hits
+        records = await self._collection.get([hit.key for hit in hits])
+        found: list[Ranked] = []
+        for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
+            if record is not None:
+                self._least = min(self._least, hit.score)
+                found.append(Ranked((self._round, rank, record.key), self._least, record, hit.cosine))
+        self._round += 1
+        return Found(found, len(hits) == limit)
+
+    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+        return [each._replace(record=record) for record, each in zip(records, best, strict=True)]

@@ -1,0 +1,181 @@
+"""What operations on posts answer, as rows for programs and as text for readers; pure.
+
+Reasoning, summary and tags were written by a model for search: no text shows them, and no assistant is
+given them a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tabane.messages import Lang, Message, say
+from tabane.posts.post import Post
+
+Row = dict[str, Any]
+
+FOR_SEARCH = ("reasoning", "summary", "tags")
+"""What of a post was written for search alone."""
+
+
+class Rows(list[Row]):
+    """A list of rows as it goes over the wire, with what its text says besides.
+
+    ``asked`` is the query; ``warning`` says why these are not all that could have been found.
+    """
+
+    def __init__(self, rows: Sequence[Row] = (), asked: str = "", warning: Message | None = None) -> None:
+        super().__init__(rows)
+        self.asked, self.warning = asked, warning
+
+
+def row(post: Post) -> Row:
+    """A post as programs get it: what was written for search where it is known."""
+    found: Row = {
+        "post_id": post.post_id,
+        "post_id_str": str(post.post_id),
+        "content": post.content,
+        "timestamp": post.timestamp,
+        "url": post.url,
+        "user": post.user,
+        "log_type": post.log_type,
+    }
+    known = {"reasoning": post.reasoning, "summary": post.summary, "tags": list(post.tags)}
+    return found | {name: value for name, value in known.items() if value}
+
+
+def structured(value: Any, lang: Lang) -> Any:
+    """The answer as structured content: an object, without what was written for search."""
+    if isinstance(value, Rows):
+        found: Row = {"results": [lean(each) for each in value]}
+        return found if value.warning is None else found | {"warning": value.warning.render(lang)}
+    return lean(value)
+
+
+def lean(value: Row) -> Row:
+    """A row, and the post in it, without what was written for search."""
+    return {
+        name: lean(part) if isinstance(part, dict) else part
+        for name, part in value.items()
+        if name not in FOR_SEARCH
+    }
+
+
+def number(value: int) -> str:
+    """With thousands separators."""
+    return f"{value:,}"
+
+
+def similar(rows: Rows, lang: Lang) -> str:
+    """Posts that were found by likeness, numbered, with their scores."""
+    head = say('🔍 Search results: {count} (query: "{query}")', count=number(len(rows)), query=rows.asked)
+    entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
+    return _listed(head, entries, rows.warning, lang)
+
+
+def holding(rows: Rows, lang: Lang) -> str:
+    """Posts that were found by their text, numbered."""
+    head = say('📝 Text search results: {count} (term: "{query}")', count=number(len(rows)), query=rows.asked)
+    return _listed(head, [("", post) for post in rows], rows.warning, lang)
+
+
+def related(rows: Rows, lang: Lang) -> str:
+    """Posts that are near to one post, numbered, with their scores."""
+    head = say("🔗 Related posts: {count} (of {post_id})", count=number(len(rows)), post_id=rows.asked)
+    entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
+    return _listed(head, entries, rows.warning, lang)
+
+
+def post(value: Row, lang: Lang) -> str:
+    """One post."""
+    return "\n".join((_line(value), _body(str(value["content"]), "")))
+
+
+def _listed(head: Message, entries: Sequence[tuple[str, Row]], warning: Message | None, lang: Lang) -> str:
+    lines = [head.render(lang), ""]
+    if warning is not None:
+        lines += [f"⚠ {warning.render(lang)}", ""]
+    for place, (score, entry) in enumerate(entries, 1):
+        lines += [f"{place}. {score}{_line(entry)}", _body(str(entry["content"]), "   "), ""]
+    return "\n".join(lines)
+
+
+def _line(entry: Row) -> str:
+    """``@alice (2024-03-15 14:30:25) https://…``, less what is not known."""
+    parts = (
+        f"@{entry['user']}" if entry["user"] else "",
+        f"({entry['timestamp']})" if entry["timestamp"] else "",
+        str(entry["url"]),
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _body(content: str, margin: str) -> str:
+    """Line breaks are kept, empty lines are not."""
+    return "\n".join(margin + line.rstrip() for line in content.splitlines() if line.strip())
+
+
+def user_stats(rows: Rows, lang: Lang) -> str:
+    head = say("👥 Posts by user (top {count})", count=number(len(rows))).render(lang)
+    lines = (
+        say(
+            "{place}. {user}: {count} posts", place=place, user=each["user"], count=number(each["post_count"])
+        )
+        for place, each in enumerate(rows, 1)
+    )
+    return "\n".join((head, "", *(line.render(lang) for line in lines)))
+
+
+def database_stats(value: Row, lang: Lang) -> str:
+    lines = [
+        say("📊 Database statistics"),
+        say("Posts: {count}", count=number(value["total_posts"])),
+        say("Users: {count}", count=number(value["total_users"])),
+    ]
+    span = value["date_range"]
+    if span["earliest"] is not None:
+        lines.append(say("Period: {earliest} to {latest}", earliest=span["earliest"], latest=span["latest"]))
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def status(value: Row, lang: Lang) -> str:
+    ready, counts = value["ready"], value["data_stats"]
+    lines = [
+        say("{light} Tabane Status", light="🟢" if ready else "🔴"),
+        say("State: running") if ready else say("State: stopped"),
+        say("Server type: {server_type}", server_type=value["server_type"]),
+        say("Model: {model}", model=value["model"] or "–"),
+        say("📊 Data statistics:"),
+        say("・Posts: {count}", count=number(counts["total_posts"])),
+        say("・Users: {count}", count=number(counts["total_users"])),
+        say("・Summaries: {count}", count=number(counts["total_summaries"])),
+        say("・Posts with tags: {count}", count=number(counts["total_tags"])),
+    ]
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def suggestions(value: Mapping[str, Sequence[str]], lang: Lang) -> str:
+    """For each name that no user has, those that may be meant."""
+    if not value:
+        return say("All of these users have posts here.").render(lang)
+    lines = (
+        say("{name} → {users}", name=name, users=", ".join(users) or "–") for name, users in value.items()
+    )
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def users(names: Sequence[str], lang: Lang) -> str:
+    return "\n".join(names)
+
+
+def counted(rows: Rows, lang: Lang) -> str:
+    """Values or periods with the number of posts that each has."""
+    lines = (
+        say("{value}: {count} posts", value=next(iter(each.values())), count=number(each["post_count"]))
+        for each in rows
+    )
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def embedded(value: Row, lang: Lang) -> str:
+    return str(value["vector"])

@@ -1,0 +1,50 @@
+"""Vectors for records that lack them: read, embedded, given back, until none is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tabane.search.engine import Vectors
+from tabane.search.records import Record, Space
+
+if TYPE_CHECKING:
+    from tabane.search.embedding.embedder import Embedder
+
+PAGE = 200
+"""Records that are embedded before what they got is on the disk."""
+
+Told = Callable[[int], None]
+
+
+async def fill(
+    collection: Vectors,
+    space: Space,
+    embedder: Embedder,
+    text: Callable[[Record], str],
+    told: Told,
+    after: int = 0,
+) -> int:
+    """Give a vector to each record behind row ``after`` that lacks one in ``space``; the last row looked at.
+
+    ``embedder`` is the one that the space's vectors are of, or of the same model where the space names no
+    more than that. ``text`` is what is embedded, "" for nothing: such a record stays without. ``told`` hears
+    how many vectors were made so far. Whatever kills it, what was attached stays, and another call goes
+    on behind it. A record that is written meanwhile comes last and is found too, unless it comes after the
+    end.
+
+    Raises ModelError and StoreError; what was attached before stays.
+    """
+    done = 0
+    while True:
+        page = await collection.lacking(space.name, after, PAGE)
+        if not page:
+            return after
+        texts = {stored.row: meant for stored in page if (meant := text(stored.record))}
+        if texts:
+            vectors = await embedder.embed(list(texts.values()))
+            made = {row: {space.name: vector} for row, vector in zip(texts, vectors, strict=True)}
+            await collection.attach(made, space.model)
+        after = page[-1].row
+        done += len(texts)
+        told(done)

@@ -1,0 +1,96 @@
+"""The records of one collection, read by key and by row; for any thread, in a transaction of the caller's."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from tabane.search.records import Record, Stored, Value
+
+_TEXTS = msgspec.json.Decoder(dict[str, str])
+_FIELDS = msgspec.json.Decoder(dict[str, str | int | float | bool | tuple[str, ...]])
+
+
+class Rows:
+    """The table of records. A row is never another record's, one that was replaced is gone."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self._name = name
+        self._records = f"record_{number}"
+        self._find = f"SELECT row, texts, fields, payload FROM {self._records} WHERE key = ?"
+
+    def get(self, connection: sqlite3.Connection, keys: Iterable[str]) -> list[Record | None]:
+        found = ((key, connection.execute(self._find, (key,)).fetchone()) for key in keys)
+        return [record_of(key, *row[1:]) if row else None for key, row in found]
+
+    def at(self, connection: sqlite3.Connection, row: int) -> Record | None:
+        """The record at a row."""
+        query = f"SELECT key, texts, fields, payload FROM {self._records} WHERE row = ?"
+        found = connection.execute(query, (row,)).fetchone()
+        return record_of(*found) if found else None
+
+    def stored(self, connection: sqlite3.Connection, row: int) -> Stored:
+        """The record at a row that is live at the moment of the connection's transaction."""
+        record = self.at(connection, row)
+        if record is None:
+            raise LookupError(f"{self._name} has no row {row}")
+        return Stored(record=record, row=row)
+
+    def rows(self, connection: sqlite3.Connection, after: int, most: int) -> Iterator[tuple[int, Record]]:
+        """Up to ``most`` records in order of rows, those behind ``after``."""
+        query = (
+            f"SELECT row, key, texts, fields, payload FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
+        )
+        for found in connection.execute(query, (after, most)):
+            yield found[0], record_of(*found[1:])
+
+    def fields_after(
+        self, connection: sqlite3.Connection, after: int, most: int
+    ) -> list[tuple[int, dict[str, Value]]]:
+        """Up to ``most`` rows behind ``after`` with their fields alone."""
+        query = f"SELECT row, fields FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
+        return [(row, _FIELDS.decode(blob)) for row, blob in connection.execute(query, (after, most))]
+
+    def texts_between(
+        self, connection: sqlite3.Connection, first: int, last: int
+    ) -> Iterator[tuple[int, dict[str, str]]]:
+        """The texts of the records whose rows lie between, both included."""
+        query = f"SELECT row, texts FROM {self._records} WHERE row BETWEEN ? AND ?"
+        for row, blob in connection.execute(query, (first, last)):
+            yield row, _TEXTS.decode(blob)
+
+    def key(self, connection: sqlite3.Connection, row: int) -> str:
+        """The key of the record at a row; empty where none is, which sorts before all keys."""
+        found = connection.execute(f"SELECT key FROM {self._records} WHERE row = ?", (row,)).fetchone()
+        return str(found[0]) if found else ""
+
+    def keys_at(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
+        """The keys of those of the rows that are live."""
+        found: dict[int, str] = {}
+        for first in range(0, len(rows), 500):
+            part = rows[first : first + 500]
+            query = f"SELECT row, key FROM {self._records} WHERE row IN ({', '.join('?' * len(part))})"
+            found.update(connection.execute(query, part).fetchall())
+        return found
+
+    def keys_between(self, connection: sqlite3.Connection, first: int, last: int) -> dict[int, str]:
+        """The keys of the live rows from ``first`` to ``last``."""
+        query = f"SELECT row, key FROM {self._records} WHERE row BETWEEN ? AND ?"
+        return dict(connection.execute(query, (first, last)).fetchall())
+
+    def rows_of(self, connection: sqlite3.Connection, keys: Iterable[str]) -> list[int | None]:
+        """The rows of records, None where there is none."""
+        query = f"SELECT row FROM {self._records} WHERE key = ?"
+        found = (connection.execute(query, (key,)).fetchone() for key in keys)
+        return [row[0] if row else None for row in found]
+
+    def keys(self, connection: sqlite3.Connection, after: str) -> sqlite3.Cursor:
+        """Rows and keys behind a key, in order of keys, to be read by and by."""
+        query = f"SELECT row, key FROM {self._records} WHERE key > ? ORDER BY key"
+        return connection.execute(query, (after,))
+
+
+def record_of(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
+    return Record(key=key, texts=_TEXTS.decode(texts), fields=_FIELDS.decode(fields), payload=payload)

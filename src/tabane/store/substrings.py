@@ -1,0 +1,38 @@
+"""Substrings where no index has them: the texts are read, those that lie together in one go."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+
+from tabane.search.analysis import normalise
+from tabane.search.filters import Contains, contains
+from tabane.store.columns import Mask, Slots, Snapshot
+from tabane.store.truth import Truth
+
+_GAP = 8  # slots that are sooner read than left out
+
+
+def looked_through(
+    truth: Truth, connection: sqlite3.Connection, snapshot: Snapshot, condition: Contains, within: Mask
+) -> list[int]:
+    """The slots among ``within`` whose texts contain it."""
+    needle, found = normalise(condition.text), []
+    for first, last in _stretches(np.flatnonzero(within)):
+        rows = truth.texts_between(connection, first + snapshot.origin, last + snapshot.origin)
+        for row, texts in rows:
+            names = texts if condition.fields is None else condition.fields
+            if contains((texts.get(name, "") for name in names), needle):
+                found.append(row - snapshot.origin)
+    return found
+
+
+def _stretches(slots: Slots) -> list[tuple[int, int]]:
+    """Slots in stretches with small gaps, as first and last."""
+    if not len(slots):
+        return []
+    breaks = np.flatnonzero(np.diff(slots) > _GAP)
+    firsts = slots[np.concatenate([[0], breaks + 1])]
+    lasts = slots[np.concatenate([breaks, [len(slots) - 1]])]
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))

@@ -1,0 +1,172 @@
+"""Which spaces a collection has: a table of the records' own file, so that one commit changes them.
+
+Where the vectors of a space are is told by its birth, not by its name: a space that succeeds another one
+changes its name here and nothing elsewhere. One that is dropped loses its name, and is swept.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.search.records import MOST_FIELDS, Shape, Space, unfit_vector
+from tabane.store.vectors.file import Held, VectorFile
+
+_FIND = "SELECT name, dimension, model, number, birth FROM space WHERE collection = ? AND "
+
+
+class Spaces:
+    """The spaces of a collection at one moment, in order of making."""
+
+    def __init__(self, shape: Shape, held: Sequence[Held]) -> None:
+        self.held = tuple(held)
+        self.shape = replace(shape, spaces=tuple(each.space for each in held))
+        self._named = {each.space.name: each for each in held}
+        self._births = {each.birth: each for each in held}
+
+    def named(self, name: str) -> Held:
+        """The space of that name. Raises BadArguments that names those there are."""
+        self.shape.space(name)
+        return self._named[name]
+
+    def get(self, name: str) -> Held | None:
+        return self._named.get(name)
+
+    def born(self, birth: int) -> Held | None:
+        """The space of that birth; None where it was dropped."""
+        return self._births.get(birth)
+
+    def of_model(self, vectors: Mapping[str, bytes], model: str) -> dict[str, bytes]:
+        """Those of the vectors whose spaces are there and are of this model."""
+        return {
+            name: vector
+            for name, vector in vectors.items()
+            if (held := self.get(name)) is not None and held.space.model == model
+        }
+
+    def fitting(self, name: str, vector: bytes) -> Held:
+        """The space that takes this vector, which was checked when the space may have been another one."""
+        held = self.named(name)
+        if len(vector) != 4 * held.space.dimension:
+            raise unfit_vector(held.space)
+        return held
+
+
+class SpaceList:
+    """The spaces of one collection, read and changed inside a transaction of the caller's."""
+
+    def __init__(self, number: int, shape: Shape, file: VectorFile) -> None:
+        self._number = number
+        self._shape = replace(shape, spaces=())
+        self._file = file
+
+    def read(self, connection: sqlite3.Connection) -> Spaces:
+        """Those there are. For any thread."""
+        query = f"{_FIND} name IS NOT NULL ORDER BY made"
+        found = connection.execute(query, (self._number,))
+        return Spaces(self._shape, [_held(*row) for row in found])
+
+    def add(self, connection: sqlite3.Connection, space: Space) -> bool:
+        """Make the space; False where it is there. Raises BadArguments where another one of its name is."""
+        spaces = self.read(connection)
+        there = spaces.get(space.name)
+        if there is not None:
+            if there.space.takes(space):
+                return False
+            message = say(
+                "{collection} has another space of that name: {there}, not {wanted}",
+                collection=self._shape.name,
+                there=str(there.space),
+                wanted=str(space),
+            )
+            raise BadArguments(message, space.name)
+        if len(spaces.held) >= MOST_FIELDS:
+            message = say(
+                "{collection} has {most} spaces already", collection=self._shape.name, most=MOST_FIELDS
+            )
+            raise BadArguments(message, space.name)
+        self._insert(connection, self._file.make(self._shape.name, space))
+        return True
+
+    def drop(self, connection: sqlite3.Connection, name: str) -> bool:
+        """Let go of the space; False where there is none."""
+        query = "UPDATE space SET name = NULL WHERE collection = ? AND name = ?"
+        return connection.execute(query, (self._number, name)).rowcount > 0
+
+    def succeed(self, connection: sqlite3.Connection, name: str, by: str) -> bool:
+        """Let ``by`` have that name. Raises BadArguments where ``by`` is not there."""
+        held = self.read(connection).named(by)
+        if name == by:
+            return False
+        self.drop(connection, name)
+        connection.execute("UPDATE space SET name = ? WHERE birth = ?", (name, held.birth))
+        return True
+
+    def adopt(self, connection: sqlite3.Connection, spaces: Sequence[Space]) -> None:
+        """Take over the spaces of a shape from when the file of vectors was who knew their names."""
+        kept = {(name, dimension): place for name, dimension, *place in self._file.storages(self._shape.name)}
+        for space in spaces:
+            place = kept.get((space.name, space.dimension))
+            held = Held(space, *place) if place else self._file.make(self._shape.name, space)
+            self._insert(connection, held)
+
+    def restore(self, connection: sqlite3.Connection) -> None:
+        """Spaces whose vectors were lost with their file begin empty; vectors of no space are deleted."""
+        for held in self.read(connection).held:
+            if not self._file.holds(held):
+                afresh = self._file.make(self._shape.name, held.space)
+                connection.execute(
+                    "UPDATE space SET number = ?, birth = ? WHERE birth = ?",
+                    (afresh.number, afresh.birth, held.birth),
+                )
+                self._insert(connection, held, name=None)
+        known = {birth for (birth,) in connection.execute("SELECT birth FROM space")}
+        for name, dimension, number, birth in self._file.storages(self._shape.name):
+            if birth not in known:
+                self._file.drop(Held(Space(name, dimension), number, birth))
+
+    def dropped(self, connection: sqlite3.Connection) -> tuple[Held, int] | None:
+        """A space that was dropped and is not swept yet, and up to which row its vectors are."""
+        query = (
+            "SELECT '', dimension, model, number, birth, swept FROM space "
+            "WHERE collection = ? AND name IS NULL LIMIT 1"
+        )
+        found = connection.execute(query, (self._number,)).fetchone()
+        return (_held(*found[:-1]), found[-1]) if found else None
+
+    def swept(self, connection: sqlite3.Connection, held: Held, row: int) -> None:
+        connection.execute("UPDATE space SET swept = ? WHERE birth = ?", (row, held.birth))
+
+    def forget(self, connection: sqlite3.Connection, held: Held) -> None:
+        """Nothing is left of a space that was dropped."""
+        connection.execute("DELETE FROM space WHERE birth = ?", (held.birth,))
+
+    def _insert(self, connection: sqlite3.Connection, held: Held, name: str | None = "") -> None:
+        space = held.space
+        connection.execute(
+            "INSERT INTO space (collection, name, dimension, model, number, birth) VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                self._number,
+                space.name if name == "" else name,
+                space.dimension,
+                space.model,
+                held.number,
+                held.birth,
+            ),
+        )
+
+
+def any_spaces(connection: sqlite3.Connection, collection: str) -> bool:
+    """Whether a collection has spaces, or had some that are not swept yet."""
+    query = (
+        "SELECT 1 FROM space JOIN collection ON collection.id = space.collection "
+        "WHERE collection.name = ? LIMIT 1"
+    )
+    return connection.execute(query, (collection,)).fetchone() is not None
+
+
+def _held(name: str, dimension: int, model: str, number: int, birth: int) -> Held:
+    return Held(Space(name, dimension, model), number, birth)

@@ -1,0 +1,233 @@
+"""Collections become searchable by meaning by themselves, and stay so when the model changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tabane.errors import BadArguments
+from tabane.hub.embedding import NEXT
+from tabane.search.embedding.embedder import NoModel
+from tabane.search.filters import EVERYTHING
+from tabane.store.collection import Collection
+from tests.hub.lettering import CALLER, NOTES, Alphabets, House, Letters, house, note
+
+MANY = [note(number, f"note {number}", "aside" if number % 3 == 0 else "") for number in range(1200)]
+
+
+async def nearest(built: House, text: str) -> str:
+    collection = await built.collection()
+    question = await built.embedding.question("notes", text, ["body"])
+    assert not isinstance(question, NoModel)
+    return (await collection.nearest(question.query, EVERYTHING, 1)).hits[0].key
+
+
+def model_of(collection: Collection, name: str = "body") -> str | None:
+    return next((space.model for space in collection.spaces if space.name == name), None)
+
+
+def test_what_is_written_is_found_by_meaning_soon(tmp_path: Path) -> None:
+    async def work() -> None:
+        models = Alphabets(Letters("a"), wants="a")
+        async with house(tmp_path, models) as built:
+            collection = await built.collection()
+            await collection.upsert([note(1, "zzz"), note(2, "qqq", "yyy"), note(3, " ")])
+            built.embedding.wake("notes")
+            await built.quiet()
+            assert await nearest(built, "zz") == "n00001"
+            assert sorted(models.known["a"].embedded) == ["qqq", "yyy", "zzz"]  # blank is nothing to embed
+            await collection.upsert([note(1, "kkk")])
+            built.embedding.wake("notes")
+            await built.quiet()
+            assert await nearest(built, "kkkk") == "n00001"
+            assert models.known["a"].embedded.count("qqq") == 1
+
+    asyncio.run(work())
+
+
+def test_a_space_is_made_only_for_texts_that_are_there(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with house(tmp_path, Alphabets(Letters("a"), wants="a")) as built:
+            collection = await built.collection()
+            built.embedding.wake("notes")
+            await built.quiet()
+            assert not collection.spaces
+            await collection.upsert([note(1, "zzz")])
+            built.embedding.wake("notes")
+            await built.quiet()
+            assert [space.name for space in collection.spaces] == ["body"]
+            with pytest.raises(BadArguments, match="aside; there are: body"):
+                await built.embedding.question("notes", "x", ["aside"])
+
+    asyncio.run(work())
+
+
+def test_without_a_model_the_reason_is_told_and_later_it_goes_on(tmp_path: Path) -> None:
+    async def work() -> None:
+        models = Alphabets(Letters("a"))
+        async with house(tmp_path, models) as built:
+            await (await built.collection()).upsert([note(1, "zzz")])
+            built.embedding.wake("notes")
+            await built.quiet()
+            why = await built.embedding.question("notes", "zz", ["body"])
+            assert isinstance(why, NoModel)
+            assert str(why.reason) == "Nothing was found."
+            models.wants = "a"
+            built.embedding.wake("notes")
+            await built.quiet()
+            assert await nearest(built, "zz") == "n00001"
+
+    asyncio.run(work())
+
+
+def test_a_collection_keeps_its_model_until_it_is_reembedded(tmp_path: Path) -> None:
+    async def work() -> None:
+        models = Alphabets(Letters("old"), Letters("new"), wants="old")
+        async with house(tmp_path, models) as built:
+            collection = await built.collection()
+            await collection.upsert([note(1, "zzz"), note(2, "qqq", "yyy")])
+            built.embedding.wake("notes")
+            await built.quiet()
+            models.wants = "new"
+            await collection.upsert([note(3, "kkk")])
+            built.embedding.wake("notes")
+            await built.quiet()
+            assert model_of(collection) == "old"
+            assert models.known["new"].embedded == []
+            ended = await built.job("reembed")
+            assert ended["result"] == {
+                "model": "new",
+                "results": [{"collection": "notes", "spaces": ["body", "aside"]}],
+            }
+            assert {space.name: space.model for space in collection.spaces} == {"body": "new", "aside": "new"}
+            assert await nearest(built, "kk") == "n00003"
+            assert (await built.job("reembed"))["result"]["results"][0]["spaces"] == []
+
+    asyncio.run(work())
+
+
+def test_the_old_model_serves_until_the_new_one_is_done(tmp_path: Path) -> None:
+    async def work() -> None:
+        slow = Letters("new", gate=asyncio.Event())
+        models = Alphabets(Letters("old"), slow, wants="old")
+        async with house(tmp_path, models) as built:
+            collection = await built.collection()
+            await collection.upsert([note(1, "zzz"), note(2, "qqq")])
+            built.embedding.wake("notes")
+            await built.quiet()
+            models.wants = "new"
+            ending = asyncio.ensure_future(built.job("reembed"))
+            async with asyncio.timeout(10):
+                await slow.steps.get()
+            assert "body" + NEXT in [space.name for space in collection.spaces]
+            assert await nearest(built, "zz") == "n00001"
+            assert model_of(collection) == "old"
+            assert slow.gate is not None
+            slow.gate.set()
+            assert (await ending)["status"] == "done"
+            assert model_of(collection) == "new"
+            assert await nearest(built, "zz") == "n00001"
+
+    asyncio.run(work())
+
+
+def test_what_is_derived_follows_the_settings(tmp_path: Path) -> None:
+    async def work() -> None:
+        derived = type(NOTES)(NOTES.domain, NOTES.shape, NOTES.spaces, NOTES.text, follows=True)
+        models = Alphabets(Letters("old"), Letters("new"), wants="old")
+        async with house(tmp_path, models, derived) as built:
+            collection = await built.collection()
+            await collection.upsert([note(1, "zzz")])
+            for name in ("old", "new"):
+                models.wants = name
+                built.embedding.wake("notes")
+                await built.quiet()
+                assert model_of(collection) == name
+                assert await nearest(built, "zz") == "n00001"
+
+    asyncio.run(work())
+
+
+def test_a_job_that_is_cancelled_leaves_what_it_did(tmp_path: Path) -> None:
+    async def work() -> None:
+        models = Alphabets(Letters("a", pause=0.01), wants="a")
+        async with house(tmp_path, models) as built:
+            collection = await built.collection()
+            await collection.upsert(MANY)
+            built.embedding.wake("notes")
+            async with asyncio.timeout(20):
+                for _ in range(2):
+                    await models.known["a"].steps.get()
+            (job,) = (await built.door.invoke(CALLER, "list_jobs", b"{}"))["results"]
+            await built.jobs.cancel(built.jobs.get(job["job"]))
+            await built.embedding.idle()
+            assert await built.lacking() > 0
+            why = await built.embedding.question("notes", "x", ["body"])
+            assert not isinstance(why, NoModel)
+            built.embedding.wake("notes")
+            await built.quiet()
+            assert await built.lacking() == 0
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("first", ["a", "new"])
+def test_killed_while_it_embeds_it_goes_on_where_it_stood(tmp_path: Path, first: str) -> None:
+    async def write(serving: str) -> None:
+        async with house(tmp_path, Alphabets(Letters(serving), wants=serving)) as built:
+            collection = await built.collection()
+            await collection.upsert(MANY)
+            if serving == "old":
+                built.embedding.wake("notes")
+                await built.quiet()
+
+    # "new" takes the place of "old": the kill comes while a space is filled beside the one that serves.
+    asyncio.run(write("a" if first == "a" else "old"))
+    kills = 0
+    for _ in range(40):
+        if _killed_after_a_step(tmp_path, first):
+            kills += 1
+        else:
+            break
+    assert kills > 0
+
+    async def look() -> None:
+        models = Alphabets(Letters("old"), Letters(first), wants=first)
+        async with house(tmp_path, models) as built:
+            built.embedding.open()
+            await built.quiet()
+            collection = await built.collection()
+            assert {space.name: space.model for space in collection.spaces} == {"body": first, "aside": first}
+            assert await built.lacking() == await built.lacking("aside") == 0
+            model = models.known[first]
+            keys = [record.key for record in MANY[:1000]]
+            vectors = await collection.vectors(keys, "body")
+            assert vectors == [model.vector(record.texts["body"]) for record in MANY[:1000]]
+
+    asyncio.run(look())
+
+
+def _killed_after_a_step(home: Path, model: str) -> bool:
+    """Let a child embed, and kill it when it has made some of the way. False where it was done before."""
+    arguments = [sys.executable, "-m", "tests.hub.lettering", str(home), model]
+    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    try:
+        for line in child.stdout:
+            if line.startswith(("step", "done")):
+                done = line.startswith("done")
+                break
+        else:
+            raise AssertionError("the child died by itself")
+    finally:
+        if child.poll() is None:
+            os.kill(child.pid, signal.SIGKILL)
+        child.wait(10)
+        child.stdout.close()
+    return not done

@@ -1,0 +1,84 @@
+"""A hub with a job of the tests' own, as a process: `python working.py hand|bridge`.
+
+`count` tells half of its way, then waits until something is written to the FIFO ``gate``: `fail` makes it
+fail, anything else lets it end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+
+from msgspec import Struct
+
+from tabane.errors import StoreFull
+from tabane.hub.local import lock as locks
+from tabane.hub.process.daemon import Daemon, Origin, open_logs, prepare_home
+from tabane.messages import say
+from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Progress, Table
+from tabane.settings import load_settings
+
+
+class Count(Struct, frozen=True, forbid_unknown_fields=True):
+    gate: str
+    to: int = 200
+
+
+async def count(caller: Caller, params: Count, progress: Progress) -> dict[str, int]:
+    progress.tell(params.to // 2, params.to)
+    if b"fail" in await through(params.gate):
+        raise StoreFull(say("Nothing was found."))
+    progress.tell(params.to, params.to)
+    return {"counted": params.to}
+
+
+async def through(gate: str) -> bytes:
+    """What is written to the FIFO, once something is."""
+    loop, written = asyncio.get_running_loop(), asyncio.Event()
+    # For writing as well: a FIFO that nobody has open to write is always at its end.
+    fd = os.open(gate, os.O_RDWR | os.O_NONBLOCK)
+    loop.add_reader(fd, written.set)
+    try:
+        await written.wait()
+        return os.read(fd, 100)
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+
+
+COUNTING = Operation(
+    "count",
+    "Count.",
+    Count,
+    count,
+    frozenset({Face.RPC}),
+    Privilege.READ,
+    kind="job",
+    title=lambda params: say("count to {to}", to=params.to),
+)
+
+
+class Working(Daemon):
+    """The hub of the product, with one more operation."""
+
+    def open(self, umask: int | None = None) -> None:
+        super().open(umask)
+        self._door = Door(Table([*self._door.table, COUNTING]), AllowLocal(), self.hub.jobs)
+
+
+async def serve(started_by: str) -> None:
+    settings = load_settings({}, os.environ)
+    prepare_home(settings)
+    lock = locks.acquire(str(settings.home / "hub.lock"))
+    assert lock is not None
+    with contextlib.closing(open_logs(settings, aloud=False)) as logs:
+        hub = Working(settings, os.environ, lock, Origin(started_by, []), logs)
+        hub.open()
+        print("open", flush=True)
+        await hub.serve()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(sys.argv[1]))

@@ -1,0 +1,47 @@
+"""When a post was made."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tabane.posts.importing.times import moment, moment_of_id, moment_of_x, written
+
+TOKYO = ZoneInfo("Asia/Tokyo")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-03-15 14:30:25",
+        "2024/03/15 14:30:25",
+        " 2024-03-15T14:30:25 ",
+        "2024-03-15T05:30:25Z",
+        "2024-03-15T07:30:25+02:00",
+    ],
+)
+def test_a_time_that_names_no_zone_is_meant_in_the_one_given(text: str) -> None:
+    assert moment(text, TOKYO) == 1710480625
+    assert written(1710480625, TOKYO) == "2024-03-15 14:30:25"
+    assert written(1710480625, UTC) == "2024-03-15 05:30:25"
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2024-13-01 00:00:00", "2024-02-30", "14:30", "1710480625"])
+def test_what_is_no_time_is_none(text: str) -> None:
+    assert moment(text, UTC) is None
+    assert moment_of_x(text) is None
+
+
+def test_times_of_x_are_read_in_any_locale() -> None:
+    assert moment_of_x("Wed Oct 10 20:19:24 +0000 2018") == 1539202764
+    assert moment_of_x("Wed Oct 10 22:19:24 +0200 2018") == 1539202764
+    assert moment_of_x("2018-10-10T20:19:24.000Z") == 1539202764
+    assert moment_of_x("Wed Okt 10 20:19:24 +0000 2018") is None
+    assert moment_of_x("Wed Feb 31 20:19:24 +0000 2018") is None
+
+
+def test_an_id_tells_when_it_was_given() -> None:
+    assert moment_of_id(1460323737035677698) == 1637003285  # 2021-11-15T19:08:05Z
+    assert moment_of_id(20) is None

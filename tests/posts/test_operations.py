@@ -1,0 +1,355 @@
+"""What operations on posts answer besides searches: rows, texts as the original's, streams, counts."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import html
+import io
+import json
+import struct
+from contextlib import suppress
+from datetime import UTC
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabane.errors import BadArguments, UnknownName
+from tabane.operations import Caller, Face, input_schema
+from tabane.posts.clock import bound, zone_of
+from tabane.posts.post import Post
+from tests.posts.archive import CALLER, Asked, Filed, packed, run
+
+_NEAR = (1.0, 0.0, 0.0)
+
+
+def _post(number: int, content: str, user: str = "alice", **more: Any) -> Post:
+    url = f"https://x.com/{user}/status/{number}" if user else ""
+    return Post(post_id=number, content=content, user=user, url=url, **more)
+
+
+_FEW = [
+    Filed(
+        _post(
+            1,
+            "body\n\n  \nsecond line",
+            timestamp="2024-03-15 14:30:25",
+            at=1_710_513_025,
+            reasoning="because",
+            summary="short",
+            tags=("x",),
+        ),
+        {"content": (0.879, 0.4768, 0.0)},
+    ),
+    Filed(
+        _post(2, "other", "Bob", timestamp="2023-01-02 03:04:05", at=1_672_628_645),
+        {"content": (0.1, 1.0, 0.0)},
+    ),
+]
+
+
+def test_search_results_read_as_the_originals_did() -> None:
+    async def work(asked: Asked) -> None:
+        assert await asked.text("search_similar", query="Q") == (
+            '🔍 検索結果: 2件 (クエリ: "Q")\n'
+            "\n"
+            "1. [0.879] @alice (2024-03-15 14:30:25) https://x.com/alice/status/1\n"
+            "   body\n"
+            "   second line\n"
+            "\n"
+            "2. [0.100] @Bob (2023-01-02 03:04:05) https://x.com/Bob/status/2\n"
+            "   other\n"
+        )
+        assert await asked.text("search_posts_by_text", search_term="other") == (
+            '📝 テキスト検索結果: 1件 (検索語: "other")\n'
+            "\n"
+            "1. @Bob (2023-01-02 03:04:05) https://x.com/Bob/status/2\n"
+            "   other\n"
+        )
+        assert (await asked.text("search_similar", "en", query="Q")).startswith(
+            '🔍 Search results: 2 (query: "Q")\n\n1. [0.879] @alice'
+        )
+
+    run(work, _FEW, {"Q": _NEAR})
+
+
+def test_statistics_read_as_the_originals_did() -> None:
+    filed = [*_FEW, *(Filed(_post(10 + n, f"n{n}", "carol"), {}) for n in range(1234))]
+
+    async def work(asked: Asked) -> None:
+        assert await asked.text("get_user_stats", limit=2) == (
+            "👥 ユーザー別投稿統計 (上位2人)\n\n1. carol: 1,234投稿\n2. Bob: 1投稿"
+        )
+        assert await asked.text("get_database_stats") == (
+            "📊 データベース統計\n"
+            "総投稿数: 1,236件\n"
+            "総ユーザー数: 3人\n"
+            "データ期間: 2023-01-02 03:04:05 ～ 2024-03-15 14:30:25"
+        )
+        assert await asked.text("get_status") == (
+            "🟢 Tabane Status\n"
+            "状態: 稼働中\n"
+            "サーバータイプ: Tabane\n"
+            "モデル: test/three\n"
+            "📊 データ統計:\n"
+            "・投稿数: 1,236件\n"
+            "・ユーザー数: 3人\n"
+            "・要約数: 1件\n"
+            "・タグ付き投稿数: 1件"
+        )
+
+    run(work, filed)
+
+
+def test_an_assistant_is_not_given_what_was_written_for_search() -> None:
+    async def work(asked: Asked) -> None:
+        (whole, bare) = await asked.call("search_similar", query="Q")
+        assert whole["post"] == {
+            "post_id": 1,
+            "post_id_str": "1",
+            "content": "body\n\n  \nsecond line",
+            "timestamp": "2024-03-15 14:30:25",
+            "url": "https://x.com/alice/status/1",
+            "user": "alice",
+            "log_type": 1,
+            "reasoning": "because",
+            "summary": "short",
+            "tags": ["x"],
+        }
+        assert {"reasoning", "summary", "tags"}.isdisjoint(bare["post"])
+        lean = (await asked.structured("search_similar", query="Q"))["results"]
+        assert {"reasoning", "summary", "tags"}.isdisjoint(lean[0]["post"])
+        assert lean[0]["post"]["post_id_str"] == "1"
+        (post,) = (await asked.structured("search_posts_by_text", search_term="body"))["results"]
+        assert {"reasoning", "summary", "tags"}.isdisjoint(post)
+        text = await asked.text("search_similar", query="Q")
+        assert "because" not in text
+        assert "short" not in text
+
+    run(work, _FEW, {"Q": _NEAR})
+
+
+def test_counts_follow_every_write() -> None:
+    async def work(asked: Asked) -> None:
+        empty = {"earliest": None, "latest": None}
+        assert await asked.call("get_database_stats") == {
+            "total_posts": 0, "total_users": 0, "date_range": empty,
+        }  # fmt: skip
+        assert await asked.text("get_database_stats", "en") == "📊 Database statistics\nPosts: 0\nUsers: 0"
+        assert await asked.call("get_user_list") == []
+        await asked.put([*_FEW, Filed(_post(3, "third", "ALICE"), {}), Filed(_post(4, "nobody's", ""), {})])
+        assert await asked.call("get_database_stats") == {
+            "total_posts": 4,
+            "total_users": 2,
+            "date_range": {"earliest": "2023-01-02 03:04:05", "latest": "2024-03-15 14:30:25"},
+        }
+        assert await asked.call("get_user_stats") == [
+            {"user": "ALICE", "post_count": 2},
+            {"user": "Bob", "post_count": 1},
+        ]
+        await asked.put([Filed(_post(5, "fifth", "alice"), {}), Filed(_post(6, "6", "alice"), {})])
+        assert await asked.call("get_user_list") == ["alice", "Bob"]
+        assert (await asked.call("get_status"))["data_stats"] == {
+            "total_posts": 6, "total_users": 2, "total_summaries": 1, "total_tags": 1,
+        }  # fmt: skip
+        await asked.collection.delete(["1", "3", "5", "6"])
+        assert await asked.call("get_user_stats", limit=None) == [{"user": "Bob", "post_count": 1}]
+
+    run(work)
+
+
+def test_missing_users_are_given_the_nearest_names() -> None:
+    names = ["alice", "Alicia", "bob", "alex", "malice", "Zoe", "alibi"]
+    filed = [Filed(_post(number, f"p{number}", name), {}) for number, name in enumerate(names, 1)]
+
+    async def work(asked: Asked) -> None:
+        found = await asked.call("suggest_users", user_list=["@ALICE", "alise", "Bob", "zoë"])
+        assert list(found) == ["alise", "zoë"]
+        assert found["alise"][0] == "alice"
+        assert len(found["alise"]) == 5
+        assert "bob" not in found["alise"]
+        assert found["zoë"][0] == "Zoe"
+        assert await asked.call("suggest_users", user_list=["bob"]) == {}
+        for bad in ([], "alice", [5], None):
+            with pytest.raises(BadArguments) as raised:
+                await asked.call("suggest_users", user_list=bad)
+            assert (raised.value.parameter or "").startswith("user_list")
+
+    run(work, filed)
+
+
+def test_periods_are_those_of_the_zone() -> None:
+    # 1970-01-31 20:00 UTC is the first of February in Tokyo.
+    hours = [0, 30 * 24 + 20, 31 * 24, 365 * 24 + 1]
+    filed = [
+        Filed(_post(n, f"p{n}", "a" if n % 2 else "b", at=hour * 3600, tags=("x",) * (n == 1)), {})
+        for n, hour in enumerate(hours, 1)
+    ]
+
+    async def work(asked: Asked) -> None:
+        def rows(*pairs: tuple[str, int]) -> list[dict[str, Any]]:
+            return [{"period": period, "post_count": count} for period, count in pairs]
+
+        assert await asked.call("get_timeline") == rows(("1970-01", 1), ("1970-02", 2), ("1971-01", 1))
+        assert await asked.call("get_timeline", unit="year") == rows(("1970", 3), ("1971", 1))
+        assert await asked.call("get_timeline", unit="day", user="@B") == rows(
+            ("1970-02-01", 1), ("1971-01-01", 1)
+        )
+        assert await asked.call("get_timeline", unit="year", tags=["x"]) == rows(("1970", 1))
+        late = {"from": "1970-02-01 00:00:00", "to": "1970-02-01 05:00:00"}
+        assert await asked.call("get_timeline", date_filter=late) == rows(("1970-02", 1))
+        assert await asked.text("get_timeline", "en", unit="year") == "1970: 3 posts\n1971: 1 posts"
+
+    run(work, filed, zone=zone_of("Asia/Tokyo"))
+
+
+def test_values_are_counted_among_the_posts_that_are_meant() -> None:
+    filed = [
+        Filed(_post(1, "a", "Alice", tags=("x", "y")), {}),
+        Filed(_post(2, "b", "alice", tags=("x",), log_type=2), {}),
+        Filed(_post(3, "c", "Alice", tags=("z",), log_type=3), {}),
+    ]
+
+    async def work(asked: Asked) -> None:
+        async def counts(**params: Any) -> dict[str, int]:
+            return {row["value"]: row["post_count"] for row in await asked.call("get_post_facets", **params)}
+
+        assert await counts(field="tags") == {"x": 2, "y": 1, "z": 1}
+        assert await counts(field="tags", log_type=["post", "bookmark"]) == {"x": 1, "y": 1, "z": 1}
+        assert await counts(field="log_type", tags=["x"]) == {"post": 1, "like": 1}
+        assert await counts(field="user") == {"Alice": 3}
+        assert len(await counts(field="tags", limit=1)) == 1
+
+    run(work, filed)
+
+
+def test_an_export_has_every_post_as_it_was() -> None:
+    filed = [
+        Filed(
+            _post(n, f'"{n}" <b>&amp;</b>\n東京, ' + "語" * (n % 7) * 4000, timestamp=f"t{n}", tags=("x",)),
+            {},
+        )
+        for n in range(1, 451)
+    ]
+
+    async def work(asked: Asked) -> None:
+        parts = await asked.stream("export_posts")
+        assert [part.more for part in parts] == [True] * (len(parts) - 1) + [False]
+        assert all(len(msgspec.json.encode(part.value)) < 1_000_000 for part in parts)
+        lines = "".join(part.value["data"] for part in parts).splitlines()
+        posts = {post["post_id"]: post for post in map(json.loads, lines)}
+        assert {n: (p["content"], p["timestamp"], p["tags"]) for n, p in posts.items()} == {
+            each.post.post_id: (each.post.content, each.post.timestamp, ["x"]) for each in filed
+        }
+        text = "".join(part.value["data"] for part in await asked.stream("export_posts", format="csv"))
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+        assert {(int(row[0]), row[1], row[2], html.unescape(row[3]), int(row[4])) for row in rows} == {
+            (p.post_id, p.url, p.timestamp, p.content, 1) for p in (each.post for each in filed)
+        }
+        some = await asked.stream("export_posts", user_filter={"includes": ["nobody"]})
+        assert "".join(part.value["data"] for part in some) == ""
+
+    run(work, filed)
+
+
+def test_a_vector_comes_as_a_file_of_safetensors() -> None:
+    async def work(asked: Asked) -> None:
+        whole = base64.b64decode((await asked.call("embed_text", text="Q"))["vector"])
+        (size,) = struct.unpack_from("<Q", whole)
+        head = json.loads(whole[8 : 8 + size])
+        assert head == {"vector": {"dtype": "F32", "shape": [1, 3], "data_offsets": [0, 12]}}
+        assert whole[8 + size :] == packed(_NEAR)
+        assert size % 8 == 0
+        with pytest.raises(BadArguments):
+            await asked.call("embed_text", text="")
+
+    run(work, [], {"Q": _NEAR})
+
+
+def test_one_post_is_shown_by_either_form_of_its_number() -> None:
+    number = 2**63 - 1
+
+    async def work(asked: Asked) -> None:
+        assert await asked.call("get_post", post_id=number) == await asked.call(
+            "get_post", postId=str(number)
+        )
+        assert (await asked.call("get_post", post_id=str(number)))["post_id"] == number
+        for bad in (5, "x", -1, 2**63, "9" * 25, None, 1.5):
+            with pytest.raises(BadArguments):
+                await asked.call("get_post", post_id=bad)
+
+    run(work, [Filed(_post(number, "last"), {})])
+
+
+def test_posts_are_found_among_other_things() -> None:
+    async def work(asked: Asked) -> None:
+        ((hit,), warning) = await asked.archive.find(CALLER, "second | line", 5)
+        assert (hit.key, hit.title) == ("1", "@alice 2024-03-15 14:30:25")
+        assert hit.opens == 'get_post {"post_id": "1"}'
+        assert [hit.text[first:last] for first, last in hit.marks] == ["second", "line"]
+        assert warning is not None
+        assert await asked.archive.find(CALLER, "  ", 5) == ([], None)
+
+    run(work, _FEW)
+
+
+def test_streams_and_persons_operations_are_no_tools() -> None:
+    async def work(asked: Asked) -> None:
+        tools = asked.door.table.with_face(Face.MCP)
+        assert [tool.name for tool in tools] == [
+            "search_similar",
+            "search_posts_by_text",
+            "get_user_stats",
+            "get_database_stats",
+            "suggest_users",
+            "get_status",
+            "embed_text",
+        ]
+        assert all(operation.public and operation.read_only for operation in asked.door.table)
+        shown = input_schema(asked.door.operation(CALLER, "search_similar").params)
+        assert "settings" not in shown["properties"]
+        assert shown["properties"]["top_k"] == {
+            "type": "integer", "minimum": 1, "maximum": 100, "default": 10,
+        }  # fmt: skip
+        assert set(shown["properties"]["date_filter"]["properties"]) == {"from", "to"}
+        assistant = Caller("local", Face.MCP, "test")
+        with pytest.raises(UnknownName):
+            asked.door.stream(assistant, "vector_search", b"{}")
+
+    run(work)
+
+
+_DAYS = st.dates()
+
+
+@settings(max_examples=200)
+@given(_DAYS, st.sampled_from(["{0}", "{0.year:04}{0.month:02}{0.day:02}", "{0.year:04}-{0.month}-{0.day}"]))
+def test_a_day_is_its_begin_or_its_end(day: Any, form: str) -> None:
+    text = form.format(day)
+    low, high = bound(text, UTC, "from", end=False), bound(text, UTC, "to", end=True)
+    assert high - low == pytest.approx(86_400)
+    assert bound(f"{day.isoformat()} 00:00:00", UTC, "to", end=True) == low
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "expected"),
+    [
+        ("2024-03-15 14:30:25", "Asia/Tokyo", 1_710_480_625),
+        ("2024-03-15 14:30:25", "+09:00", 1_710_480_625),
+        ("2024-03-15T05:30:25Z", "Asia/Tokyo", 1_710_480_625),
+        ("2024-03-15T14:30:25+09:00", "UTC", 1_710_480_625),
+        ("2024-3-15 14:30", "+0900", 1_710_480_600),
+        (" 20240315 ", "Asia/Tokyo", 1_710_428_400),
+    ],
+)
+def test_moments_are_read_in_their_zone(text: str, zone: str, expected: float) -> None:
+    assert bound(text, zone_of(zone), "from", end=False) == expected
+
+
+@given(st.text(max_size=30))
+def test_what_is_no_date_is_a_bad_argument_and_nothing_else(text: str) -> None:
+    with suppress(BadArguments):
+        assert isinstance(bound(text, UTC, "date_filter.from", end=False), float)

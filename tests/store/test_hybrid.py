@@ -1,0 +1,205 @@
+"""Words and meaning in one ranking, over the embedded engine, against the same worked out by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabane.search.engine import LexicalQuery, VectorQuery
+from tabane.search.filters import EVERYTHING, Equal, Filter
+from tabane.search.fusion import reciprocal_ranks
+from tabane.search.hybrid import Found, Fusion, Ranking, hybrid
+from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
+from tabane.search.reordering import diversified, reranked
+from tabane.store.collection import Collection
+from tabane.store.lexical.lexical import open_lexical
+from tabane.store.store import Store
+from tests.store.vectors.oracle import cosine, packed
+
+SHAPE = Shape("notes", (TextField("body"),), (Field("who", Kind.STRING),), (Space("text", 3),))
+
+WORDS = ["apple", "pear", "plum", "東京", "京都"]
+NUMBERS = st.tuples(*[st.integers(-3, 3)] * 3).filter(any)
+RECORDS = st.lists(
+    st.tuples(st.lists(st.sampled_from(WORDS), max_size=4), st.none() | NUMBERS, st.sampled_from("ab")),
+    max_size=15,
+).map(
+    lambda rows: [
+        Record(
+            key=f"k{number:02}",
+            texts={"body": " ".join(words)},
+            fields={"who": who},
+            vectors={} if numbers is None else {"text": packed(numbers)},
+        )
+        for number, (words, numbers, who) in enumerate(rows)
+    ]
+)
+QUESTIONS = st.tuples(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(" ".join), NUMBERS)
+WHERES: list[Filter] = [EVERYTHING, Equal("who", "a")]
+
+
+@asynccontextmanager
+async def holding(records: Sequence[Record]) -> AsyncIterator[Collection]:
+    with tempfile.TemporaryDirectory() as home:
+        store = await Store.open(home, "test", lexical=open_lexical)
+        try:
+            collection = await store.collection(SHAPE)
+            await collection.upsert(records)
+            yield collection
+        finally:
+            await store.close()
+
+
+def note(key: str, body: str, *numbers: float) -> Record:
+    return Record(key=key, texts={"body": body}, vectors={"text": packed(numbers)} if numbers else {})
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS, QUESTIONS, st.integers(1, 6), st.integers(0, 4), st.sampled_from(WHERES))
+def test_it_is_the_fusion_of_both_rankings(
+    records: list[Record], question: tuple[str, tuple[int, ...]], limit: int, offset: int, where: Filter
+) -> None:
+    async def work() -> None:
+        async with holding(records) as collection:
+            words, meaning = LexicalQuery(question[0]), VectorQuery({"text": packed(question[1])})
+            lexical = await collection.search(words, where, 1000)
+            nearest = await collection.nearest(meaning, where, 1000)
+            found = await hybrid(collection, words, meaning, where, limit, offset, fusion="rrf")
+            expected = reciprocal_ranks([[hit.key for hit in hits.hits] for hits in (nearest, lexical)])
+            assert [(hit.key, hit.score) for hit in found.hits] == expected[offset : offset + limit]
+            assert found.total == len(expected)
+            assert found.exact
+            bm25 = {hit.key: hit.score for hit in lexical.hits}
+            vectors = {record.key: record.vectors.get("text") for record in records}
+            for hit in found.hits:
+                assert hit.bm25 == bm25.get(hit.key)
+                vector = vectors[hit.key]
+                if vector is None:
+                    assert hit.cosine is None
+                else:
+                    assert hit.cosine == pytest.approx(cosine(vector, packed(question[1])), abs=1e-5)
+
+    asyncio.run(work())
+
+
+@settings(max_examples=40, deadline=None)
+@given(RECORDS, QUESTIONS, st.none() | st.just(0.2))
+def test_scores_are_the_mean_of_both_on_their_scales(
+    records: list[Record], question: tuple[str, tuple[int, ...]], usual: float | None
+) -> None:
+    async def work() -> None:
+        async with holding(records) as collection:
+            words, meaning = LexicalQuery(question[0]), VectorQuery({"text": packed(question[1])})
+            lexical = await collection.search(words, EVERYTHING, 1000)
+            found = await hybrid(collection, words, meaning, EVERYTHING, 20, usual=usual)
+            cosines = [hit.cosine for hit in found.hits if hit.cosine is not None]
+            nothing = min(cosines, default=0.0) if usual is None else usual
+            ceiling = max([lexical.ceiling, *(hit.score for hit in lexical.hits)])
+            for hit in found.hits:
+                by_meaning = 0.0 if hit.cosine is None else max(hit.cosine - nothing, 0) / (1 - nothing or 1)
+                if usual is None and set(cosines) == {hit.cosine} and nothing >= 1:
+                    by_meaning = 1.0
+                by_words = (hit.bm25 or 0.0) / ceiling if ceiling else 0.0
+                assert hit.score == pytest.approx((by_meaning + by_words) / 2, abs=1e-4)
+            assert [hit.score for hit in found.hits] == sorted(
+                (hit.score for hit in found.hits), reverse=True
+            )
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("fusion", ["scaled", "rrf", "convex"])
+def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
+    async def work() -> Ranking:
+        records = [
+            note("both", "apple", 1, 0, 0),
+            note("words", "apple", 0, 0, 1),
+            note("far", "plum", 0, 1, 0),
+        ]
+        async with holding(records) as collection:
+            words, meaning = LexicalQuery("apple"), VectorQuery({"text": packed([1, 0.1, 0])})
+            return await hybrid(collection, words, meaning, EVERYTHING, 10, fusion=fusion)
+
+    found = asyncio.run(work())
+    assert found.hits[0].key == "both"
+    assert [hit.bm25 is not None for hit in sorted(found.hits, key=lambda hit: hit.key)] == [
+        True,
+        False,
+        True,
+    ]
+    assert all(0 <= hit.score <= 1 for hit in found.hits)
+
+
+def test_a_threshold_is_for_meaning_and_words_stay() -> None:
+    async def work() -> Ranking:
+        records = [
+            note("words", "apple", 0, 0, 1),
+            note("far", "plum", 0, 1, 0),
+            note("near", "plum", 1, 0, 0),
+        ]
+        async with holding(records) as collection:
+            meaning = VectorQuery({"text": packed([1, 0, 0])}, threshold=0.5)
+            return await hybrid(collection, LexicalQuery("apple"), meaning, EVERYTHING, 10)
+
+    assert sorted(hit.key for hit in asyncio.run(work()).hits) == ["near", "words"]
+
+
+def test_pages_of_one_ranking_alone_go_on_where_the_last_ended() -> None:
+    async def work() -> tuple[Ranking, Ranking, Ranking]:
+        records = [note(f"k{number}", "apple", 1, number, 0) for number in range(6)]
+        async with holding(records) as collection:
+            meaning = VectorQuery({"text": packed([1, 0, 0])})
+            whole = await hybrid(collection, None, meaning, EVERYTHING, 6)
+            first = await hybrid(collection, None, meaning, EVERYTHING, 3)
+            return whole, first, await hybrid(collection, None, meaning, EVERYTHING, 3, 3)
+
+    whole, first, second = asyncio.run(work())
+    assert whole.hits == first.hits + second.hits
+    assert all(one.score > other.score for one, other in zip(whole.hits, whole.hits[1:], strict=False))
+
+
+def test_diversity_puts_what_is_new_before_what_says_the_same() -> None:
+    async def work() -> list[Found]:
+        records = [
+            note("first", "", 1, 0.01, 0),
+            note("echo", "", 1, 0, 0),
+            note("other", "", 1, 1, 0),
+            note("bare", ""),
+        ]
+        async with holding(records) as collection:
+            ranked = [
+                Found("first", 1, 1.0),
+                Found("echo", 2, 0.99),
+                Found("other", 3, 0.9),
+                Found("bare", 4, 0.1),
+            ]
+            as_it_is = await diversified(collection, "text", ranked, 4, relevance=1.0)
+            assert as_it_is == ranked
+            return await diversified(collection, "text", ranked, 3, relevance=0.5)
+
+    assert [hit.key for hit in asyncio.run(work())] == ["first", "other", "bare"]
+
+
+class Judge:
+    """A reranker that likes long texts."""
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [float(len(text)) for text in texts]
+
+
+def test_reranking_gives_the_first_another_order_and_leaves_the_rest() -> None:
+    ranked = [Found(f"k{number:02}", number, 1 - number / 100) for number in range(40)]
+
+    async def texts(keys: Sequence[str]) -> dict[str, str]:
+        return {key: "x" * int(key[1:]) for key in keys if key != "k05"}
+
+    order = asyncio.run(reranked(Judge(), "?", ranked, texts))
+    assert [hit.key for hit in order[:3]] == ["k29", "k28", "k27"]
+    assert [hit.key for hit in order[28:32]] == ["k00", "k05", "k30", "k31"]
+    assert [hit.score for hit in order] == [hit.score for hit in ranked]

@@ -1,0 +1,122 @@
+"""The search by codes answers as the one that compares all does, over vectors as real models give them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabane.search.engine import Combination
+from tabane.store.columns import Mask
+from tabane.store.vectors.codes import Codes, Matrix, encoded, mean_of
+from tabane.store.vectors.searching import Found, Question, Search
+from tabane.store.vectors.space import View
+
+COUNT, DIMENSION, TAIL = 12_000, 128, 500
+
+
+def clustered(seed: int) -> Matrix:
+    """Unit vectors around 150 centres, off the middle."""
+    chance = np.random.default_rng(seed)
+    centres = chance.standard_normal((150, DIMENSION), dtype=np.float32)
+    centres += 0.7 * chance.standard_normal(DIMENSION, dtype=np.float32)
+    found = centres[chance.integers(0, 150, COUNT)]
+    found += 0.9 * chance.standard_normal(found.shape, dtype=np.float32)
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
+
+
+def view(vectors: Matrix, rows: np.ndarray[tuple[int], np.dtype[np.int64]], *, coded: bool) -> View:
+    """The vectors in files, but for the last ones."""
+    data, tail = vectors[:-TAIL], vectors[-TAIL:]
+    mean = mean_of(data)
+    codes = Codes(mean, encoded(data, mean)) if coded else None
+    return View(rows, data, tail, codes, straight=bool((np.diff(rows) == 1).all()))
+
+
+SPACES = {name: clustered(seed) for seed, name in enumerate("abc")}
+ROWS = {
+    "a": np.arange(1, COUNT + 1),
+    "b": np.arange(1, COUNT + 1),
+    # Records got these vectors later, in another order, and some have none.
+    "c": np.random.default_rng(9).permutation(np.arange(1, COUNT + 300))[:COUNT],
+}
+CODED, PLAIN = (
+    {name: view(vectors, ROWS[name], coded=coded) for name, vectors in SPACES.items()}
+    for coded in (True, False)
+)
+ALL = np.ones(COUNT + 300, dtype=np.bool_)
+
+
+def question(
+    seed: int, spaces: str, combination: Combination, threshold: float | None = None, whole: bool = False
+) -> Question:
+    chance = np.random.default_rng(seed)
+    vectors = {}
+    for name in spaces:
+        near = SPACES[name][int(chance.integers(0, COUNT))]
+        noise = chance.standard_normal(DIMENSION, dtype=np.float32) * 0.6 / np.sqrt(DIMENSION)
+        vectors[name] = np.asarray((near + noise) / np.linalg.norm(near + noise), dtype=np.float32)
+    weights = {name: 1.0 + place for place, name in enumerate(vectors)}
+    return Question(vectors, combination, weights, threshold, whole)
+
+
+def masked(seed: int, share: float) -> Mask:
+    return np.random.default_rng(seed).random(len(ALL)) < share
+
+
+def scored(found: Found) -> list[tuple[int, float]]:
+    return list(zip(found.places.tolist(), found.scores.tolist(), strict=True))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10_000),
+    spaces=st.sampled_from(["a", "b", "c", "ab", "ac", "abc"]),
+    combination=st.sampled_from(Combination),
+    share=st.sampled_from([1.0, 1.0, 0.5, 0.25]),
+    wanted=st.sampled_from([1, 10, 50]),
+    threshold=st.sampled_from([None, None, 0.2, 0.6, 0.95]),
+    whole=st.booleans(),
+)
+def test_with_codes_and_without_the_answers_are_equal(
+    seed: int,
+    spaces: str,
+    combination: Combination,
+    share: float,
+    wanted: int,
+    threshold: float | None,
+    whole: bool,
+) -> None:
+    asked = question(seed, spaces, combination, threshold, whole)
+    mask = masked(seed, share)
+    expected = Search(asked, PLAIN, mask, 1).best(wanted)
+    found = Search(asked, CODED, mask, 1).best(wanted)
+    assert scored(found) == scored(expected)
+    assert mask[found.places].all()
+
+
+@pytest.mark.parametrize("combination", list(Combination))
+@pytest.mark.parametrize("spaces", ["a", "abc"])
+def test_of_a_hundred_questions_nothing_is_missed(spaces: str, combination: Combination) -> None:
+    """Recall@10 of at least .999, against float64."""
+    missed = 0
+    for seed in range(100 if spaces == "a" else 40):
+        asked = question(seed, spaces, combination)
+        exact = np.full((len(spaces), len(ALL)), np.nan)
+        for number, (name, vector) in enumerate(asked.vectors.items()):
+            exact[number, ROWS[name] - 1] = SPACES[name].astype(np.float64) @ vector.astype(np.float64)
+        likeness = np.nan_to_num(asked.combined(list(exact)), nan=-np.inf)
+        expected = set(np.argsort(-likeness, kind="stable")[:10].tolist())
+        missed += len(expected - set(Search(asked, CODED, ALL, 1).best(10).places.tolist()))
+    assert missed <= 1
+
+
+def test_equals_are_all_found_however_many_there_are() -> None:
+    """More of them than are looked at first: which come first is decided by their keys, above."""
+    vectors = SPACES["a"].copy()
+    vectors[100:2200] = vectors[100]
+    views = {"a": view(vectors, ROWS["a"], coded=True)}
+    asked = Question({"a": vectors[100]}, Combination.AVERAGE, {"a": 1.0}, None)
+    found = Search(asked, views, ALL, 1).best(10)
+    assert found.places.tolist() == list(range(100, 2200))
