@@ -42,6 +42,12 @@ class OnTerminal:
             assert ready, f"{words!r} did not come: {self.out!r}"
             self.out += os.read(self.fd, 1 << 16).decode(errors="replace")
 
+    def shows(self, words: str) -> bool:
+        """Whether that has been written by now."""
+        while select.select([self.fd], [], [], 0)[0]:
+            self.out += os.read(self.fd, 1 << 16).decode(errors="replace")
+        return words in self.out
+
     def end(self, limit: float = 20.0) -> None:
         """Read to the end, and wait for the process."""
         deadline = time.monotonic() + limit

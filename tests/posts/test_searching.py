@@ -185,6 +185,38 @@ def test_an_older_twin_stands_in_its_own_place_however_near_the_younger_are() ->
     run(work, filed, _QUERIES)
 
 
+def test_users_are_chosen_by_name_and_by_how_much_they_have() -> None:
+    users = ["one", *["two"] * 2, *["three"] * 3, *["Four"] * 4]
+    filed = [
+        Filed(Post(post_id=n, content=f"n{n}", user=user, at=n), {"content": (1.0, n / 10, 0.0)})
+        for n, user in enumerate(users, 1)
+    ]
+
+    async def work(asked: Asked) -> None:
+        async def found(**user_filter: Any) -> set[str]:
+            rows = await asked.call("search_posts_by_text", search_term="n", user_filter=user_filter)
+            return {row["user"] for row in rows}
+
+        everybody = set(users)
+        assert await found() == everybody
+        assert await found(includes=["@ONE", "four"]) == {"one", "Four"}
+        assert await found(includes=["one"], excludes=["one", "two"]) == {"one"}
+        assert await found(includes=[], excludes=["one", "@FOUR"]) == {"two", "three"}
+        assert await found(includes=["nobody"]) == set()
+        assert await found(threshold_min=3) == {"three", "Four"}
+        assert await found(threshold_max=1) == {"one"}
+        assert await found(threshold_min=2, threshold_max=3) == {"two", "three"}
+        assert await found(threshold_min=2, excludes=["two"]) == {"three", "Four"}
+        assert await found(threshold_min=2, includes=["one", "two"]) == {"two"}
+        assert await found(threshold_min=0, threshold_max=0) == set()
+        assert await found(threshold_min=5) == set()
+        # What is found is folded, narrowed and cut; the counts are of the whole archive.
+        narrow = {"dateFilter": {"to": "1970-01-01 00:00:09"}, "userFilter": {"threshold_min": 4}}
+        assert len(await asked.call("search_similar", query="cats", **narrow)) == 3
+
+    run(work, filed, _QUERIES)
+
+
 def test_settings_give_way_to_parameters_beside_them_key_by_key() -> None:
     filed = [
         Filed(Post(post_id=n, content=f"n{n}", user="u", at=n * 86_400), {"content": (1.0, n / 10, 0.0)})

@@ -25,9 +25,7 @@ Weights = Annotated[
 Tags = Annotated[
     list[Annotated[str, Meta(max_length=200)]], Meta(max_length=100, description="Any of these.")
 ]
-LogTypes = Annotated[
-    list[LogType], Meta(max_length=16, extra_json_schema={"items": {"enum": ["post", "like", "bookmark"]}})
-]
+LogTypes = Annotated[list[LogType], Meta(max_length=16)]
 
 _NAMES = {"type": "array", "items": {"type": "string"}}
 _COUNT = {"type": "integer", "minimum": 0}

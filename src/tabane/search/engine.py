@@ -341,7 +341,6 @@ class Counts(Protocol):
         """
         ...
 
-
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
         """Of the records that match, the key of the first of each value of a field of strings.
 

@@ -361,4 +361,4 @@ class VectorsContract:
 
 def unlimited(query: VectorQuery) -> VectorQuery:
     """The query without its threshold, which a scan does not ask for."""
-    return VectorQuery(query.vectors, query.combination, query.weights)
+    return VectorQuery(query.vectors, query.combination, query.weights, whole=query.whole)

@@ -19,7 +19,7 @@ View = Literal["normal", "list", "detail"]
 VIEWS: tuple[View, ...] = get_args(View)
 
 _INDENT = "   "
-_LEAST = 20  # columns that a body has at least
+_LEAST, _SHORTEST = 20, 8  # columns that a body has at least, and a line of it in a list
 _WIDEST_USER = 20
 _DAY = len("YYYY-MM-DD")
 _BY_TYPE: Mapping[int, Message] = {1: say("post"), 2: say("like"), 3: say("bookmark")}
@@ -111,10 +111,10 @@ def _listed(shown: Sequence[Entry], columns: int) -> Iterator[str]:
     ranks = max((len(str(entry.rank)) for entry in shown), default=0)
     wide = min(_WIDEST_USER, max(map(cells, users), default=0))
     for entry, user in zip(shown, users, strict=True):
-        score = "" if entry.score is None else f" {entry.score:5.3f}"
+        score = "" if entry.score is None else f" {entry.score:6.3f}"
         day = padded(clean(entry.post["timestamp"])[:_DAY], _DAY)
         head = f"{entry.rank:>{ranks}}{score} "
-        room = max(_LEAST, columns - cells(head) - wide - _DAY - 2)
+        room = max(_SHORTEST, columns - cells(head) - wide - _DAY - 2)
         content = fitted(" ".join(clean(entry.post["content"]).split()), room)
         user, day = painted(padded(user, wide), fg="cyan"), painted(day, dim=True)
         yield f"{painted(head, bold=True)}{user} {day} {content}"

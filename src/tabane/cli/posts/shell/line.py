@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tabane.errors import ConfigurationError
 from tabane.settings.files import read_owned, write_private
@@ -32,8 +33,10 @@ class Line:
         self._history, self._complete = history, complete
         self._edited = sys.stdin.isatty() and sys.stdout.isatty()
         self._last = ""
-        if self._edited:
-            self._prepare()
+        self._candidates: list[str] = []
+        self._readline = _readline() if self._edited else None
+        if self._readline:
+            self._prepare(self._readline)
 
     @property
     def edited(self) -> bool:
@@ -49,9 +52,7 @@ class Line:
             raise EOFError
         return line.rstrip("\n")
 
-    def _prepare(self) -> None:
-        import readline
-
+    def _prepare(self, readline: Any) -> None:
         for line in self._kept():
             readline.add_history(line)
             self._last = line
@@ -60,22 +61,18 @@ class Line:
         readline.set_completer(self._candidate)
         libedit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
-        # What a terminal pastes is text, whatever keys are in it.
-        readline.parse_and_bind("" if libedit else "set enable-bracketed-paste on")
 
     def _candidate(self, word: str, number: int) -> str | None:
-        import readline
-
-        if not number:
+        readline = self._readline
+        if not number and readline:
             before = readline.get_line_buffer()[: readline.get_begidx()]
-            self._candidates = list(self._complete(before, word))
+            found = list(self._complete(before, word))
+            self._candidates = [f"{found[0]} "] if len(found) == 1 else found
         return self._candidates[number] if number < len(self._candidates) else None
 
     def _remembered(self, line: str) -> str:
-        import readline
-
-        if line.strip() and line != self._last and len(line) <= LONGEST:
-            readline.add_history(line)
+        if self._readline and line.strip() and line != self._last and len(line) <= LONGEST:
+            self._readline.add_history(line)
             self._last = line
             self._keep(line)
         return line
@@ -96,3 +93,12 @@ class Line:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         with contextlib.suppress(OSError), open(os.open(self._history, flags, 0o600), "ab") as file:
             file.write(line.encode("utf-8", "replace") + b"\n")
+
+
+def _readline() -> Any:
+    """The module, which some builds of Python lack: lines can be typed all the same."""
+    try:
+        import readline
+    except ImportError:
+        return None
+    return readline

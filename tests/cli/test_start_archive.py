@@ -1,0 +1,189 @@
+"""`tabane start` with an archive, as twilog's own server was: imported once, and shown how far it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tabane.hub.local import lock
+from tests.cli.archive import with_model, write_archive
+from tests.cli.home import Home
+from tests.cli.on_terminal import on_terminal
+from tests.hub.peers import answer, played_hub
+
+LIMIT = 20.0
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    found = with_model(tmp_path, model="none")
+    yield found
+    found.run("stop")
+
+
+@pytest.fixture
+def flags(tmp_path: Path) -> list[str]:
+    """What the original twilog left, as its server was told of it: by relative paths."""
+    files = write_archive(tmp_path / "archive")
+    return [word for flag in ("-e", "-r", "-s") for word in (flag, os.path.relpath(files[flag], tmp_path))]
+
+
+def counts(home: Home) -> Any:
+    return home.run("rpc", "get_status").json["data_stats"]
+
+
+def imports(home: Home) -> list[Any]:
+    rows = home.run("jobs", "--json").json["results"]
+    return [row["result"] for row in rows if row["operation"] == "import_posts"]
+
+
+def test_the_folders_are_served_as_the_original_served_them(home: Home, flags: list[str]) -> None:
+    started = home.run("start", *flags)
+    assert started.status == 0, started.err
+    assert "twilog.csv\tposts (CSV)\t5" in started.out
+    assert started.out.splitlines()[-1] == "The archive is ready."
+    assert counts(home) == {"total_posts": 5, "total_users": 3, "total_summaries": 4, "total_tags": 4}
+    assert home.run("rpc", "check_init").json == {"status": "init_completed"}
+
+
+def test_a_second_start_with_the_same_folders_imports_nothing(home: Home, flags: list[str]) -> None:
+    home.run("start", *flags)
+    assert home.run("restart").status == 0, "the flags are kept"
+    assert home.run("rpc", "check_init").json["status"] == "init_completed" or wait(home)
+    assert imports(home) == [{"unchanged_files": True}]
+    assert home.run("stop").status == 0
+    again = home.run("start", *flags)
+    assert again.out.splitlines()[-1] == "The archive is ready."
+    assert "posts (CSV)" not in again.out
+    assert imports(home) == [{"unchanged_files": True}]
+    assert counts(home)["total_posts"] == 5
+
+
+def wait(home: Home) -> bool:
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        if home.run("rpc", "check_init").json["status"] == "init_completed":
+            return True
+    return False
+
+
+def test_folders_that_have_changed_are_imported_again(home: Home, flags: list[str]) -> None:
+    home.run("start", *flags)
+    home.run("stop")
+    csv = home.folder / "archive" / "twilog.csv"
+    csv.write_text(csv.read_text() + '"9","https://x.com/carol/status/9","2025-08-01 00:00:00","new","1"\n')
+    assert "1 new, 0 changed, 5 unchanged" in home.run("start", *flags).out
+    assert counts(home)["total_posts"] == 6
+
+
+def test_a_hub_that_runs_already_takes_the_archive_too(home: Home, flags: list[str]) -> None:
+    assert home.run("start").status == 0
+    started = home.run("start", *flags, "--json")
+    assert started.status == 0, started.err
+    assert (started.json["started"], started.json["posts"]["new"]) == (False, 5)
+    assert home.run("start", *flags, "--json").json["posts"] == {"unchanged_files": True}
+
+
+def test_progress_is_told_line_by_line_to_a_pipe_and_in_the_users_language(home: Home) -> None:
+    with played_hub(home.tabane) as hub:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tabane", "start", "-e", "archive/embeddings"],
+            env={**home.environment, "TABANE_LANG": "ja"},
+            cwd=home.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        peer = hub.accept()
+        assert peer.next()["method"] == "hub_status"
+        peer.send(answer(1, {"pid": 1, "flags": [], "servers_file": "x"}))
+        assert peer.next()["method"] == "keep_server"
+        peer.send(answer(2, {}))
+        asked = peer.next()
+        assert asked["method"] == "import_posts"
+        assert asked["params"] == {"embeddings": str(home.folder / "archive" / "embeddings"), "once": True}
+        for number, state in enumerate([job(25), job(26), job(75), job(100, status="done", result={})], 3):
+            peer.send(answer(number, state))
+            if state["status"] == "running":
+                assert peer.next()["method"] == "follow_job"
+        _, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, err
+    assert [line for line in err.splitlines() if "進捗" in line] == [
+        "進捗: 25 % 5 posts",
+        "進捗: 75 % 5 posts",
+    ]
+
+
+def job(done: int, status: str = "running", **more: Any) -> dict[str, Any]:
+    state = {"job": "3fa9c1", "operation": "import_posts", "title": "Importing", "note": "5 posts"}
+    return {
+        **state,
+        "status": status,
+        "done": done,
+        "total": 100,
+        "rate": 10.0,
+        "left": 5.0,
+        "version": done,
+        **more,
+    }
+
+
+def test_ctrl_c_while_progress_is_shown_leaves_the_hub_to_its_work(home: Home) -> None:
+    with (
+        played_hub(home.tabane) as hub,
+        on_terminal(home, "start", "-e", "archive/embeddings") as terminal,
+    ):
+        peer = hub.accept()
+        for number, result in enumerate(({"pid": 1, "flags": [], "servers_file": "x"}, {}), 1):
+            peer.next()
+            peer.send(answer(number, result))
+        peer.next()
+        # The bar comes when it has taken a while.
+        for number in range(3, 1000):
+            peer.send(answer(number, job(25)))
+            assert peer.next()["method"] == "follow_job", "and never cancel_job"
+            time.sleep(0.05)  # how often a hub tells
+            if terminal.shows("25 %"):
+                break
+        os.write(terminal.fd, b"\x03")
+        terminal.end()
+    assert terminal.process.returncode == 130
+    assert "Progress" in terminal.out
+    assert "tabane jobs follow 3fa9c1" in terminal.out
+
+
+def test_an_archive_that_is_none_is_said_and_the_hub_runs_on(home: Home, flags: list[str]) -> None:
+    meta = home.folder / "archive" / "embeddings" / "meta.json"
+    meta.write_text(json.dumps({k: v for k, v in json.loads(meta.read_text()).items() if k != "model"}))
+    started = home.run("start", *flags)
+    assert started.status == 2
+    assert "model" in started.err
+    assert home.run("status").status == 0
+    assert home.run("start", "-e", "nowhere").status == 2
+
+
+def test_a_hub_in_the_foreground_takes_its_archive_too(home: Home, flags: list[str]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tabane", "start", "--foreground", *flags],
+        env=home.environment,
+        cwd=home.folder,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + LIMIT
+        while not lock.held(str(home.tabane / "hub.lock")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert wait(home)
+        assert counts(home)["total_posts"] == 5
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT) == 0
