@@ -97,15 +97,21 @@ class Generator:
             user = f"user{self._source.randrange(USERS):02}"
             yield Entry(f"k{number:07}", self.text(language), language, date, user)
 
-    def text(self, language: str) -> str:
-        length = min(_LONGEST, max(_SHORTEST, int(self._source.gammavariate(2.4, _CHARACTERS / 2.4))))
+    def text(self, language: str, characters: int = _CHARACTERS) -> str:
+        """A text of so many characters on average."""
+        shortest, longest = (characters * bound // _CHARACTERS for bound in (_SHORTEST, _LONGEST))
+        length = min(longest, max(shortest, int(self._source.gammavariate(2.4, characters / 2.4))))
         return self._written_japanese(length) if language == "ja" else self._written_english(length)
+
+    def words(self, language: str) -> tuple[str, ...]:
+        """The words that say something, the commonest first."""
+        return (self._japanese if language == "ja" else self._english).words
 
     # Questions
 
     def queries(self, entries: Sequence[Entry], language: str, count: int) -> list[Asked]:
         """One to three words that stand together in some record, as one asks for what one remembers."""
-        known = frozenset((self._japanese if language == "ja" else self._english).words)
+        known = frozenset(self.words(language))
         chosen = [entry for entry in entries if entry.language == language]
         asked: dict[Asked, None] = {}
         while len(asked) < count:

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tabane.cli.demo import posts
 from tabane.cli.demo.assistant import Assistant, NoAnswer
 from tabane.cli.demo.page import Page, fitted, width
 from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
@@ -60,6 +62,28 @@ def test_where_a_hub_says_yes_and_does_nothing_no_step_is_printed_as_done(
     assert {step["outcome"] for step in page.steps} == {"failed"}
     assert len(page.steps) >= 16
     assert "✓" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("assistant", [LIAR], indirect=True, ids=["liar"])
+def test_an_archive_that_is_not_there_or_not_asked_is_no_step_that_was_done(assistant: Assistant) -> None:
+    def run(*command: str) -> Any:
+        return {
+            "posts import": {"new": 298, "bad": 0},
+            "posts stats": {"total_posts": 0, "total_users": 0},
+            "models show": {"state": "here"},
+        }[" ".join(command[:2])]
+
+    page = Page("en", silent=True)
+    posts.Posts(page, assistant, run, patience=0).tell()
+    assert [step["outcome"] for step in page.steps] == ["failed"] * 3
+
+
+@pytest.mark.parametrize("assistant", [LIAR], indirect=True, ids=["liar"])
+def test_without_a_model_the_question_by_meaning_is_said_to_be_skipped(assistant: Assistant) -> None:
+    page = Page("en", silent=True)
+    posts.Posts(page, assistant, lambda *command: {"state": "none"}).tell()
+    assert page.steps[-1]["outcome"] == "skipped"
+    assert "tabane models pull" in page.steps[-1]["text"]
 
 
 @pytest.mark.parametrize("assistant", ["raise SystemExit(3)"], indirect=True, ids=["gone"])

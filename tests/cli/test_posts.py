@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -305,9 +304,9 @@ def test_weights_are_presets_or_three_numbers() -> None:
             weights_of(wrong)
 
 
-def test_the_sample_archive_is_shown_to_who_has_none(tmp_path: Path) -> None:
+def test_the_sample_archive_is_taken_in_whole(tmp_path: Path) -> None:
     home = with_model(tmp_path, model="none")
-    folder = resources.files("tabane.posts") / "sample"
     with hub(home):
-        assert home.run("posts", "import", str(folder)).status == 0
-        assert home.run("posts", "stats", "--json").json["total_posts"] == 298
+        done = home.run("posts", "import", "--sample", "--json")
+        assert (done.json["new"], done.json["bad"]) == (298, 0)
+        assert home.run("posts", "stats", "--by", "tag", "--json").json["results"]

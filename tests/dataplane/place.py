@@ -205,7 +205,12 @@ def configured(folder: Path, servers: Mapping[str, Json]) -> Path:
 async def place(folder: Path, servers: Mapping[str, Json], **settings: Any) -> AsyncIterator[Place]:
     """A hub over those servers, its home in ``folder``; everything is ended at the end."""
     path = configured(folder, servers)
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TABANE_HOME": str(folder)}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "TABANE_HOME": str(folder),
+        "TABANE_MODEL": "none",
+    }
     given = {"servers": str(path), "config": None, **settings}
     hub = Hub(load_settings(given, environ), environ, asyncio.get_running_loop())
     hub.open()

@@ -10,7 +10,8 @@ import pytest
 
 from tests.dataplane.place import Client, child, place, run, text
 
-SEARCH = ["search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more"]
+DISCLOSING = ["search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more"]
+SEARCH = [*DISCLOSING, "search_everything"]
 
 
 def test_the_list_of_search_mode_is_the_same_bytes_whatever_runs(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_one_hub_serves_all_three_modes_at_once(tmp_path: Path) -> None:
         async with place(tmp_path, {"up": child()}) as here:
             search, light, full = [await here.connect(mode=mode) for mode in ("search", "light", "full")]
             whole = {tool["name"]: tool for tool in (await full.result("tools/list"))["tools"]}
-            assert set(SEARCH).isdisjoint(whole)
+            assert set(DISCLOSING).isdisjoint(whole)
             assert whole["up__echo"]["inputSchema"]["properties"]
             lights = (await light.result("tools/list"))["tools"]
             assert {tool["name"] for tool in lights} == {*whole, "describe_tools"}

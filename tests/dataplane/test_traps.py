@@ -299,7 +299,7 @@ def test_changed_tools_are_listed_anew_and_clients_are_told(
             await line.call("up__change_tools", names=["echo"])
             await line.noticed("notifications/tools/list_changed")
             names = {tool["name"] for tool in (await line.result("tools/list"))["tools"]}
-            assert names == {"up__echo", "up__change_tools"}
+            assert {name for name in names if name.startswith("up__")} == {"up__echo", "up__change_tools"}
             assert "up__image" not in text(await line.call("search_tools", query="content of other kinds"))
             line.notifications.clear()
             await line.call("up__change_tools", names=["image"])

@@ -239,9 +239,9 @@ def playing(hub: PlayedHub) -> Iterator[PlayedHub]:
 def environment(home: Path, **more: str) -> dict[str, str]:
     """A user's environment with a home of its own for everything that Tabane keeps."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
-    config = str(home.parent / "config")
-    own = {"TABANE_HOME": str(home), "TABANE_HTTP": "false", "TABANE_MODEL": "none", "XDG_CONFIG_HOME": config}
-    return {**kept, **own, **more}
+    config = {"XDG_CONFIG_HOME": str(home.parent / "config")}
+    own = {"TABANE_HOME": str(home), "TABANE_HTTP": "false", "TABANE_MODEL": "none"}
+    return {**kept, **config, **own, **more}
 
 
 def resident(pid: int) -> float:

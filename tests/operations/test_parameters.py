@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 import json
+from typing import Annotated, Any
 
 import pytest
 from msgspec import Meta, Struct

@@ -16,7 +16,10 @@ from tests.conftest import absent
 
 LONG = 400
 pytestmark = pytest.mark.timeout(LONG)
-PYPI_STEPS = ("time__convert_time", "git__git_log", "「リポジトリの履歴」", "describe_tools", "tabane stop")
+PYPI_STEPS = (
+    *("time__convert_time", "git__git_log", "「リポジトリの履歴」", "describe_tools"),
+    *("posts import", "「こたつ」", "tabane stop"),
+)
 NPM_STEPS = (
     "filesystem__write_file",
     "filesystem__read_text_file",

@@ -25,6 +25,12 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     number: Annotated[int, Meta(ge=0)] = 0
 
 
+class Doubtful(list[str]):
+    """A list that is not all there is."""
+
+    warning = say("Found by words alone: {reason}", reason="–")
+
+
 class Works:
     """Operations to call, and how many of them run."""
 
@@ -50,6 +56,9 @@ class Works:
             self.running -= 1
         return "opened"
 
+    async def doubt(self, caller: Caller, params: Params) -> Doubtful:
+        return Doubtful(["a"])
+
     async def lose(self, caller: Caller, params: Params) -> None:
         raise UpstreamDied(say("{name} died.", name="time"))
 
@@ -70,6 +79,7 @@ class Works:
             "double": self.double,
             "wait": self.wait,
             "lose": self.lose,
+            "doubt": self.doubt,
             "miss": self.miss,
             "break": self.break_,
         }
@@ -154,6 +164,15 @@ def test_an_error_says_whose_fault_it_is(method: str, params: Any, code: int, da
     async def scene(program: Program, works: Works) -> None:
         error = (await program.ask(method, params))["error"]
         assert (error["code"], error.get("data")) == (code, data)
+
+    play(scene)
+
+
+def test_why_a_list_is_not_all_that_could_be_had_stands_beside_it() -> None:
+    async def scene(program: Program, works: Works) -> None:
+        answer = await program.ask("doubt")
+        assert (answer["result"], answer["warning"]) == (["a"], "Found by words alone: –")
+        assert "warning" not in await program.ask("double")
 
     play(scene)
 

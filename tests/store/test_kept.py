@@ -92,6 +92,20 @@ def test_what_is_used_stays_and_the_rest_goes_when_it_is_full(tmp_path: Path) ->
     with_one(tmp_path, later, 200_000)
 
 
+def test_what_was_put_before_the_last_opening_goes_before_what_came_since(tmp_path: Path) -> None:
+    async def before(storage: Kept) -> None:
+        await storage.put([(key(number), b"") for number in range(40)])
+
+    async def since(storage: Kept) -> None:
+        await storage.put([(key(0), b"again")])  # it has the place of the oldest, and was used last
+        await storage.put([(key(100), bytes(800)), (key(101), bytes(800))])
+        found = await storage.get([key(number) for number in (0, 1, 39, 100, 101)])
+        assert [each is not None for each in found] == [True, False, True, True, True]
+
+    with_one(tmp_path, before, 8_000)
+    with_one(tmp_path, since, 8_000)
+
+
 @pytest.mark.parametrize("length", [8, 1536, 3072, 4096, 20_000])
 def test_its_size_is_about_what_the_file_takes(tmp_path: Path, length: int) -> None:
     size = 0
@@ -114,9 +128,9 @@ def test_those_who_ask_and_put_at_once_get_what_they_should(tmp_path: Path) -> N
                 await storage.put([(key(number), key(number) * 20) for number in numbers])
                 found = await storage.get([key(number) for number in chance.sample(range(2000), 300)])
                 assert all(each is None or each == each[:32] * 20 for each in found)
-            assert storage.size <= 300_000
 
         await asyncio.gather(*(one(lane) for lane in range(6)))
+        assert storage.size <= 300_000  # between a commit and the room that is made for it, it may be more
 
     with_one(tmp_path, work, 300_000)
 

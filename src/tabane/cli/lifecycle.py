@@ -1,15 +1,14 @@
-"""Commands about the hub itself: start, stop, restart, status, logs, mcp."""
+"""Commands about a hub that runs: stop, restart, status, logs; and mcp, which reaches one."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.beginning import FOLDERS, archive_of, wait_for_archive
 from tabane.cli.configured import server_names
 from tabane.cli.output import Command, State, Terminal, examples, hub_options, json_option, lang, text
 from tabane.cli.process import end_hub, reach_hub
@@ -18,88 +17,6 @@ from tabane.messages import Message, say
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-_ORIGINAL = {
-    "posts_embeddings": ("-e", "--embeddings"),
-    "posts_reasoning": ("-r", "--reasoning"),
-    "posts_summary": ("-s", "--summary"),
-}
-"""Flags that twilog's own server had, by setting."""
-
-
-def settings_options(function: _Function) -> _Function:
-    """A flag for each setting: what ``start`` takes, and hands to the hub."""
-    from tabane.settings import OPTIONS
-
-    for option in reversed(OPTIONS):
-        if option.kind == "switch":
-            declared = f"{option.flag}/{option.flag.replace('--', '--no-', 1)}"
-            function = click.option(declared, option.name, default=None, help=text(option.help))(function)
-        else:
-            metavar = "|".join(option.choices) or option.kind.upper()
-            flags = (*_ORIGINAL.get(option.name, ()), option.flag)
-            function = click.option(*flags, option.name, metavar=metavar, help=text(option.help))(function)
-    return function
-
-
-@click.command(
-    "start",
-    cls=Command,
-    help=text(say("Start the hub as a process of its own, which runs until it is stopped.")),
-    epilog=examples(
-        "tabane start",
-        "tabane start --servers ~/mcp-servers.json --lang ja",
-        "tabane start -e embeddings -r batch/reasoning -s batch/summary",
-        "tabane start --foreground",
-    ),
-)
-@click.option(
-    "--foreground", is_flag=True, help=text(say("Stay here, log to standard error, end at Ctrl+C."))
-)
-@json_option
-@settings_options
-@click.pass_obj
-def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
-    from tabane.hub.local.endpoint import Endpoint
-    from tabane.settings import load_settings
-
-    # Read here too, so that a mistake is told at once and by this process.
-    settings = load_settings(flags, os.environ)
-    if foreground:
-        from tabane.hub.process.serve import run_foreground
-
-        raise click.exceptions.Exit(run_foreground(flags))
-
-    endpoint = Endpoint(str(settings.home), os.environ)
-    wanted = settings.as_flags()
-    with terminal.working(say("Starting the hub")):
-        running, client = reach_hub(
-            endpoint, wanted, servers=str(settings.servers) if "servers" in settings.sources else None
-        )
-    with client:
-        report = client.call("hub_status")
-        if running and wanted and not _same(wanted, report["flags"]):
-            raise HubError(
-                say(
-                    "A hub runs already (process {pid}), with other flags: {flags}. "
-                    "End it first with: tabane stop",
-                    pid=report["pid"],
-                    flags=" ".join(report["flags"]) or "-",
-                )
-            )
-        client.call("keep_server")
-        archive = archive_of(settings)
-        if archive and not terminal.json:
-            terminal.say(_started(running, report))
-        taken = wait_for_archive(terminal, client, archive, fresh=not running) if archive else None
-    result = {"status": "running", "pid": report["pid"], "started": not running}
-    terminal.show(
-        result if taken is None else result | {"posts": taken},
-        lambda: terminal.say(_started(running, report)) if taken is None else _show_archive(terminal, taken),
-    )
 
 
 @click.command(
@@ -114,7 +31,7 @@ def stop(terminal: Terminal) -> None:
     with terminal.working(say("Ending the hub and its servers")):
         stopped = end_hub(terminal.endpoint(), restart=False)
     message = say("The hub has stopped.") if stopped else say("No hub is running.")
-    _tell(terminal, {"status": "stopped", "was_running": stopped}, message)
+    tell(terminal, {"status": "stopped", "was_running": stopped}, message)
 
 
 @click.command(
@@ -140,7 +57,7 @@ def restart(terminal: Terminal) -> None:
         _, client = reach_hub(endpoint, flags, started_by=lock.HAND if by_hand else lock.BRIDGE)
     with client:
         report = client.call("hub_status")
-    _tell(terminal, {"status": "running", "pid": report["pid"]}, _started(False, report))
+    tell(terminal, {"status": "running", "pid": report["pid"]}, started(False, report))
 
 
 @click.command(
@@ -254,7 +171,8 @@ def _running(terminal: Terminal) -> HubClient | None:
     return terminal.hub(start=False)
 
 
-def _started(running: bool, report: dict[str, Any]) -> Message:
+def started(running: bool, report: dict[str, Any]) -> Message:
+    """That a hub runs, or ran already."""
     if running:
         return say("The hub runs already (process {pid}).", pid=report["pid"])
     return say(
@@ -262,22 +180,8 @@ def _started(running: bool, report: dict[str, Any]) -> Message:
     )
 
 
-def _same(wanted: Iterable[str], running: Iterable[str]) -> bool:
-    """Whether a hub runs with these flags. An archive can be given to any: it is imported."""
-    apart = tuple(f"--{name.replace('_', '-')}=" for name in FOLDERS)
-    given, there = ([flag for flag in flags if not flag.startswith(apart)] for flags in (wanted, running))
-    return not given or sorted(given) == sorted(there)
-
-
-def _show_archive(terminal: Terminal, taken: dict[str, Any]) -> None:
-    if "sources" in taken:
-        from tabane.cli.posts.taking import show_report
-
-        show_report(terminal, taken)
-    terminal.say(say("The archive is ready."))
-
-
-def _tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
+def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
+    """A result in a sentence, or as JSON."""
     terminal.show(result, lambda: terminal.say(message))
 
 

@@ -31,7 +31,7 @@ COMMANDS = {
     "demo": Entry(
         "demo", "demo", say("Set up real servers in a temporary folder and show what Tabane does.")
     ),
-    "start": Entry("lifecycle", "start", say("Start the hub.")),
+    "start": Entry("start", "start", say("Start the hub.")),
     "stop": Entry("lifecycle", "stop", say("Stop the hub and all that it started.")),
     "restart": Entry("lifecycle", "restart", say("Stop the hub and start it again with the same flags.")),
     "status": Entry("lifecycle", "status", say("Show what runs, and the settings in force.")),

@@ -18,10 +18,13 @@ from tabane.gateway.tools.catalogue import Catalogue
 from tabane.gateway.tools.index import Hits, Query, ToolIndex
 from tabane.gateway.tools.listings import Listing, Listings, Named, listing_of
 from tabane.gateway.tools.names import AliasMap, Entry
+from tabane.gateway.tools.tool import Tool
 from tabane.gateway.upstreams.peer import Peer
 from tabane.wire.json import join
 
 log = logging.getLogger(__name__)
+
+_OWN = ""  # the hub's own tools in the index: no server has this name
 
 
 class Catalogues:
@@ -55,6 +58,10 @@ class Catalogues:
             if listing is not None and listing.fingerprint == server.fingerprint:
                 self._listed[server.name] = listing
                 self.put(server, listing)
+
+    def provide(self, tools: Iterable[Tool]) -> None:
+        """Offer the hub's own tools too."""
+        self.tools.provide(tools)
 
     def listing(self, server: str) -> Listing | None:
         """What a server listed last, now or in an earlier life of the hub."""
@@ -160,8 +167,9 @@ class Catalogues:
     def _ready_index(self) -> ToolIndex:
         if self._index is None:
             self._index = ToolIndex(str(self._folder / "tools.db"))
+            self._index.replace(_OWN, self.tools.own)
             for name in self._index.servers():
-                if not self.tools.has(name):
+                if not self.tools.has(name) and name != _OWN:
                     self._index.remove(name)
             for name in list(self._known):
                 if self.tools.has(name):

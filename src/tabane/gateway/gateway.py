@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -193,6 +193,10 @@ class Gateway:
         """Wait, at most two seconds, for servers that never listed; the names of those still missing."""
         await self._within(self.list_wait, [self._listed_by(s, caller) for s in self._unlisted()])
         return tuple(server.name for server in self._unlisted())
+
+    def provide(self, tools: Iterable[Tool]) -> None:
+        """Offer the hub's own tools among those of servers. Before it is opened."""
+        self._catalogues.provide(tools)
 
     def pinned(self) -> bytes:
         return self.catalogue.pinned(self._enabled())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
@@ -14,7 +14,7 @@ from tabane.gateway.requests import Inner
 from tabane.gateway.status import server_detail, server_row
 from tabane.gateway.tools.disclosure import describe, search_text, signature
 from tabane.gateway.tools.index import Query
-from tabane.gateway.tools.tool import Tool
+from tabane.gateway.tools.tool import OWN, Tool
 from tabane.gateway.upstreams.call import Call, Reply
 from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
@@ -25,6 +25,9 @@ PERSON = frozenset({Face.RPC, Face.CLI})
 
 
 Permit = Callable[[Caller, str], None]
+
+Own = Callable[[Caller, str, bytes], Awaitable[Raw]]
+"""Calls one of the hub's own tools by name with arguments, and gives the result as MCP has it."""
 
 
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,8 +83,8 @@ class Described(Struct, frozen=True):
 class ToolOperations:
     """Finding, reading and calling tools. ``permit`` raises Forbidden where a caller may not call one."""
 
-    def __init__(self, gateway: Gateway, permit: Permit) -> None:
-        self._gateway, self._permit = gateway, permit
+    def __init__(self, gateway: Gateway, permit: Permit, own: Own) -> None:
+        self._gateway, self._permit, self._own = gateway, permit, own
 
     def table(self) -> list[Operation]:
         return [
@@ -184,6 +187,8 @@ class ToolOperations:
         inner = Inner(name, {"arguments": Raw(json.encode(arguments))}, read_only)
         self._permit(caller, tool.alias)
         inner.check_marks(tool)
+        if tool.server == OWN:
+            return await self._own(caller, tool.alias, inner.arguments)
         self._gateway.validator.check(tool, inner.arguments)
         return await request(self._gateway, caller, tool, inner)
 

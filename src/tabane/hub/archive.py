@@ -82,7 +82,7 @@ class Posts:
         return opening if opening is not None and opening.status == "running" else None
 
     def open(self, given: ImportPosts | None = None, lang: Lang = "en") -> None:
-        """Open what there is, so that the first question does not wait for it; ``given`` is taken in first."""
+        """Open what there is, so that no first question waits for it; ``given`` is taken in first."""
         if given is not None:
             self._opening = self._jobs.start(
                 "import_posts", _title(given), lambda progress: self._begin(given, lang, progress)

@@ -123,10 +123,11 @@ class Finding:
                 "Search the user's posts, all tools and Tabane's documentation at once.",
                 SearchEverything,
                 self.search,
-                frozenset({Face.RPC, Face.CLI}),
+                frozenset({Face.MCP, Face.RPC, Face.CLI}),
                 Privilege.READ,
                 text=as_text,
                 read_only=True,
+                structured=lambda found, _: found,
             )
         ]
 

@@ -24,7 +24,7 @@ from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.index import Query
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.archive import ImportPosts, Posts
-from tabane.hub.clients.disclosure import Disclosure
+from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, own_tools
 from tabane.hub.clients.outlet import LineOutlet, Outlet
 from tabane.hub.clients.session import Session
 from tabane.hub.collections import EMBEDDED, SHAPES
@@ -43,6 +43,7 @@ from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privile
 from tabane.posts.clock import zone_of
 from tabane.search.embedding.cached import Vectors
 from tabane.settings import Mode, Settings, load_settings
+from tabane.wire import json
 from tabane.wire.channel import Batch
 from tabane.wire.era import Era
 
@@ -64,8 +65,15 @@ MOST_TOOLS = 50
 
 MODES: tuple[Mode, ...] = ("search", "light", "full")
 
-RESERVED = frozenset({"search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more"})
-"""Names that no upstream's tool is given: the hub's own tools have them."""
+RESERVED = frozenset(
+    {
+        *DISCLOSING, "search_everything", "read_url_content", "hello",
+        "search_similar", "search_posts_by_text", "get_user_stats", "get_database_stats", "suggest_users",
+        "get_status", "embed_text", "put_document", "put_documents", "put_file", "search_documents",
+        "get_document", "list_documents", "delete_document", "get_documents_by_prefix", "get_document_stats",
+    }
+)  # fmt: skip
+"""Names that no upstream's tool is given: the hub's own tools have them, now or in a later version."""
 
 
 class Hub:
@@ -104,6 +112,7 @@ class Hub:
         )
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal(), self.jobs)
+        self.gateway.provide(own_tools(self.table))
         self.follower = Follower(loop, self._files, self._reload)
         self._disclosure = Disclosure(self.table, self.gateway)
         self._sessions: dict[str, Session] = {}
@@ -197,6 +206,18 @@ class Hub:
         tokens = server.max_result_tokens if server else None
         return self.long_results.first_part(caller, result, tokens or self.settings.result_tokens)
 
+    def as_tool_result(self, caller: Caller, name: str, value: Any) -> bytes:
+        """What an operation answered, as the result of a tool of MCP."""
+        if isinstance(value, Raw):
+            return bytes(value)  # an upstream's own result, to be passed on as it is
+        operation = self.table.get(name)
+        render = operation.text if operation else None
+        text = render(value, caller.lang) if render else json.encode(value).decode()
+        result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": False}
+        if operation and operation.structured:
+            result["structuredContent"] = operation.structured(value, caller.lang)
+        return json.encode(result)
+
     # -- the end ---------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
@@ -212,7 +233,7 @@ class Hub:
             "servers_running": sum(
                 1 for server in servers if any(i.connection for i in self.gateway.instances(server.name))
             ),
-            "tools": len(self.gateway.catalogue.names),
+            "tools": self.gateway.catalogue.count,
             "model": model,
             "model_problem": why.render(lang) if why else None,
             "sessions": self.sessions,
@@ -312,7 +333,7 @@ class Hub:
 
     def _operations(self) -> list[Operation]:
         trials = Trials(lambda: self.settings, self.environment, self.loop, self.batch, self.processes)
-        tools = ToolOperations(self.gateway, self._permit)
+        tools = ToolOperations(self.gateway, self._permit, self._own)
         return [
             *tools.table(),
             *Parallel(tools.perform).table(),
@@ -347,6 +368,7 @@ class Hub:
         return await self.stores.kept(self.settings.embedding_cache)
 
     async def _find_tools(self, caller: Caller, query: str, limit: int) -> Answer:
+        await self.gateway.wait_listed(caller)
         hits = await self.gateway.search(Query(query, min(limit, MOST_TOOLS)))
         found = ((self.gateway.catalogue.get(hit.alias), hit.score) for hit in hits.hits)
         return Answer(
@@ -356,6 +378,10 @@ class Hub:
                 if tool is not None
             ]
         )
+
+    async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
+        value = await self.door.invoke(replace(caller, face=Face.MCP), name, arguments)
+        return Raw(self.as_tool_result(caller, name, value))
 
     def _permit(self, caller: Caller, tool: str) -> None:
         self.door.check(caller, Privilege.CALL, tool)

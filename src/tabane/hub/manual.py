@@ -26,6 +26,7 @@ def meaning(record: Record) -> str:
     """What of a section is embedded: its headings, then what is below them."""
     return "\n".join(filter(None, (record.texts.get("title"), record.texts.get("text"))))
 
+
 _HEADING = re.compile(r"(#{1,3}) (.+)")
 _FENCE = re.compile(r"(```|~~~)")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

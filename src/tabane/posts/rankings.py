@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tabane.posts.folding import Found, Ranked
 from tabane.search.engine import Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import And, Filter, Not
-from tabane.search.hybrid import hybrid
+from tabane.search.hybrid import Ranking, hybrid
+from tabane.search.meaning import Meaning
 from tabane.search.records import Record
 
 
@@ -68,7 +70,7 @@ class Both:
     """
 
     def __init__(
-        self, collection: Collection, words: LexicalQuery, meaning: VectorQuery | None, where: Filter
+        self, collection: Collection, words: LexicalQuery, meaning: Meaning | None, where: Filter
     ) -> None:
         self._collection, self._words, self._meaning, self._where = collection, words, meaning, where
         self._round = 0
@@ -76,7 +78,7 @@ class Both:
 
     async def best(self, without: Filter, limit: int) -> Found:
         where = And((self._where, Not(without)))
-        hits = (await hybrid(self._collection, self._words, self._meaning, where, limit)).hits
+        hits = (await self._asked(where, limit)).hits
         records = await self._collection.get([hit.key for hit in hits])
         found: list[Ranked] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
@@ -85,6 +87,13 @@ class Both:
                 found.append(Ranked((self._round, rank, record.key), self._least, record, hit.cosine))
         self._round += 1
         return Found(found, len(hits) == limit)
+
+    async def _asked(self, where: Filter, limit: int) -> Ranking:
+        meaning = self._meaning
+        if meaning is None:
+            return await hybrid(self._collection, self._words, None, where, limit)
+        near = replace(meaning.query, threshold=meaning.noise)
+        return await hybrid(self._collection, self._words, near, where, limit, usual=meaning.usual)
 
     async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
         return [each._replace(record=record) for record, each in zip(records, best, strict=True)]

@@ -17,8 +17,10 @@ from tabane.posts.post import Post, post_of, twin
 from tabane.posts.query import Query, Terms, parsed, terms
 from tabane.posts.rankings import Both, Nearest, Newest
 from tabane.posts.statistics import Statistics
+from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter, Not
+from tabane.search.meaning import Meaning, meaning_of
 from tabane.search.models import Models
 from tabane.search.queries import sense, typed
 from tabane.search.records import encodable
@@ -156,10 +158,10 @@ class Searching:
         if len(vectors) == len(modes.spaces_of(wish.mode)) and wish.mode != "hybrid":
             source = Nearest(collection, modes.vector_query(wish.mode, weights, vectors), chosen.all)
         else:
-            meaning = VectorQuery(vectors, whole=True) if wish.mode == "hybrid" and vectors else None
-            if meaning is None:
+            near = Meaning(VectorQuery(vectors)) if wish.mode == "hybrid" and vectors else None
+            if near is None:
                 warning = say("This post has no vectors for mode {mode}: words alone tell.", mode=wish.mode)
-            source = Both(collection, LexicalQuery(post.content), meaning, chosen.all)
+            source = Both(collection, LexicalQuery(post.content), near, chosen.all)
         return Answer(_posts(await folded(collection, source, chosen.own, top_k)), warning)
 
     async def chosen(self, limits: Limits) -> Chosen:
@@ -197,18 +199,16 @@ class Searching:
         words = typed(meaning)
         if not sense(words):
             return Both(collection, words, None, where), None
-        spaces = {space.name: space for space in collection.spaces}
+        spaces = {space.name: space.model for space in collection.spaces}
         (name,) = modes.spaces_of("hybrid")
         if name not in spaces:
             return Both(collection, words, None, where), say(
                 "Found by words alone: there are no vectors yet."
             )
-        vector = await self._models.query(spaces[name].model, sense(words))
-        if not isinstance(vector, bytes):
-            return Both(collection, words, None, where), say(
-                "Found by words alone: {reason}", reason=vector.reason
-            )
-        return Both(collection, words, modes.vector_query("hybrid", None, {name: vector}), where), None
+        found = await meaning_of(sense(words), {name: spaces[name]}, self._models)
+        if isinstance(found, NoModel):
+            return Both(collection, words, None, where), found.reason
+        return Both(collection, words, found, where), None
 
 
 def _asked(text: str) -> Query:

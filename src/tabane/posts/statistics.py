@@ -1,19 +1,22 @@
-"""What is known of the whole archive: counted once, and again when something was written since."""
+"""What is known of the whole archive: counted once, and what was written since is added to it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from tabane.posts.clock import Unit, periods
 from tabane.posts.post import folded, post_of
-from tabane.search.engine import Collection, Order
+from tabane.search.engine import Collection as Posts
+from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
 
 SUGGESTED = 5
 _MOST_PERIODS = 90_000
+_FEW = 100  # users who are sooner put in their places than all are sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,67 @@ class Census:
         return bool(folded(name)) and folded(name) in self.counts
 
 
+class Users:
+    """Users by folded name: all their posts together, under the most frequent spelling.
+
+    Brought from one tally of spellings to the next by those that have another count.
+    """
+
+    def __init__(self) -> None:
+        self._spellings: Mapping[str, int] = {}
+        self._groups: dict[str, dict[str, int]] = {}
+        self._users: dict[str, User] = {}
+        self._ranked: list[User] = []
+
+    def follow(self, spellings: Mapping[str, int]) -> tuple[User, ...]:
+        """The users of that tally, most posts first."""
+        changed = [name for name, count in spellings.items() if self._spellings.get(name) != count]
+        changed += [name for name in self._spellings if name not in spellings]
+        for name in changed:
+            self._groups.setdefault(folded(name), {})[name] = spellings.get(name, 0)
+        self._rank({folded(name) for name in changed} - {""})
+        self._spellings = spellings
+        return tuple(self._ranked)
+
+    def _rank(self, names: Collection[str]) -> None:
+        """Put users who changed where they belong: one by one where they are few."""
+        anew = len(names) > _FEW
+        for name in names:
+            before, after = self._users.pop(name, None), _user(self._groups[name])
+            if before is not None and not anew:
+                del self._ranked[bisect_left(self._ranked, _place(before), key=_place)]
+            if after is None:
+                del self._groups[name]
+                continue
+            self._users[name] = after
+            if not anew:
+                insort(self._ranked, after, key=_place)
+        if anew:
+            self._ranked = sorted(self._users.values(), key=_place)
+
+
+def _place(user: User) -> tuple[int, str]:
+    return -user.posts, user.name
+
+
+def _user(spellings: dict[str, int]) -> User | None:
+    """One user by the spellings of the name, of which those without posts are taken out."""
+    for name in [name for name, count in spellings.items() if not count]:
+        del spellings[name]
+    if not spellings:
+        return None
+    spelt = min(spellings, key=lambda name: (-spellings[name], name))
+    return User(spelt, sum(spellings.values()))
+
+
 class Statistics:
     """The census of one collection, kept until the next write."""
 
-    def __init__(self, collection: Callable[[], Awaitable[Collection]]) -> None:
+    def __init__(self, collection: Callable[[], Awaitable[Posts]]) -> None:
         self._collection = collection
         self._counting = asyncio.Lock()
-        self._known: tuple[Collection, int, Census] | None = None
+        self._known: tuple[Posts, int, Census] | None = None
+        self._users = Users()
 
     async def census(self) -> Census:
         """As of the last write that was acknowledged when it was asked for."""
@@ -60,26 +117,26 @@ class Statistics:
                 known = self._current(collection)
                 if known is None:
                     changes = collection.changes
-                    known = await counted(collection)
+                    known = await counted(collection, self._users)
                     self._known = (collection, changes, known)
         return known
 
-    def _current(self, collection: Collection) -> Census | None:
+    def _current(self, collection: Posts) -> Census | None:
         if self._known is None:
             return None
         of, changes, census = self._known
         return census if of is collection and changes == collection.changes else None
 
 
-async def counted(collection: Collection) -> Census:
-    """Count anew."""
+async def counted(collection: Posts, users: Users) -> Census:
+    """What the collection tells now; ``users`` are those of the last time, or none."""
     counts = {str(name): count for name, count in (await collection.tally("user", EVERYTHING)).items()}
     spellings = await collection.tally("name", EVERYTHING)
     ends = [await _end(collection, descending) for descending in (False, True)]
     known = [end for end in ends if end is not None]
     return Census(
         posts=await collection.count(EVERYTHING),
-        users=_users({str(name): count for name, count in spellings.items()}),
+        users=users.follow({str(name): count for name, count in spellings.items()}),
         counts=counts,
         summaries=await collection.count(Equal("has", "summary")),
         tagged=await collection.count(Range("tags")),
@@ -89,18 +146,7 @@ async def counted(collection: Collection) -> Census:
     )
 
 
-def _users(spellings: Mapping[str, int]) -> tuple[User, ...]:
-    """Users by folded name: all their posts together, under the most frequent spelling."""
-    found: dict[str, tuple[str, int, int]] = {}
-    for name, count in sorted(spellings.items(), key=lambda entry: (-entry[1], entry[0])):
-        spelt, most, posts = found.get(folded(name), (name, count, 0))
-        found[folded(name)] = (spelt, most, posts + count)
-    found.pop("", None)
-    users = (User(name, posts) for name, _, posts in found.values())
-    return tuple(sorted(users, key=lambda user: (-user.posts, user.name)))
-
-
-async def _end(collection: Collection, descending: bool) -> tuple[float, str] | None:
+async def _end(collection: Posts, descending: bool) -> tuple[float, str] | None:
     """Time and timestamp of the first or last post whose time is known."""
     page = await collection.select(Range("at"), order=(Order("at", descending),), limit=1)
     for stored in page.records:
@@ -128,7 +174,7 @@ def _nearest(users: Sequence[str], missing: Sequence[str]) -> dict[str, list[str
 
 
 async def timeline(
-    collection: Collection, where: Filter, span: tuple[float, float] | None, unit: Unit, zone: tzinfo
+    collection: Posts, where: Filter, span: tuple[float, float] | None, unit: Unit, zone: tzinfo
 ) -> list[tuple[str, int]]:
     """How many posts each year, month or day has, in order; those without any are left out."""
     if span is None:

@@ -10,7 +10,7 @@ import math
 import sys
 import unicodedata
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -185,12 +185,13 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     row: int
 
 
-def checked(record: Record, shape: Shape) -> Record:
+def checked(record: Record, shape: Shape, fit: Callable[[bytes, Space], bytes] | None = None) -> Record:
     """The record in its one spelling, or :class:`BadArguments` that says which part of it is wrong.
 
     The key in NFC, whole numbers as int, lists as tuples, parts that are None or empty texts left out:
-    two records that mean the same are equal afterwards.
+    two records that mean the same are equal afterwards. ``fit`` is :func:`checked_vector`, or as good.
     """
+    fit = fit or checked_vector
     key = checked_key(record.key)
     shape.text_names(tuple(record.texts))
     texts = {name: encodable(text, name) for name, text in record.texts.items() if text}
@@ -198,7 +199,7 @@ def checked(record: Record, shape: Shape) -> Record:
     fields = {
         name: checked_value(value, shape.field(name)) for name, value in given.items() if value is not None
     }
-    vectors = {name: checked_vector(vector, shape.space(name)) for name, vector in record.vectors.items()}
+    vectors = {name: fit(vector, shape.space(name)) for name, vector in record.vectors.items()}
     whole = Record(key=key, texts=texts, fields=fields, payload=record.payload, vectors=vectors)
     _check_size(whole)
     return whole

@@ -6,12 +6,11 @@ What callers hand in is checked here, cut into parts of 100 rows or 1 MB, and wr
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import unicodedata
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
-
-import numpy as np
 
 from tabane.errors import BadArguments, StoreError
 from tabane.messages import say
@@ -37,14 +36,15 @@ from tabane.search.records import (
     checked,
     checked_key,
     checked_space,
-    checked_vector,
 )
 from tabane.store import paging
 from tabane.store.counting import Counting
+from tabane.store.masks import Masks
 from tabane.store.paging import Paging
 from tabane.store.table import Follower, Table
 from tabane.store.vectors import asking
 from tabane.store.vectors.asking import Asking
+from tabane.store.vectors.checking import checked_vector
 from tabane.store.writing import MOST_ROWS
 
 MOST_BYTES = 1_000_000  # of a part
@@ -129,7 +129,8 @@ class Collection(Counting):
         """All of them checked, in a thread where they are many, and in slices that others get between."""
 
         def slice_from(first: int) -> list[Record]:
-            return [checked(record, self.shape) for record in records[first : first + _CHECKED_AT_ONCE]]
+            part = records[first : first + _CHECKED_AT_ONCE]
+            return [checked(record, self.shape, checked_vector) for record in part]
 
         if len(records) <= _CHECKED_AT_ONCE:
             return slice_from(0)
@@ -162,21 +163,18 @@ class Collection(Counting):
         meant = filters.checked(where, self.shape)
         paging.checked(order, self.shape)
         cursor = None if after is None else paging.read(after, order, self.shape)
-        return await self.table.read(
-            lambda masks, connection: Paging(self.table.truth, connection, masks.snapshot).page(
-                masks.mask(meant), order, cursor, limit
-            )
-        )
+
+        def reading(masks: Masks, connection: sqlite3.Connection) -> Page:
+            mask = self._first(masks, meant, order, limit + 1) if cursor is None else masks.mask(meant)
+            return Paging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
+
+        return await self.table.read(reading)
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.field(field)
         meant = filters.checked(where, self.shape)
         return await self.table.read(lambda masks, _: masks.facet(field, meant, limit))
-
-    async def count(self, where: Filter) -> int:
-        meant = filters.checked(where, self.shape)
-        return await self.table.read(lambda masks, _: int(np.count_nonzero(masks.mask(meant))))
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
         _bounded("limit", limit, 1, MOST_AT_ONCE)

@@ -133,6 +133,17 @@ class Values:
     values: Array
     slots: Array | None
 
+    def only(self, slots: Slots) -> Values:
+        """The values of these slots, which are in order, as those of the first slots."""
+        if self.slots is None:
+            return Values(self.field, self.values[slots], None)
+        wanted = slots.astype(self.slots.dtype)  # else all of them are converted
+        lows = np.searchsorted(self.slots, wanted, "left")
+        highs = np.searchsorted(self.slots, wanted, "right")
+        counts = highs - lows
+        places = np.repeat(lows - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        return Values(self.field, self.values[places], np.repeat(np.arange(len(slots)), counts))
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -143,12 +154,21 @@ class Snapshot:
     alive: Mask
     columns: Mapping[str, Values]
 
+    def only(self, slots: Slots) -> Snapshot:
+        """These slots alone, which are in order, as the first ones and all live."""
+        columns = {name: values.only(slots) for name, values in self.columns.items()}
+        return Snapshot(0, self.changes, np.ones(len(slots), dtype=np.bool_), columns)
+
     def rows(self, slots: Slots) -> list[int]:
         return [int(row) for row in (slots + self.origin).tolist()]
 
     def slots_of(self, rows: Iterable[int]) -> Slots:
         """The slots of those rows that the snapshot holds."""
-        found = np.fromiter(rows, dtype=np.int64) - self.origin
+        return self.slots_at(np.fromiter(rows, dtype=np.int64))
+
+    def slots_at(self, rows: Array) -> Slots:
+        """The slots of those rows that the snapshot holds."""
+        found = rows - self.origin
         return found[(found >= 0) & (found < len(self.alive))]
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 
+import numpy as np
+
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search import filters
 from tabane.search.engine import Listed, Order
 from tabane.search.filters import Filter
 from tabane.search.records import Kind, Scalar, Shape
-from tabane.store.columns import Array
+from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks
 from tabane.store.numbers import NumericKeys
 from tabane.store.table import Table
+from tabane.store.tallies import MOST_BEST, Tallies
 
 MOST_BOUNDS = 100_000
 LISTED = 20_000
@@ -27,6 +30,7 @@ class Counting:
     def __init__(self, table: Table) -> None:
         self.table = table
         self._keys = NumericKeys(table.truth)
+        self._tallies = Tallies()
 
     @property
     def shape(self) -> Shape:
@@ -39,7 +43,11 @@ class Counting:
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
         self._check(field, self.shape.field(field).kind.textual, "tally")
         meant = filters.checked(where, self.shape)
-        return await self.table.read(lambda masks, _: masks.tally(field, meant))
+        return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, meant))
+
+    async def count(self, where: Filter) -> int:
+        meant = filters.checked(where, self.shape)
+        return await self.table.read(lambda masks, _: self._tallies.count(masks, meant))
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         if not 2 <= len(bounds) <= MOST_BOUNDS:
@@ -83,6 +91,17 @@ class Counting:
             lambda connection: self.table.truth.keys_at(connection, wanted)
         )
         return [found[row] for row in wanted if row in found]
+
+    def _first(self, masks: Masks, where: Filter, order: tuple[Order, ...], most: int) -> Mask:
+        """Which slots may be among the first ``most`` of what matches: by what is kept, where that tells."""
+        mask = masks.mask(where)
+        if len(order) != 1 or most > MOST_BEST or not self.shape.field(order[0].field).kind.numeric:
+            return mask
+        bound = self._tallies.bound(masks, order[0], where, most)
+        if bound == np.inf:
+            return mask
+        values = masks.snapshot.columns[order[0].field].values
+        return mask & (-values <= bound if order[0].descending else values <= bound)
 
     def _check(self, field: str, fits: bool, what: str) -> None:
         if not fits:

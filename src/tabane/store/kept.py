@@ -96,7 +96,8 @@ class Kept:
             "CREATE TABLE IF NOT EXISTS kept_vector (number INTEGER PRIMARY KEY, vector BLOB NOT NULL)",
         ):
             connection.execute(statement)
-        query = "SELECT coalesce(sum(size), 0), coalesce(max(turn), 1) FROM kept"
+        # A turn of its own for this process: how much was put in in the last one is not known any more.
+        query = "SELECT coalesce(sum(size), 0), coalesce(max(turn), 0) + 1 FROM kept"
         self._size, self.turn = connection.execute(query).fetchone()
 
     def _put(self, connection: sqlite3.Connection, part: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:

@@ -23,11 +23,13 @@ from tabane.search.filters import (
     leaves,
 )
 from tabane.search.records import Kind, Scalar
-from tabane.store.columns import ABSENT_FLAG, Array, Mask, Snapshot, Values
+from tabane.search.substrings import is_whole
+from tabane.store.columns import ABSENT_FLAG, Array, Mask, Slots, Snapshot, Values
 from tabane.store.strings import Strings
+from tabane.store.substrings import Wanted
 
-# Which of the slots have texts that contain it: answers for those within the mask, others do not count.
-Holding = Callable[[Contains, Mask], Mask]
+# Which of the slots have texts that are so: answers for those within the mask, others do not count.
+Holding = Callable[[Wanted, Mask], Mask]
 
 
 class Masks:
@@ -53,18 +55,30 @@ class Masks:
             case Not(of):
                 return within & ~self._within(of, within)
             case And(of):
-                for each in sorted(of, key=_costly):
-                    within = self._within(each, within)
-                return within
+                return self._all(of, within)
             case Or(of):
                 found = np.zeros(len(within), dtype=np.bool_)
-                for each in sorted(of, key=_costly):
-                    found |= self._within(each, within & ~found if _costly(each) else within)
+                for each in sorted(of, key=costly):
+                    found |= self._within(each, within & ~found if costly(each) else within)
                 return found
             case Contains():
-                return within & self._holding(where, within)
+                return within & self._holding(Wanted((where,)), within)
             case _:
                 return within & self._matching(where)
+
+    def _all(self, of: Sequence[Filter], within: Mask) -> Mask:
+        """Those of ``within`` that match each; what is asked of texts is asked at once."""
+        for each in of:
+            if not costly(each):
+                within = self._within(each, within)
+        texts = [each for each in of if costly(each)]
+        wanted = _wanted(texts)
+        if wanted is not None and within.any():
+            within = within & self._holding(wanted, within)
+        for each in texts:
+            if (wanted is None or not _joins(each)) and within.any():
+                within = self._within(each, within)
+        return within
 
     def _matching(self, where: Condition) -> Mask:
         column = self.snapshot.columns[where.field]
@@ -138,6 +152,20 @@ class Masks:
         in_order = self._strings.in_order(self._connection, field)
         return {text: int(counts[code]) for code, text in in_order if code < size and counts[code]}
 
+    def tally_of_few(self, field: str, where: Filter) -> dict[Scalar, int]:
+        """As :meth:`tally`, for few records: string by string."""
+        column = self.snapshot.columns[field]
+        mask = self.mask(where)
+        codes = column.values[mask if column.slots is None else mask[column.slots]]
+        found, counts = np.unique(codes[codes > 0], return_counts=True)
+        pairs = zip(found.tolist(), counts.tolist(), strict=True)
+        named = ((self._strings.text(self._connection, code), count) for code, count in pairs)
+        return {text: count for text, count in named if text is not None}
+
+    def only(self, slots: Slots) -> Masks:
+        """The same for some records alone, live or not at this moment: their fields are still there."""
+        return Masks(self.snapshot.only(slots), self._strings, self._connection, self._holding)
+
     def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         """How many among what matches lie from each bound to before the next."""
         values = self.snapshot.columns[field].values[self.mask(where)]
@@ -149,7 +177,7 @@ class Masks:
     def firsts(self, field: str, order: Order, where: Filter) -> dict[str, list[int]]:
         """The rows that come first of each string among what matches: several where they are equal."""
         slots = np.flatnonzero(self.mask(where))
-        codes, ranks = self.snapshot.columns[field].values[slots], self._ranks(order, slots)
+        codes, ranks = self.snapshot.columns[field].values[slots], self.ranks(order, slots)
         arranged = np.lexsort((ranks, codes))
         codes, ranks, rows = codes[arranged], ranks[arranged], slots[arranged] + self.snapshot.origin
         begins = np.flatnonzero(np.diff(codes, prepend=0))
@@ -165,9 +193,9 @@ class Masks:
     def arranged(self, order: Order, where: Filter) -> Array:
         """The rows of what matches, in order; equal ones as they lie."""
         slots = np.flatnonzero(self.mask(where))
-        return slots[np.argsort(self._ranks(order, slots), kind="stable")] + self.snapshot.origin
+        return slots[np.argsort(self.ranks(order, slots), kind="stable")] + self.snapshot.origin
 
-    def _ranks(self, order: Order, slots: Array) -> Array:
+    def ranks(self, order: Order, slots: Array) -> Array:
         """Numbers in the order wanted; absent ones are infinite."""
         values = self.snapshot.columns[order.field].values[slots]
         values = -values if order.descending else values
@@ -201,9 +229,23 @@ class Masks:
         return np.array(found, dtype=np.int64)
 
 
-def _costly(where: Filter) -> bool:
+def costly(where: Filter) -> bool:
     """Whether texts have to be looked into."""
     return any(isinstance(leaf, Contains) for leaf in leaves(where))
+
+
+def _joins(where: Filter) -> bool:
+    """Whether it can be asked of texts together with others: parts that an index knows for sure."""
+    leaf = where.of if isinstance(where, Not) else where
+    return isinstance(leaf, Contains) and is_whole(leaf.text)
+
+
+def _wanted(of: Sequence[Filter]) -> Wanted | None:
+    """What of these is asked at once, in one order whatever the order was; None where nothing is."""
+    joined = [each for each in of if _joins(each)]
+    includes = sorted((each for each in joined if isinstance(each, Contains)), key=repr)
+    excludes = sorted((each.of for each in joined if isinstance(each, Not)), key=repr)
+    return Wanted(tuple(includes), tuple(excludes)) if joined else None  # type: ignore[arg-type]
 
 
 def _table(codes: Sequence[int], values: Array) -> Mask:

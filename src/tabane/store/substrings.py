@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,21 +13,38 @@ from tabane.search.filters import Contains, contains
 from tabane.store.columns import Mask, Slots, Snapshot
 from tabane.store.truth import Truth
 
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a record's texts contain: all of ``includes`` and none of ``excludes``."""
+
+    includes: tuple[Contains, ...] = ()
+    excludes: tuple[Contains, ...] = ()
+
+
 _GAP = 8  # slots that are sooner read than left out
 
 
 def looked_through(
-    truth: Truth, connection: sqlite3.Connection, snapshot: Snapshot, condition: Contains, within: Mask
+    truth: Truth, connection: sqlite3.Connection, snapshot: Snapshot, wanted: Wanted, within: Mask
 ) -> list[int]:
-    """The slots among ``within`` whose texts contain it."""
-    needle, found = normalise(condition.text), []
+    """The slots among ``within`` whose texts contain what is wanted."""
+    includes = [(each, normalise(each.text)) for each in wanted.includes]
+    excludes = [(each, normalise(each.text)) for each in wanted.excludes]
+    found = []
     for first, last in _stretches(np.flatnonzero(within)):
         rows = truth.texts_between(connection, first + snapshot.origin, last + snapshot.origin)
         for row, texts in rows:
-            names = texts if condition.fields is None else condition.fields
-            if contains((texts.get(name, "") for name in names), needle):
+            if all(_held(texts, *each) for each in includes) and not any(
+                _held(texts, *each) for each in excludes
+            ):
                 found.append(row - snapshot.origin)
     return found
+
+
+def _held(texts: Mapping[str, str], condition: Contains, needle: str) -> bool:
+    names = texts if condition.fields is None else condition.fields
+    return contains((texts.get(name, "") for name in names), needle)
 
 
 def _stretches(slots: Slots) -> list[tuple[int, int]]:

@@ -10,20 +10,19 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-import numpy as np
-
 from tabane.errors import StoreReadOnly
-from tabane.search.filters import Contains
 from tabane.search.records import Shape
-from tabane.store import failures, segments, substrings
+from tabane.store import failures, segments
 from tabane.store.changes import Change, State
 from tabane.store.columns import Columns, Mask, Snapshot
+from tabane.store.containing import Containing, Rows
 from tabane.store.database import Database
 from tabane.store.masks import Masks
 from tabane.store.opening import VectorRoom, opened
+from tabane.store.substrings import Wanted
 from tabane.store.tidying import Tidying
 from tabane.store.truth import Truth
 from tabane.store.vectors.spaces import SpaceList
@@ -55,8 +54,8 @@ class Follower(Protocol):
         """The write is on the disk. Called in the writing thread, in order; quick."""
         ...
 
-    def containing(self, connection: sqlite3.Connection, condition: Contains) -> Sequence[int] | None:
-        """The rows, live or not, whose texts contain it, exactly; None: they have to be looked through."""
+    def containing(self, connection: sqlite3.Connection, wanted: Wanted) -> Rows | None:
+        """See :class:`tabane.store.containing.Index`: it answers as of the last commit it was told of."""
         ...
 
 
@@ -75,6 +74,7 @@ class Table:
         self._vector_room = vectors
         self._equipping = asyncio.Lock()
         self._follower: Follower | None = None
+        self._containing = Containing(truth)
         self._tidying = Tidying(self)
 
     @classmethod
@@ -240,18 +240,7 @@ class Table:
         raise failures.busy(self.database.path)
 
     def _masks(self, connection: sqlite3.Connection, snapshot: Snapshot) -> Masks:
-        def holding(condition: Contains, within: Mask) -> Mask:
-            return self._holding(connection, snapshot, condition, within)
+        def holding(wanted: Wanted, within: Mask) -> Mask:
+            return self._containing.mask(connection, snapshot, self._follower, wanted, within)
 
         return Masks(snapshot, self.truth.strings, connection, holding)
-
-    def _holding(
-        self, connection: sqlite3.Connection, snapshot: Snapshot, condition: Contains, within: Mask
-    ) -> Mask:
-        found = np.zeros(len(within), dtype=np.bool_)
-        rows = self._follower.containing(connection, condition) if self._follower is not None else None
-        if rows is not None:
-            found[snapshot.slots_of(rows)] = True
-        else:
-            found[substrings.looked_through(self.truth, connection, snapshot, condition, within)] = True
-        return found

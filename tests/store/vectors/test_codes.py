@@ -30,18 +30,18 @@ def test_distances_are_the_dimensions_that_lie_on_the_other_side(
     vectors, codes = codes_of(count, dimension, seed)
     query = vectors[data.draw(st.integers(0, count - 1))] * np.float32(1.5)
     expected = differing(vectors, query, codes.mean)
-    assert codes.distances(query).tolist() == expected.tolist()
+    assert codes.tally(query).whole().tolist() == expected.tolist()
     slots = np.array(sorted(data.draw(st.sets(st.integers(0, count - 1)))), dtype=np.int64)
-    assert codes.distances(query, slots).tolist() == expected[slots].tolist()
+    assert codes.tally(query).whole(slots).tolist() == expected[slots].tolist()
 
 
 @pytest.mark.parametrize("count", [32_767, 32_768, 32_769, 70_000])
 def test_distances_go_on_where_a_block_ends(count: int) -> None:
     vectors, codes = codes_of(count, 70, 1)
     expected = differing(vectors, vectors[5], codes.mean)
-    assert np.array_equal(codes.distances(vectors[5]), expected)
+    assert np.array_equal(codes.tally(vectors[5]).whole(), expected)
     slots = np.arange(0, count, 2)
-    assert np.array_equal(codes.distances(vectors[5], slots), expected[slots])
+    assert np.array_equal(codes.tally(vectors[5]).whole(slots), expected[slots])
 
 
 def test_far_vectors_are_far_in_every_bit() -> None:
@@ -50,7 +50,7 @@ def test_far_vectors_are_far_in_every_bit() -> None:
         data = np.ones((3, dimension), dtype=np.float32)
         mean = np.zeros(dimension, dtype=np.float32)
         codes = Codes(mean, encoded(data, mean))
-        assert codes.distances(-data[0]).tolist() == [dimension] * 3
+        assert codes.tally(-data[0]).whole().tolist() == [dimension] * 3
 
 
 @settings(max_examples=100, deadline=None)

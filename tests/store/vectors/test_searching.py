@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tabane.search.engine import Combination
 from tabane.store.columns import Mask
 from tabane.store.vectors.codes import Codes, Matrix, encoded, mean_of
-from tabane.store.vectors.searching import Found, Question, Search
+from tabane.store.vectors.question import Question
+from tabane.store.vectors.searching import Found, Search
 from tabane.store.vectors.space import View
 
 COUNT, DIMENSION, TAIL = 12_000, 128, 500

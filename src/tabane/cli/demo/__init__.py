@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -21,6 +22,7 @@ from tabane import __version__
 from tabane.cli.demo.assistant import Assistant, NoAnswer
 from tabane.cli.demo.fetch import fetch
 from tabane.cli.demo.page import Page, duration
+from tabane.cli.demo.posts import Posts
 from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.samples import Sample, sample_servers, write_samples, write_servers_file
 from tabane.cli.demo.story import Story
@@ -120,6 +122,7 @@ class Demo:
         story.searches()
         story.schema()
         story.calls()
+        Posts(self._page, assistant, self._run).tell()
 
     def _assistant(self, *options: str) -> Assistant:
         log = str(self._folder / "bridge.log")
@@ -159,6 +162,17 @@ class Demo:
                 self._page.lang
             )
         return "" if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
+
+    def _run(self, *command: str) -> Any:
+        """What `tabane COMMAND --json` prints. Raises NoAnswer where it fails."""
+        done = subprocess.run(
+            [*TABANE, *command, "--json"], env=self._environ, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise NoAnswer(
+                say("{tool} failed: {text}", tool=f"tabane {' '.join(command)}", text=done.stderr.strip())
+            )
+        return json.loads(done.stdout)
 
     def _explain(self, server: str) -> str:
         """What the hub says is wrong with a server."""
@@ -214,6 +228,8 @@ def _environment(folder: Path, mark: str) -> Mapping[str, str]:
     home = folder / "home"
     home.mkdir(mode=0o700)
     places = {"TABANE_HOME": str(home), "TABANE_CONFIG": str(settings), "TABANE_HTTP": "false"}
+    # A model is a download of its own: the demo uses one that is here.
+    places["TABANE_MODEL_OFFLINE"] = "true"
     return environ | places | {MARK: mark}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib import resources
 from typing import Any
 
 import click
@@ -13,6 +14,9 @@ from tabane.messages import Message, say
 
 SHOWN = 10
 """Rows that could not be used, and are shown."""
+
+SAMPLE = ("twilog.csv", "results.jsonl")
+"""An archive of some hundred posts, of people who do not exist: its files."""
 
 _KINDS: dict[str, Message] = {
     "twilog.csv": say("posts (CSV)"),
@@ -38,6 +42,7 @@ _KINDS: dict[str, Message] = {
         "tabane posts import twilog.csv",
         "tabane posts import twilog.csv -e embeddings -r batch/reasoning -s batch/summary",
         "tabane posts import twitter-archive.zip --prune",
+        "tabane posts import --sample",
     ),
 )
 @click.argument("files", nargs=-1, metavar="FILE…", type=click.Path())
@@ -50,14 +55,26 @@ _KINDS: dict[str, Message] = {
 )
 @click.option("--prune", is_flag=True, help=text(say("Remove posts that none of the files has.")))
 @click.option("--report", metavar="FILE", help=text(say("List every row there that could not be used.")))
+@click.option(
+    "--sample", is_flag=True, help=text(say("A small archive that was made up, to try things with."))
+)
 @hub_options
 @click.pass_obj
-def import_(terminal: Terminal, /, files: Sequence[str], prune: bool, **paths: str | None) -> None:
-    wanted: dict[str, Any] = {"files": [whole_path(file) for file in files], "prune": prune}
+def import_(
+    terminal: Terminal, /, files: Sequence[str], prune: bool, sample: bool, **paths: str | None
+) -> None:
+    named = [*files, *(sample_files() if sample else [])]
+    wanted: dict[str, Any] = {"files": [whole_path(file) for file in named], "prune": prune}
     wanted |= {name: whole_path(path) for name, path in paths.items() if path}
     report = terminal.follow("import_posts", wanted)
     terminal.show(report, lambda: show_report(terminal, report))
     tell_of_embedding(terminal, report)
+
+
+def sample_files() -> list[str]:
+    """Where the archive is that ships."""
+    folder = resources.files("tabane.posts") / "sample"
+    return [str(folder / name) for name in SAMPLE]
 
 
 def whole_path(path: str) -> str:

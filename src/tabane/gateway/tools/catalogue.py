@@ -26,6 +26,7 @@ class Catalogue:
     def __init__(self, aliases: AliasMap) -> None:
         self.aliases = aliases
         self.version = 0
+        self.own: tuple[Tool, ...] = ()
         self._by_server: dict[str, tuple[Tool, ...]] = {}
         self._by_alias: dict[str, Tool] = {}
         self._lists: dict[str, bytes] = {}
@@ -44,6 +45,11 @@ class Catalogue:
                 named[name] = definition
         self.aliases = self.aliases.with_names(server.name, server.namespace, named)
         return self._set(server.name, tuple(self._read(server, named)))
+
+    def provide(self, tools: Iterable[Tool]) -> None:
+        """Take the hub's own tools, which no server lists and whose names are reserved. Before any other."""
+        self.own = tuple(tools)
+        self._by_alias |= {tool.alias: tool for tool in self.own}
 
     def remove(self, server: str) -> bool:
         """Drop the tools of a server; its aliases stay its own."""
@@ -68,19 +74,21 @@ class Catalogue:
 
     @property
     def count(self) -> int:
-        return len(self._by_alias)
+        """How many tools the servers have."""
+        return len(self._by_alias) - len(self.own)
 
     @property
     def names(self) -> list[str]:
+        """All names that can be called, those of the hub's own tools included."""
         return list(self._by_alias)
 
     @property
     def tools(self) -> list[Tool]:
-        """All tools, by server and then as their servers list them."""
+        """The tools of all servers, by server and then as these list them."""
         return [tool for tools in self._by_server.values() for tool in tools]
 
     def full(self) -> bytes:
-        """The definitions whole, joined by commas: the inside of a list."""
+        """The definitions whole, the hub's own first, joined by commas: the inside of a list."""
         return self._list("full", lambda tool: tool.definition)
 
     def light(self) -> bytes:
@@ -109,7 +117,7 @@ class Catalogue:
 
     def _list(self, kind: str, shown: Callable[[Tool], bytes]) -> bytes:
         if kind not in self._lists:
-            self._lists[kind] = b",".join(shown(tool) for tool in self.tools)
+            self._lists[kind] = b",".join(shown(tool) for tool in (*self.own, *self.tools))
         return self._lists[kind]
 
     def _set(self, server: str, tools: tuple[Tool, ...] | None) -> bool:

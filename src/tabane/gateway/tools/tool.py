@@ -23,6 +23,7 @@ class Tool:
     """One tool. ``definition`` is the upstream's own JSON object with nothing but ``name`` replaced
     by ``alias``; everything a model is shown is made of it, so no field of it is ever lost.
 
+    ``server`` is :data:`OWN` for the hub's own.
     ``alias`` is the public name (``server__tool``, unique, at most 48 characters), ``name`` the
     upstream's own. The remaining fields are read off the definition for searching and listing;
     ``schema`` is the decoded inputSchema ({} where it is not an object). ``tags``,
@@ -49,6 +50,10 @@ class Tool:
     def repeatable(self) -> bool:
         """Whether a call whose answer was lost may be made once more."""
         return self.read_only or self.idempotent
+
+
+OWN = "tabane"
+"""What stands for a server with the hub's own tools."""
 
 
 def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:

@@ -7,12 +7,17 @@ pinned. It is the same for every client and over time, which also keeps clients'
 from __future__ import annotations
 
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.disclosure import light_definition
+from tabane.gateway.tools.tool import OWN, Tool, read_tool
 from tabane.operations import Face, Operation, Table, input_schema
 from tabane.settings import Mode
 from tabane.wire import json
 
-LISTED = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more")
+DISCLOSING = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more")
+"""The tools by which others are found, read and called."""
+
+LISTED = (*DISCLOSING, "search_everything")
 """The tools of mode search, in order."""
 
 MOST_NAMED = 40
@@ -71,9 +76,9 @@ class Disclosure:
             return [("", self.tool_list(mode))]
         catalogue = self._gateway.catalogue
         if mode == "full":
-            return [(tool.alias, tool.definition) for tool in catalogue.tools]
-        own = [("describe_tools", self._definitions["describe_tools"])]
-        return own + [(tool.alias, light_definition(tool)) for tool in catalogue.tools]
+            return [(tool.alias, tool.definition) for tool in (*catalogue.own, *catalogue.tools)]
+        reading = [("describe_tools", self._definitions["describe_tools"])]
+        return reading + [(tool.alias, light_definition(tool)) for tool in (*catalogue.own, *catalogue.tools)]
 
     def _parts(self, mode: Mode) -> list[bytes]:
         if mode == "search":
@@ -84,6 +89,17 @@ class Disclosure:
         if mode == "light":
             return [self._definitions["describe_tools"], self._gateway.catalogue.light()]
         return [self._gateway.catalogue.full()]
+
+
+def own_tools(table: Table) -> list[Tool]:
+    """The operations that are tools among those of servers: all but those that disclose them."""
+    server = Server(OWN)
+    found = (
+        read_tool(json.encode(definition(operation)), server, operation.name)
+        for operation in table.with_face(Face.MCP)
+        if operation.name not in DISCLOSING
+    )
+    return [tool for tool in found if tool is not None]
 
 
 def definition(operation: Operation) -> dict[str, object]:

@@ -14,6 +14,7 @@ from msgspec import Raw
 from tabane.errors import CallerError, TabaneError, UnknownName
 from tabane.gateway.paging import SHORT
 from tabane.gateway.requests import Inner, inner_call, tool_failure, upstream_failure
+from tabane.gateway.tools.tool import OWN
 from tabane.gateway.upstreams.call import Reply
 from tabane.messages import say
 from tabane.operations import Face, Privilege
@@ -59,7 +60,10 @@ def _call_through(session: Session, request_id: Raw, by: str, params: Members, m
             session.run(request_id, _forward_later(session, request_id, inner, meta, through=True))
         else:
             _check(session, tool, inner)
-            _forward(session, request_id, tool, inner, meta, through=True)
+            if tool.server == OWN:
+                session.run(request_id, _operate(session, request_id, tool.alias, Raw(inner.arguments)))
+            else:
+                _forward(session, request_id, tool, inner, meta, through=True)
     except TabaneError as error:
         _failed(session, request_id, error)
 
@@ -145,14 +149,7 @@ async def _operate(session: Session, request_id: Raw, name: str, arguments: Raw 
     except TabaneError as error:
         _failed(session, request_id, error)
         return
-    if isinstance(value, Raw):
-        # A tool's own result, to be passed on as it is.
-        session.answer(request_id, bytes(value))
-        return
-    operation = session.hub.table.get(name)
-    render = operation.text if operation else None
-    text = render(value, session.caller.lang) if render else json.encode(value).decode()
-    session.answer(request_id, json.encode({"content": [{"type": "text", "text": text}], "isError": False}))
+    session.answer(request_id, session.hub.as_tool_result(session.caller, name, value))
 
 
 def _failed(session: Session, request_id: Raw, error: TabaneError) -> None:

@@ -99,9 +99,19 @@ class Compiler:
             case Both(of):
                 return _all([self.match(each) for each in of])
 
-    def bare(self, match: Match) -> Query:
-        """What matches, all with one score: the quickest to find."""
-        return _unscored(self.match(match))
+    def unscored(self, must: Match, without: Match) -> Query:
+        """What matches one and not the other, all with one score: the quickest to find."""
+        if without == Either(()):
+            return _unscored(self.match(must))
+        clauses = [(Occur.Must, self.match(must)), (Occur.MustNot, self.match(without))]
+        return _unscored(Query.boolean_query(clauses))
+
+    def others(self, must: Match, without: Match) -> Query:
+        """All that :meth:`unscored` leaves out."""
+        if must == Both(()):
+            return _unscored(self.match(without))
+        clauses = [(Occur.Must, Query.all_query()), (Occur.MustNot, self.unscored(must, without))]
+        return _unscored(Query.boolean_query(clauses))
 
     def filter(self, where: Filter) -> Query:
         """What a filter means that is :func:`answerable`."""

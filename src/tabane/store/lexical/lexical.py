@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tabane.errors import StoreError
 from tabane.messages import say
@@ -20,12 +21,14 @@ from tabane.search.engine import Capability, Hit, Hits, LexicalQuery
 from tabane.search.filters import Contains, Filter, matches
 from tabane.search.japanese import Japanese, japanese
 from tabane.search.substrings import is_whole
+from tabane.store.containing import Rows
 from tabane.store.lexical.analysing import Analyst
 from tabane.store.lexical.building import MOST_BEHIND, Builder
 from tabane.store.lexical.compiling import answerable
-from tabane.store.lexical.plans import NOTHING, Planner, needle
+from tabane.store.lexical.plans import NOTHING, Both, Either, Match, Planner, needle
 from tabane.store.lexical.searching import Found, Question, Search, Torn, matching
 from tabane.store.lexical.source import Source
+from tabane.store.substrings import Wanted
 
 if TYPE_CHECKING:
     from tabane.store.changes import Change
@@ -74,18 +77,28 @@ class Lexical:
     def committed(self, change: Change) -> None:
         self._builder.take(change)
 
-    def containing(self, connection: sqlite3.Connection, condition: Contains) -> Sequence[int] | None:
-        """See :class:`tabane.store.table.Follower`. None too while the index is being caught up."""
-        held = needle(condition.text, self._source.shape.text_names(condition.fields))
+    def containing(self, connection: sqlite3.Connection, wanted: Wanted) -> Rows | None:
+        """See :class:`tabane.store.containing.Index`. None too while the index is being caught up."""
+        if any(not is_whole(each.text) for each in wanted.excludes):
+            return None
+        must = Both(tuple(map(self._needle, wanted.includes)))
+        without = Either(tuple(map(self._needle, wanted.excludes)))
         try:
             with self._builder.view() as view:
                 if not self._builder.complete:
                     return None
-                rows = matching(view, held)
+                doubtful = [each for each in wanted.includes if not is_whole(each.text)]
+                found = matching(view, must, without, turned=not doubtful)
         except Torn:
             self._builder.mistrust()
             return None
-        return rows if is_whole(condition.text) else self._source.holding(connection, rows, condition)
+        for each in doubtful:
+            rows = self._source.holding(connection, found.rows.tolist(), each)
+            found = Rows(np.array(rows, dtype=np.int64))
+        return found
+
+    def _needle(self, condition: Contains) -> Match:
+        return needle(condition.text, self._source.shape.text_names(condition.fields))
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> Hits:
         loop = asyncio.get_running_loop()

@@ -14,13 +14,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from tabane.search.filters import Filter
 from tabane.search.records import Record
+from tabane.store.containing import Rows
 from tabane.store.lexical import bm25
 from tabane.store.lexical.compiling import ROW, Compiler
 from tabane.store.lexical.index import Searcher
-from tabane.store.lexical.plans import MOST_EXPANSIONS, Leaf, Match, Plan, Starts, Term
+from tabane.store.lexical.plans import (
+    MOST_EXPANSIONS,
+    Both,
+    Either,
+    Leaf,
+    Match,
+    Phrase,
+    Plan,
+    Starts,
+    Term,
+)
 from tabane.store.lexical.tail import Tail
 
 MOST_FETCHED = 50_000  # hits of one look into the index; ties beyond are broken by the index
@@ -67,13 +79,41 @@ class Found:
     ceiling: float = 0.0
 
 
-def matching(view: View, match: Match) -> list[int]:
-    """All rows that match, in no order; rows that are gone may be among them."""
-    rows = [row for tail in view.tails if len(tail) for row in tail.rows(match)]
-    if view.searcher is not None and view.compiler is not None and (most := view.searcher.searcher.num_docs):
-        query = view.compiler.bare(match)
-        rows.extend(_looked_up(view.searcher.searcher, query, most)[1])
-    return rows
+def matching(view: View, must: Match, without: Match, *, turned: bool) -> Rows:
+    """All rows that match, in no order; rows that are gone may be among them.
+
+    Where most of them do and ``turned`` is allowed, those that do not: each costs as much as one that does.
+    """
+    tails = [tail for tail in view.tails if len(tail)]
+    newer = {row for tail in tails for row in tail.rows(must) - tail.rows(without)}
+    if view.searcher is None or view.compiler is None or not view.searcher.searcher.num_docs:
+        return Rows(np.array(list(newer), dtype=np.int64))
+    searcher = view.searcher.searcher
+    query = view.compiler.unscored(must, without)
+    most = min(searcher.num_docs, _at_most(view.searcher, must))
+    if turned and most * 2 > searcher.num_docs and _count(searcher, query) * 2 > searcher.num_docs:
+        newer = {row for tail in tails for row in tail.entries} - newer
+        query = view.compiler.others(must, without)
+        most = searcher.num_docs
+    else:
+        turned = False
+    found = _looked_up(searcher, query, most)[1] if most else []
+    return Rows(np.array([*found, *newer] if newer else found, dtype=np.int64), turned)
+
+
+def _at_most(searcher: Searcher, match: Match) -> int:
+    """As many records of the index match at most."""
+    match match:
+        case Term(space, token):
+            return searcher.having(space, token)
+        case Phrase(space, tokens):
+            return min(searcher.having(space, token) for _, token in tokens)
+        case Both(of):
+            return min((_at_most(searcher, each) for each in of), default=int(searcher.searcher.num_docs))
+        case Either(of):
+            return sum(_at_most(searcher, each) for each in of)
+        case Starts():
+            return int(searcher.searcher.num_docs)
 
 
 class Search:
@@ -248,6 +288,16 @@ def _looked_up(searcher: Any, query: Any, fetch: int) -> tuple[list[tuple[float,
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic is no Exception
+        raise Torn(str(error)) from error
+
+
+def _count(searcher: Any, query: Any) -> int:
+    """How many match. Raises :class:`Torn`."""
+    try:
+        return int(searcher.search(query, 1).count)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
         raise Torn(str(error)) from error
 
 

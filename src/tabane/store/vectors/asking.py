@@ -21,8 +21,9 @@ from tabane.store.columns import Array
 from tabane.store.masks import Masks
 from tabane.store.numbers import NumericKeys
 from tabane.store.vectors.codes import normalised
+from tabane.store.vectors.question import Question
 from tabane.store.vectors.ranking import Sorted
-from tabane.store.vectors.searching import Found, Question, Search
+from tabane.store.vectors.searching import Found, Search
 from tabane.store.vectors.space import View
 
 if TYPE_CHECKING:

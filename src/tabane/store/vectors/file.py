@@ -204,6 +204,10 @@ class VectorFile:
         self._begin()
         self._connection.executemany(held.delete, ((number,) for number in numbers))
 
+    def last(self, held: Held) -> int:
+        """The number of the last vector of a space, 0 where it has none."""
+        return int(self._connection.execute(f"SELECT max(id) FROM {held.table}").fetchone()[0] or 0)
+
     def remove_after(self, held: Held, number: int) -> None:
         """Sweep what was written behind the last vector that belongs to a record."""
         self._begin()

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from tabane.store.columns import Array
+from tabane.store.vectors import owners
 from tabane.store.vectors.codes import Codes, Matrix, encoded, mean_of, width
 
 FORMAT = 1
@@ -87,13 +88,15 @@ class SpaceFiles:
 
     def _units_fit(self) -> bool:
         """Whether vectors at both ends and some in between are of length 1: not all of them are looked at."""
-        some = self.data()[_some(self.standing.count)].astype(np.float64)
-        return bool((np.abs((some * some).sum(axis=1) - 1) < _CLOSE).all())
+        near = self.data()[some(self.standing.count)].astype(np.float64)
+        return bool((np.abs((near * near).sum(axis=1) - 1) < _CLOSE).all())
 
     def _codes_fit(self) -> bool:
         """Whether the codes of the same vectors are theirs; where there are none, too."""
-        codes, some = self.codes(), _some(self.standing.count)
-        return codes is None or np.array_equal(encoded(self.data()[some], codes.mean), codes.words[:, some])
+        codes, places = self.codes(), some(self.standing.count)
+        return codes is None or np.array_equal(
+            encoded(self.data()[places], codes.mean), codes.words[:, places]
+        )
 
     def codes_agree(self, count: int) -> bool:
         """Whether all codes of the first vectors are theirs. Reads all."""
@@ -102,6 +105,20 @@ class SpaceFiles:
         return codes is not None and all(
             np.array_equal(encoded(data[part], codes.mean), codes.words[:, part]) for part in parts
         )
+
+    def mark(self, changes: int) -> owners.Mark:
+        """What the rows of these vectors are of, after that write of the collection."""
+        standing = self.standing
+        return owners.Mark(standing.birth, standing.generation, standing.count, standing.check, changes)
+
+    def owners(self, changes: int) -> Array | None:
+        """The rows of the vectors, where they were kept after that very write."""
+        return owners.read(self._folder, self.mark(changes))
+
+    def keep_owners(self, rows: Array, changes: int) -> None:
+        """Keep the rows of the vectors until the next opening. Raises OSError."""
+        if self.standing.count:
+            owners.write(self._folder, self.mark(changes), rows)
 
     def _path(self, name: str) -> str:
         number = self.standing.codes if name == "codes" else self.standing.generation
@@ -237,11 +254,11 @@ class SpaceFiles:
             return
         kept = {os.path.basename(self._path(name)) for name in ("unit", "numbers", "codes")}
         for name in os.listdir(self._folder):
-            if name not in kept and name != "standing.json":
+            if name not in (*kept, "standing.json", owners.NAME):
                 _gone(os.path.join(self._folder, name))
 
 
-def _some(count: int) -> Array:
+def some(count: int) -> Array:
     """Places among so many: those at both ends, and some in between."""
     ends = [np.arange(min(_LOOKED_AT, count)), np.arange(max(0, count - _LOOKED_AT), count)]
     return np.unique(np.concatenate([*ends, np.arange(0, count, max(1, count // _LOOKED_AT))]))

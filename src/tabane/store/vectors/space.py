@@ -19,7 +19,8 @@ from tabane.store.changes import Placed
 from tabane.store.columns import Array, Growing, Mask
 from tabane.store.vectors.codes import Codes, Matrix, normalised
 from tabane.store.vectors.file import Held, VectorFile
-from tabane.store.vectors.files import SpaceFiles
+from tabane.store.vectors.files import SpaceFiles, some
+from tabane.store.vectors.owners import Places
 from tabane.store.vectors.slots import agree, found, read, rows_of
 
 FLUSHED = 2048  # vectors of the tail that are worth a write
@@ -116,23 +117,46 @@ class SpaceIndex:
         return cls(held, SpaceFiles.fresh(folder, held.birth, held.space.dimension))
 
     @classmethod
-    def open(cls, folder: str, held: Held, file: VectorFile, places: list[tuple[int, int]]) -> SpaceIndex:
-        """Map the files. ``places``: number and row of each vector. What the files lack is taken in here
-        where it is little, else :meth:`catch_up` does it. Blocks.
+    def open(cls, folder: str, held: Held, file: VectorFile, places: Places, changes: int = 0) -> SpaceIndex:
+        """Map the files, with the rows that were kept after write number ``changes``, or as ``places`` has
+        them. What the files lack is taken in here where it is little, else :meth:`catch_up` does it. Blocks.
         """
         found = cls(held, SpaceFiles.open(folder, held.birth, held.space.dimension))
+        if not found._resumed(places, changes):
+            found._placed(file, places.all())
+        return found
+
+    def _resumed(self, places: Places, changes: int) -> bool:
+        """Take over what was kept, where some of it is looked up and true."""
+        rows = self._files.owners(changes)
+        if rows is None:
+            return False
+        numbers, looked_at = self._files.numbers(), some(len(rows))
+        if not places.agree(numbers[looked_at].tolist(), rows[looked_at].tolist()):
+            return False
+        self._numbers.append(numbers)
+        self._append_rows(rows)
+        return True
+
+    def keep_owners(self, changes: int) -> None:
+        """Keep which vector is whose until the next opening, where all are in the files. Raises OSError."""
+        with self._keeping:
+            if self.whole and not self._filled:
+                self._files.keep_owners(self._rows.view(), changes)
+
+    def _placed(self, file: VectorFile, places: list[tuple[int, int]]) -> None:
+        """Give all vectors the rows that the truth says."""
         known = np.fromiter(chain.from_iterable(places), np.int64, 2 * len(places)).reshape(-1, 2)
         known = known[np.argsort(known[:, 0])]
-        numbers = found._files.numbers()
-        found._numbers.append(numbers)
-        found._append_rows(rows_of(numbers, known))
+        numbers = self._files.numbers()
+        self._numbers.append(numbers)
+        self._append_rows(rows_of(numbers, known))
         last = int(numbers[-1]) if len(numbers) else 0
         behind = known[int(np.searchsorted(known[:, 0], last, side="right")) :]
         if len(behind) <= MOST_TAKEN:
-            found._take_in(file, behind)
+            self._take_in(file, behind)
         else:
-            found._behind = behind
-        return found
+            self._behind = behind
 
     def _take_in(self, file: VectorFile, behind: Array) -> None:
         """Read vectors into the tail."""

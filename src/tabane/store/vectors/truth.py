@@ -16,6 +16,7 @@ from tabane.store.vectors.file import Held, VectorFile
 from tabane.store.vectors.spaces import SpaceList, Spaces
 
 SWEPT = 500  # vectors of a step
+_NEWEST = 1000  # vectors among which the last one is looked for
 _SWEPT_ROWS = 2000  # rows that are looked at in a step, for vectors of a space that was dropped
 
 
@@ -51,8 +52,20 @@ class VectorTruth:
         found.list.adopt(connection, older)
         found.list.restore(connection)
         for held in found.spaces(connection).held:
-            file.remove_after(held, found._last(connection, held))
+            if not found._last_is_known(connection, held):
+                file.remove_after(held, found._last(connection, held))
         return found
+
+    def _last_is_known(self, connection: sqlite3.Connection, held: Held) -> bool:
+        """Whether the last vector in the file was given up, or is one of the newest records': as a rule it
+        is, and spares looking at all of them.
+        """
+        place = (held.birth, self.file.last(held))
+        newest = f"SELECT space, id FROM {self.table} ORDER BY row DESC LIMIT {_NEWEST}"
+        return any(
+            connection.execute(f"SELECT 1 FROM {table} WHERE space = ? AND id = ?", place).fetchone()
+            for table in (self._given_up, f"({newest})")
+        )
 
     def _last(self, connection: sqlite3.Connection, held: Held) -> int:
         """The last vector of a space that a record has, or that is still to be deleted."""
@@ -159,6 +172,10 @@ class VectorTruth:
 
     # Reading, in any thread
 
+    def placing(self, connection: sqlite3.Connection, held: Held) -> Placing:
+        """Which vector of a space is whose, while the connection's transaction lasts."""
+        return Placing(self, connection, held)
+
     def places(self, connection: sqlite3.Connection, held: Held) -> list[tuple[int, int]]:
         """Number and row of all vectors of a space, in no order."""
         query = f"SELECT id, row FROM {self.table} WHERE space = ?"
@@ -177,3 +194,17 @@ class VectorTruth:
             "ON v.row = r.row AND v.space = ? WHERE r.row > ? AND v.id IS NULL ORDER BY r.row LIMIT ?"
         )
         return [row for (row,) in connection.execute(query, (held.birth, after, most))]
+
+
+class Placing:
+    """The vectors of one space, at one moment: see :class:`tabane.store.vectors.owners.Places`."""
+
+    def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, held: Held) -> None:
+        self._truth, self._connection, self._held = truth, connection, held
+
+    def all(self) -> list[tuple[int, int]]:
+        return self._truth.places(self._connection, self._held)
+
+    def agree(self, numbers: Sequence[int], rows: Sequence[int]) -> bool:
+        found = self._truth.numbers(self._connection, self._held, rows)
+        return all(known in (0, number) for known, number in zip(found, numbers, strict=True))

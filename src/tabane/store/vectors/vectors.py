@@ -63,7 +63,7 @@ class VectorIndex:
         try:
             spaces = {
                 each.space.name: SpaceIndex.open(
-                    _folder(folder, each), each, truth.file, truth.places(connection, each)
+                    _folder(folder, each), each, truth.file, truth.placing(connection, each), changes
                 )
                 for each in held
             }
@@ -148,6 +148,8 @@ class VectorIndex:
         self._thread.join()
         with contextlib.suppress(OSError):
             self.settle()
+            for space in self._spaces.values():
+                space.keep_owners(next(reversed(self._moments)))
 
     # In the thread that keeps the files
 

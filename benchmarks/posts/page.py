@@ -1,0 +1,171 @@
+"""The section of docs/performance.md about the archive of posts; pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.performance import machine, table
+
+_KINDS = {
+    "content": "search_similar",
+    "average": "average of three",
+    "weighted": "weighted, of three",
+    "hybrid": "hybrid: words and meaning",
+    "V|T frequent ja": "V\\|T, a frequent term, Japanese",
+    "V|T frequent en": "V\\|T, a frequent term, English",
+    "V|T rare ja": "V\\|T, a rare term, Japanese",
+    "V|T rare en": "V\\|T, a rare term, English",
+    "|T frequent": "\\|T alone, a frequent term, newest first",
+    "dates": "in three months of dates",
+    "users": "of three users",
+    "get_user_stats": "get_user_stats",
+    "get_database_stats": "get_database_stats",
+    "get_status": "get_status",
+}
+_GOALS = {
+    "content": 8.0, "average": 25.0, "weighted": 25.0, "V|T frequent ja": 15.0, "V|T frequent en": 15.0,
+    "V|T rare ja": 15.0, "V|T rare en": 15.0, "get_user_stats": 2.0, "get_database_stats": 2.0,
+}  # fmt: skip
+_FIRST, _ALL, _RATE, _START, _IMPORT = 60.0, 400.0, 150.0, 1.5, 90.0
+
+_METHOD = """
+- {posts:,} posts of about 35 words, each with a reasoning of 40 and a summary of 20, half Japanese, half
+  English, by {users} users over three years; each of the three has a vector of {dimension} numbers, around
+  2,000 centres (`benchmarks/posts/sources.py`).
+- The hub is `tabane start` with a folder of its own; the client is another process, with the library
+  `websockets` and its usual limits, on the same cores. Milliseconds are from before a question is written
+  until its answer is read as JSON.
+- Each question is another; its vector is in the hub's cache, where `embed_text` put it. What embeds is a
+  server on loopback that knows the vectors: no model is in any figure.
+- Frequent terms are the commonest words of the texts, rare ones are the 12,000th and those after it.
+- “CPU” is what the hub used for one question: that, unlike the rest, is the same beside other work.
+- Parts of vector_search come as they are received; “read as JSON” is by a client that reads each before
+  it receives the next, in Python, on a core that the hub wants too.
+- A start is from `tabane start` until check_init says that all can be asked; the page cache is warm. The
+  import is `tabane posts import` with the vectors' folders, until the command ends.
+- Resident memory holds pages of the files that are mapped, which the system takes back where it needs them;
+  “its own” is what it would free if it ended.
+""".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """Posts that were new, seconds, the hub's seconds of CPU, and its memory afterwards."""
+
+    posts: int
+    seconds: float
+    cpu: float
+    memory: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """``brought`` is None where the archive was there already; memory is resident and its own, in MB."""
+
+    brought: Import | None
+    starts: Sequence[float]
+    idle: tuple[float, float]
+    asked: Mapping[str, Any]
+    busy: tuple[float, float]
+    disk: float
+
+
+def page(found: Measured, posts: int, users: int, dimension: int) -> str:
+    return "\n\n".join([
+        "## The archive of posts",
+        machine("python -m benchmarks.posts"),
+        "### Against the goals",
+        table(("", "measured", "goal", ""), _against(found)),
+        "### Questions, one after the other",
+        table(("", "p50", "p95", "most", "CPU"), _questions(found.asked)),
+        "### All similarities, and many clients",
+        table(("", "p50", "p95"), _streams(found.asked)),
+        _together(found.asked["together"]),
+        "### Import, memory, disk",
+        table(("", ""), _weight(found)),
+        "### How it was measured",
+        _METHOD.format(posts=posts, users=users, dimension=dimension),
+    ])  # fmt: skip
+
+
+def _against(found: Measured) -> list[tuple[str, ...]]:
+    asked = found.asked
+    rows = [_most(_KINDS[kind], _p50(asked[kind]), goal, "ms") for kind, goal in _GOALS.items()]
+    parts, together = asked["parts"], asked["together"]
+    rows.append(_most("vector_search, first part", statistics.median(parts["first"]), _FIRST, "ms"))
+    rows.append(_most("vector_search, all", _p50(parts), _ALL, "ms"))
+    met = together["rate"] >= _RATE and not together["errors"]
+    rows.append(("queries a second, 64 clients", f"{together['rate']:,.0f}", f"≥ {_RATE:.0f}", _met(met)))
+    rows.append(_most("start with the archive", statistics.median(found.starts), _START, "s"))
+    if found.brought:
+        rows.append(_most("import, vectors given", found.brought.seconds, _IMPORT, "s"))
+    return rows
+
+
+def _most(name: str, measured: float, goal: float, unit: str) -> tuple[str, ...]:
+    return name, f"{measured:.1f} {unit}", f"≤ {goal:g} {unit}", _met(measured <= goal)
+
+
+def _met(reached: bool) -> str:
+    return "met" if reached else "missed"
+
+
+def _questions(asked: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (
+            name,
+            f"{_p50(asked[kind]):.2f}",
+            f"{_p95(asked[kind]):.2f}",
+            f"{asked[kind]['ms'][-1]:.2f}",
+            f"{asked[kind]['cpu']:.2f}",
+        )
+        for kind, name in _KINDS.items()
+    ]
+
+
+def _streams(asked: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    parts, read = asked["parts"], asked["parts, read"]
+    return [
+        ("first part", f"{statistics.median(parts['first']):.1f}", f"{_p95({'ms': parts['first']}):.1f}"),
+        (f"all, {parts['bytes'] / 1e6:.1f} MB", f"{_p50(parts):.1f}", f"{_p95(parts):.1f}"),
+        ("all, read as JSON", f"{_p50(read):.1f}", f"{_p95(read):.1f}"),
+        ("one of 64 clients at once", f"{_p50(asked['together']):.1f}", f"{_p95(asked['together']):.1f}"),
+    ]
+
+
+def _together(together: Mapping[str, Any]) -> str:
+    errors = f"{together['errors']} errors" + (f" ({together['error'][0]})" if together["error"] else "")
+    return f"64 clients: {together['rate']:,.0f} queries a second, {errors}; CPU {together['cpu']:.2f} ms each."
+
+
+def _weight(found: Measured) -> list[tuple[str, str]]:
+    rows = [
+        ("memory after the start, resident (its own)", _memory(found.idle)),
+        ("memory after all questions", _memory(found.busy)),
+        ("on disk", f"{found.disk:,.0f} MB"),
+        ("starts", ", ".join(f"{each:.2f}" for each in found.starts) + " s"),
+    ]
+    if (brought := found.brought) is not None:
+        each = brought.cpu / max(1, brought.posts) * 1e3
+        rows += [
+            ("import", f"{brought.seconds:.0f} s, {brought.posts / brought.seconds:,.0f} posts a second"),
+            ("its CPU", f"{brought.cpu:.0f} s, {each:.2f} ms a post"),
+            ("memory after it", _memory(brought.memory)),
+        ]
+    return rows
+
+
+def _memory(found: tuple[float, float]) -> str:
+    return f"{found[0]:,.0f} MB ({found[1]:,.0f})"
+
+
+def _p50(of: Mapping[str, Any]) -> float:
+    return statistics.median(of["ms"])
+
+
+def _p95(of: Mapping[str, Any]) -> float:
+    found: Sequence[float] = of["ms"]
+    return found[min(len(found) - 1, len(found) * 95 // 100)]

@@ -1,0 +1,125 @@
+"""Which records' texts contain what is wanted: asked of the index, and remembered for the next question.
+
+A row's texts never change, so what was found once holds for the rows that there were; those that came
+since are looked at themselves.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from tabane.store import substrings
+from tabane.store.columns import Array, Mask, Snapshot
+from tabane.store.substrings import Wanted
+from tabane.store.truth import Truth
+
+REMEMBERED = 4_000_000  # bytes, of a bit a row for each answer
+LOOKED_AT = 64  # records that are sooner looked at than asked for
+_NEWER = 256  # rows that came since an answer, and are looked at instead of asking again
+
+
+class Rows(NamedTuple):
+    """The rows that were found, live or not; or, with ``others``, all but these."""
+
+    rows: Array
+    others: bool = False
+
+
+class Index(Protocol):
+    """What knows texts by their parts."""
+
+    def containing(self, connection: sqlite3.Connection, wanted: Wanted) -> Rows | None:
+        """The rows that are so, exactly; None: they have to be looked through."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One bit a row, from row ``origin`` on; for snapshots that are not older than ``changes``."""
+
+    origin: int
+    changes: int
+    length: int
+    bits: Array
+
+    def mask(self, snapshot: Snapshot) -> Mask | None:
+        """The slots of the snapshot, as far as they were there; None where it is of an older moment."""
+        skipped = snapshot.origin - self.origin
+        if snapshot.changes < self.changes or not 0 <= skipped <= self.length:
+            return None
+        return np.unpackbits(self.bits, count=self.length).view(np.bool_)[skipped:]
+
+
+class Containing:
+    """The texts of one table, for any thread."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[Wanted, _Answer] = OrderedDict()
+        self._size = 0
+
+    def mask(
+        self,
+        connection: sqlite3.Connection,
+        snapshot: Snapshot,
+        index: Index | None,
+        wanted: Wanted,
+        within: Mask,
+    ) -> Mask:
+        """Which slots of ``within`` are so; what it says of others does not count."""
+        known = self._known(snapshot, wanted)
+        if known is not None and len(known) == len(within):
+            return known
+        if known is not None and len(within) - len(known) <= _NEWER:
+            return self._remembered(snapshot, wanted, self._continued(connection, snapshot, wanted, known))
+        if index is None or np.count_nonzero(within) <= LOOKED_AT:
+            return self._looked_through(connection, snapshot, wanted, within)
+        rows = index.containing(connection, wanted)
+        if rows is None:
+            return self._looked_through(connection, snapshot, wanted, within)
+        found = np.full(len(within), rows.others)
+        found[snapshot.slots_at(rows.rows)] = not rows.others
+        return self._remembered(snapshot, wanted, found)
+
+    def _looked_through(
+        self, connection: sqlite3.Connection, snapshot: Snapshot, wanted: Wanted, within: Mask
+    ) -> Mask:
+        found = np.zeros(len(within), dtype=np.bool_)
+        found[substrings.looked_through(self._truth, connection, snapshot, wanted, within)] = True
+        return found
+
+    def _continued(
+        self, connection: sqlite3.Connection, snapshot: Snapshot, wanted: Wanted, known: Mask
+    ) -> Mask:
+        """What is known, and what came since."""
+        newer = snapshot.alive.copy()
+        newer[: len(known)] = False
+        found = self._looked_through(connection, snapshot, wanted, newer)
+        found[: len(known)] = known
+        return found
+
+    def _known(self, snapshot: Snapshot, wanted: Wanted) -> Mask | None:
+        with self._lock:
+            answer = self._answers.get(wanted)
+            if answer is None:
+                return None
+            self._answers.move_to_end(wanted)
+        mask = answer.mask(snapshot)
+        return None if mask is None else mask[: len(snapshot.alive)]
+
+    def _remembered(self, snapshot: Snapshot, wanted: Wanted, found: Mask) -> Mask:
+        answer = _Answer(snapshot.origin, snapshot.changes, len(found), np.packbits(found))
+        with self._lock:
+            before = self._answers.pop(wanted, None)
+            self._answers[wanted] = answer
+            self._size += answer.bits.nbytes - (before.bits.nbytes if before else 0)
+            while self._size > REMEMBERED:
+                self._size -= self._answers.popitem(last=False)[1].bits.nbytes
+        return found

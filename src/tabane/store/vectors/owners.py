@@ -1,0 +1,80 @@
+"""Which record each vector of a space belongs to, kept from one opening to the next: a file of rows.
+
+The records' own file says the same, vector by vector: reading it takes a second for a million. So what
+was in memory at a closing is written down, with the number of the last write of the collection: it holds
+where that is still the last one, for these very files of vectors. Else it is not looked at again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from tabane.store.columns import Array
+
+NAME = "rows"
+FORMAT = 1
+
+
+class Places(Protocol):
+    """Which vector is whose, as the truth of one space has it."""
+
+    def all(self) -> list[tuple[int, int]]:
+        """Number and row of each vector, in no order."""
+        ...
+
+    def agree(self, numbers: Sequence[int], rows: Sequence[int]) -> bool:
+        """Whether none of these rows is known to have another vector."""
+        ...
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What rows are of: the files of a space by birth, generation, count and CRC of their numbers, after
+    write number ``changes`` of the collection.
+    """
+
+    birth: int
+    generation: int
+    count: int
+    numbers: int
+    changes: int
+    format: int = FORMAT
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    mark: Mark
+    check: int
+
+
+def write(folder: str, mark: Mark, rows: Array) -> None:
+    """Put the file in place whole. Raises OSError."""
+    raw = rows.astype(np.int64, copy=False).tobytes()
+    partial = os.path.join(folder, NAME + ".part")
+    with open(partial, "wb") as file:
+        file.write(msgspec.json.encode(_Kept(mark, zlib.crc32(raw))) + b"\n")
+        file.write(raw)
+    os.replace(partial, os.path.join(folder, NAME))
+
+
+def read(folder: str, mark: Mark) -> Array | None:
+    """The rows of the vectors in order; None where they are another moment's or torn: these are deleted."""
+    path = os.path.join(folder, NAME)
+    try:
+        with open(path, "rb") as file:
+            kept = msgspec.json.decode(file.readline(), type=_Kept)
+            raw = file.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError):
+        kept, raw = None, b""
+    if kept is None or kept.mark != mark or len(raw) != 8 * mark.count or zlib.crc32(raw) != kept.check:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return None
+    return np.frombuffer(raw, dtype=np.int64)

@@ -1,0 +1,69 @@
+"""What is asked of vectors, ready: how several similarities become one, and what one may be at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tabane.search.engine import Combination
+from tabane.store.columns import Array
+from tabane.store.vectors.codes import Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, ready: unit vectors by space, and a factor for each."""
+
+    vectors: Mapping[str, Matrix]
+    combination: Combination
+    weights: Mapping[str, float]
+    threshold: float | None
+    whole: bool = False
+
+    def combined(self, similarities: list[Array]) -> Array:
+        """One similarity of several; NaN where a record lacks all spaces, or one of a whole."""
+        if len(similarities) == 1:
+            return similarities[0]
+        stacked = np.stack(similarities)
+        lacking = np.isnan(stacked)
+        if not lacking.any():
+            return self._combined(stacked)
+        none = lacking.any(axis=0) if self.whole else lacking.all(axis=0)
+        zeroed = np.where(lacking, -np.inf if self.combination is Combination.MAXIMUM else 0.0, stacked)
+        return np.where(none, np.nan, self._combined(zeroed))
+
+    @property
+    def strict(self) -> bool:
+        """Whether one dissimilarity undoes all likeness: what is near in one space tells little then."""
+        return self.combination in (Combination.MINIMUM, Combination.PRODUCT)
+
+    def highest(self, estimates: list[Array], errors: list[float], combined: Array | None = None) -> Array:
+        """What the combined similarity is at most, by estimates that are off by such errors.
+
+        ``combined``: that of the estimates, where it is known.
+        """
+        if self.combination in (Combination.AVERAGE, Combination.WEIGHTED):
+            weights = np.array([self.weights[name] for name in self.vectors])
+            error = float(np.sqrt(np.sum((weights * errors) ** 2)))
+            total = weights.sum() if self.combination is Combination.AVERAGE else 1.0
+            likely = self.combined(estimates) if combined is None else combined
+            return np.asarray(likely + np.float32(error / total))
+        return self.combined(
+            [each + np.float32(error) for each, error in zip(estimates, errors, strict=True)]
+        )
+
+    def _combined(self, stacked: Array) -> Array:
+        weights = np.array([self.weights[name] for name in self.vectors], dtype=stacked.dtype)
+        match self.combination:
+            case Combination.MAXIMUM:
+                return np.asarray(stacked.max(axis=0))
+            case Combination.MINIMUM:
+                return np.asarray(stacked.min(axis=0))
+            case Combination.PRODUCT:
+                return np.asarray(np.maximum(stacked, 0).prod(axis=0))
+            case Combination.WEIGHTED:
+                return np.asarray(np.einsum("s,sr->r", weights, stacked))
+            case Combination.AVERAGE:
+                return np.asarray(np.einsum("s,sr->r", weights / weights.sum(), stacked))
