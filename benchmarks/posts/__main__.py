@@ -33,10 +33,11 @@ def main(arguments: list[str]) -> None:
     print("posts: making what is imported, where it is not there", file=sys.stderr)
     sources = made(options.posts)
     cache = sources.folder.parent
-    with served(sources) as url, tempfile.TemporaryDirectory(prefix="bench-", dir=cache) as one:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=cache) as one:
         folder = options.keep or Path(one)
         folder.mkdir(exist_ok=True)
-        found = measured(House(folder, MODEL, url), sources)
+        with served(sources, folder / "model.port") as url:
+            found = measured(House(folder, MODEL, url), sources)
     publish("posts", page(found, options.posts, USERS, DIMENSION), write=options.write)
 
 
@@ -69,7 +70,9 @@ def _imported(house: House, sources: Sources) -> Import:
     before, began = house.cpu, time.perf_counter()
     report = json.loads(house.tabane("posts", "import", *sources.arguments(), "--json"))
     seconds = time.perf_counter() - began
-    return Import(report["new"], seconds, house.cpu - before, house.memory())
+    found = Import(report["new"], seconds, house.cpu - before, house.memory())
+    print(f"posts: {found}", file=sys.stderr)
+    return found
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from benchmarks.posts.sources import Sources
 from benchmarks.search.vectors.corpus import Matrix
@@ -42,12 +43,18 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served(sources: Sources) -> Iterator[str]:
-    """The URL of the server, for as long as it is wanted."""
-    server = _Server(("127.0.0.1", 0), _Handler)
+def served(sources: Sources, place: Path) -> Iterator[str]:
+    """The URL of the server, for as long as it is wanted. ``place`` is a file that keeps its port.
+
+    An archive knows its model by that URL.
+    """
+    port = int(place.read_text()) if place.exists() else 0
+    server = _Server(("127.0.0.1", port), _Handler)
+    place.write_text(str(server.server_port))
     server.vectors = sources.vectors()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/v1"
     finally:
         server.shutdown()
+        server.server_close()

@@ -332,6 +332,25 @@ def test_hybrid_finds_by_words_and_by_meaning_and_folds_twins() -> None:
     run(work, filed, _QUERIES)
 
 
+def test_diversity_prefers_a_post_that_says_something_else() -> None:
+    filed = [
+        Filed(Post(post_id=1, content="pets", at=1), {"content": (1.0, 0.0, 0.0)}),
+        Filed(Post(post_id=2, content="pets again", at=2), {"content": (1.0, 0.01, 0.0)}),
+        Filed(Post(post_id=3, content="zoos", at=3), {"content": (0.7, 0.7, 0.0)}),
+    ]
+
+    async def work(asked: Asked) -> None:
+        query = next(iter(_QUERIES))
+        plain = await asked.call("search_similar", query=query, top_k=3)
+        ranked = [row["post"]["post_id"] for row in plain]
+        diverse = await asked.call("search_similar", query=query, top_k=2, diversity=0.9)
+        chosen = [row["post"]["post_id"] for row in diverse]
+        assert chosen[0] == ranked[0]
+        assert not {1, 2} <= set(chosen)
+
+    run(work, filed, _QUERIES)
+
+
 def test_a_post_is_near_to_its_like_but_not_to_itself_or_its_twins() -> None:
     filed = [
         Filed(Post(post_id=1, content="one", user="a", at=1), {"content": (1.0, 0.0, 0.0)}),

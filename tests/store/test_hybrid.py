@@ -11,12 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tabane.errors import ModelUnavailable
+from tabane.messages import say
+from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.fusion import reciprocal_ranks
 from tabane.search.hybrid import Found, Fusion, Ranking, hybrid
+from tabane.search.models import Reranker
 from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
-from tabane.search.reordering import diversified, reranked
+from tabane.search.reordering import diversified, judged, reranked
 from tabane.store.collection import Collection
 from tabane.store.lexical.lexical import open_lexical
 from tabane.store.store import Store
@@ -196,10 +200,42 @@ class Judge:
 def test_reranking_gives_the_first_another_order_and_leaves_the_rest() -> None:
     ranked = [Found(f"k{number:02}", number, 1 - number / 100) for number in range(40)]
 
-    async def texts(keys: Sequence[str]) -> dict[str, str]:
-        return {key: "x" * int(key[1:]) for key in keys if key != "k05"}
-
+    texts = {hit.key: "x" * int(hit.key[1:]) for hit in ranked if hit.key != "k05"}
     order = asyncio.run(reranked(Judge(), "?", ranked, texts))
     assert [hit.key for hit in order[:3]] == ["k29", "k28", "k27"]
     assert [hit.key for hit in order[28:32]] == ["k00", "k05", "k30", "k31"]
     assert [hit.score for hit in order] == [hit.score for hit in ranked]
+
+
+class Judges:
+    """Models of which only the reranker is asked."""
+
+    def __init__(self, judge: Reranker | None) -> None:
+        self._judge = judge
+
+    def reranker(self) -> Reranker | None:
+        return self._judge
+
+    async def wanted(self) -> NoModel:
+        return NoModel(say("Nothing was found."))
+
+    async def serving(self, model: str) -> NoModel:
+        return NoModel(say("Nothing was found."))
+
+    async def query(self, model: str, text: str) -> NoModel:
+        return NoModel(say("Nothing was found."))
+
+
+class Broken:
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        raise ModelUnavailable(say("Nothing was found."))
+
+
+@pytest.mark.parametrize(("judge", "first"), [(None, "a"), (Broken(), "a"), (Judge(), "b")])
+def test_who_reads_the_hits_is_asked_where_there_is_one_and_never_costs_the_answer(
+    judge: Reranker | None, first: str
+) -> None:
+    ranked = [Found("a", 1, 1.0), Found("b", 2, 0.5)]
+    order = asyncio.run(judged(Judges(judge), "?", ranked, {"a": "x", "b": "xx"}))
+    assert [hit.key for hit in order] == sorted("ab", key=lambda key: key != first)
+    assert [hit.score for hit in order] == [1.0, 0.5]

@@ -18,7 +18,9 @@ from tabane.search.engine import Collection
 from tabane.search.filters import EVERYTHING
 from tabane.search.fusion import reciprocal_ranks
 from tabane.search.hybrid import Found, hybrid
+from tabane.search.models import Models
 from tabane.search.queries import sense, typed
+from tabane.search.reordering import judged
 from tabane.search.snippets import snippet
 
 Where = Literal["posts", "tools", "docs"]
@@ -69,8 +71,8 @@ class Finder(Protocol):
 class Manual:
     """Searches Tabane's own documentation, indexed at the first question and whenever it was written anew."""
 
-    def __init__(self, stores: Stores, embedding: Embedding) -> None:
-        self._stores, self._embedding = stores, embedding
+    def __init__(self, stores: Stores, models: Models, embedding: Embedding) -> None:
+        self._stores, self._models, self._embedding = stores, models, embedding
         self._filling = asyncio.Lock()
         self._filled: Collection | None = None
 
@@ -84,12 +86,11 @@ class Manual:
             near = replace(meaning.query, threshold=meaning.noise)
             found = await hybrid(collection, question, near, EVERYTHING, limit, usual=meaning.usual)
         records = await collection.get([hit.key for hit in found.hits])
+        there = {record.key: record for record in records if record is not None}
+        texts = {key: manual.meaning(record) for key, record in there.items()}
+        ranked = await judged(self._models, sense(question), found.hits, texts)
         words = [question.text, *question.phrases]
-        hits = [
-            self._hit(hit, record.texts, words)
-            for hit, record in zip(found.hits, records, strict=True)
-            if record is not None
-        ]
+        hits = [self._hit(hit, there[hit.key].texts, words) for hit in ranked if hit.key in there]
         return Answer(hits, meaning.reason if isinstance(meaning, NoModel) else None)
 
     def _hit(self, found: Found, texts: dict[str, str], words: list[str]) -> Hit:

@@ -349,7 +349,7 @@ class Hub:
                 {
                     "posts": self.posts.find,
                     "tools": self._find_tools,
-                    "docs": Manual(self.stores, self.embedding),
+                    "docs": Manual(self.stores, self.models, self.embedding),
                 }
             ).table(),
         ]

@@ -136,7 +136,9 @@ class Archive:
 
     async def search_similar(self, caller: Caller, params: given.SearchSimilar) -> Rows:
         settings = params.merged()
-        answer = await self.searching.similar(params.query, settings.wish(), settings.top_k or _TOP_K)
+        answer = await self.searching.similar(
+            params.query, settings.wish(), settings.top_k or _TOP_K, settings.diversity or 0.0
+        )
         return _ranked(answer, params.query)
 
     async def search_posts_by_text(self, caller: Caller, params: given.SearchText) -> Rows:

@@ -27,6 +27,9 @@ Tags = Annotated[
 ]
 LogTypes = Annotated[list[LogType], Meta(max_length=16)]
 
+Diversity = Annotated[float, Meta(ge=0, le=1, extra_json_schema={"hidden": True})]
+"""0 is the ranking as it is; the more, the less the posts say the same."""
+
 _NAMES = {"type": "array", "items": {"type": "string"}}
 _COUNT = {"type": "integer", "minimum": 0}
 UserFilterObject = Annotated[
@@ -89,11 +92,13 @@ class Settings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All of it as one object, as the original's clients send it."""
 
     top_k: TopK | None = None
+    diversity: Diversity | None = None
 
 
 class SearchSimilar(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
     query: Annotated[str, Meta(max_length=LONGEST_QUERY, description="meaning|text; either alone will do.")]
     top_k: TopK | None = None
+    diversity: Diversity | None = None
     settings: Annotated[dict[str, Any], Meta(extra_json_schema={"hidden": True})] | None = None
 
     def merged(self) -> Settings:

@@ -9,9 +9,13 @@ from dataclasses import replace
 from tabane.posts.folding import Found, Ranked
 from tabane.search.engine import Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import And, Filter, Not
+from tabane.search.hybrid import Found as Hit
 from tabane.search.hybrid import Ranking, hybrid
 from tabane.search.meaning import Meaning
+from tabane.search.models import Models
+from tabane.search.queries import sense
 from tabane.search.records import Record
+from tabane.search.reordering import judged
 
 
 class Newest:
@@ -70,16 +74,24 @@ class Both:
     """
 
     def __init__(
-        self, collection: Collection, words: LexicalQuery, meaning: Meaning | None, where: Filter
+        self,
+        collection: Collection,
+        models: Models,
+        words: LexicalQuery,
+        meaning: Meaning | None,
+        where: Filter,
     ) -> None:
         self._collection, self._words, self._meaning, self._where = collection, words, meaning, where
+        self._models = models
         self._round = 0
         self._least = math.inf
 
     async def best(self, without: Filter, limit: int) -> Found:
         where = And((self._where, Not(without)))
-        hits = (await self._asked(where, limit)).hits
+        hits: Sequence[Hit] = (await self._asked(where, limit)).hits
         records = await self._collection.get([hit.key for hit in hits])
+        if not self._round:  # what comes in a second round is not read: it stands behind the first
+            hits, records = await self._judged(hits, records)
         found: list[Ranked] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
             if record is not None:
@@ -87,6 +99,14 @@ class Both:
                 found.append(Ranked((self._round, rank, record.key), self._least, record, hit.cosine))
         self._round += 1
         return Found(found, len(hits) == limit)
+
+    async def _judged(
+        self, hits: Sequence[Hit], records: Sequence[Record | None]
+    ) -> tuple[Sequence[Hit], list[Record | None]]:
+        there = {record.key: record for record in records if record is not None}
+        texts = {key: record.texts.get("content", "") for key, record in there.items()}
+        order = await judged(self._models, sense(self._words), hits, texts)
+        return order, [there.get(hit.key) for hit in order]
 
     async def _asked(self, where: Filter, limit: int) -> Ranking:
         meaning = self._meaning

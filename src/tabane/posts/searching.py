@@ -20,10 +20,14 @@ from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter, Not
+from tabane.search.hybrid import Found
 from tabane.search.meaning import Meaning, meaning_of
 from tabane.search.models import Models
 from tabane.search.queries import sense, typed
 from tabane.search.records import encodable
+from tabane.search.reordering import diversified
+
+_WIDER = 5  # times as many posts, of which diverse ones are chosen
 
 Pair = tuple[int, float]
 """A post's number and its score."""
@@ -84,8 +88,12 @@ class Searching:
     ) -> None:
         self._collection, self._models, self._statistics, self._zone = collection, models, statistics, zone
 
-    async def similar(self, text: str, wish: Wish, top_k: int) -> Answer:
-        """The posts nearest to ``V|T``, twins folded. Raises BadArguments, and ModelError without a model."""
+    async def similar(self, text: str, wish: Wish, top_k: int, diversity: float = 0.0) -> Answer:
+        """The posts nearest to ``V|T``, twins folded. Raises BadArguments, and ModelError without a model.
+
+        ``diversity`` in 0..1 is how much a post has to differ from those before it, where V has a meaning:
+        they are chosen one after the other from a few times as many.
+        """
         query = _asked(text)
         weights = modes.checked_weights(wish.mode, wish.weights)
         collection = await self._collection()
@@ -99,7 +107,10 @@ class Searching:
         else:
             asked = await self._question(collection, wish.mode, weights, query.meaning)
             source = Nearest(collection, asked, chosen.all)
-        return Answer(_posts(await folded(collection, source, chosen.own, top_k)), warning)
+        if not (diversity and query.meaning):
+            return Answer(_posts(await folded(collection, source, chosen.own, top_k)), warning)
+        wide = await folded(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
+        return Answer(_posts(await _diverse(collection, wide, top_k, diversity)), warning)
 
     async def holding(self, text: str, source: modes.Source, limits: Limits, limit: int) -> Answer:
         """The posts that hold the terms of T, newest first, twins folded."""
@@ -161,7 +172,7 @@ class Searching:
             near = Meaning(VectorQuery(vectors)) if wish.mode == "hybrid" and vectors else None
             if near is None:
                 warning = say("This post has no vectors for mode {mode}: words alone tell.", mode=wish.mode)
-            source = Both(collection, LexicalQuery(post.content), near, chosen.all)
+            source = Both(collection, self._models, LexicalQuery(post.content), near, chosen.all)
         return Answer(_posts(await folded(collection, source, chosen.own, top_k)), warning)
 
     async def chosen(self, limits: Limits) -> Chosen:
@@ -198,17 +209,28 @@ class Searching:
         """By words and meaning; by words alone, with a warning, where there is no meaning to be had."""
         words = typed(meaning)
         if not sense(words):
-            return Both(collection, words, None, where), None
+            return Both(collection, self._models, words, None, where), None
         spaces = {space.name: space.model for space in collection.spaces}
         (name,) = modes.spaces_of("hybrid")
         if name not in spaces:
-            return Both(collection, words, None, where), say(
+            return Both(collection, self._models, words, None, where), say(
                 "Found by words alone: there are no vectors yet."
             )
         found = await meaning_of(sense(words), {name: spaces[name]}, self._models)
         if isinstance(found, NoModel):
-            return Both(collection, words, None, where), found.reason
-        return Both(collection, words, found, where), None
+            return Both(collection, self._models, words, None, where), found.reason
+        return Both(collection, self._models, words, found, where), None
+
+
+async def _diverse(
+    collection: Collection, wide: Sequence[Ranked], top_k: int, diversity: float
+) -> list[Ranked]:
+    """The best that say different things, by what their contents mean; as they are without vectors."""
+    if "content" not in {space.name for space in collection.spaces}:
+        return list(wide[:top_k])
+    by_key = {each.record.key: each for each in wide}
+    ranked = [Found(key, 0, min(max(each.score, 0.0), 1.0)) for key, each in by_key.items()]
+    return [by_key[hit.key] for hit in await diversified(collection, "content", ranked, top_k, 1 - diversity)]
 
 
 def _asked(text: str) -> Query:

@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from typing import cast
 
 from tabane.posts.clock import Unit, periods
 from tabane.posts.post import folded, post_of
@@ -130,13 +131,13 @@ class Statistics:
 
 async def counted(collection: Posts, users: Users) -> Census:
     """What the collection tells now; ``users`` are those of the last time, or none."""
-    counts = {str(name): count for name, count in (await collection.tally("user", EVERYTHING)).items()}
-    spellings = await collection.tally("name", EVERYTHING)
+    counts = cast("dict[str, int]", await collection.tally("user", EVERYTHING))
+    spellings = cast("dict[str, int]", await collection.tally("name", EVERYTHING))
     ends = [await _end(collection, descending) for descending in (False, True)]
     known = [end for end in ends if end is not None]
     return Census(
         posts=await collection.count(EVERYTHING),
-        users=users.follow({str(name): count for name, count in spellings.items()}),
+        users=users.follow(spellings),
         counts=counts,
         summaries=await collection.count(Equal("has", "summary")),
         tagged=await collection.count(Range("tags")),

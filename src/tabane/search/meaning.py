@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.families import family_of, reads
 from tabane.search.engine import VectorQuery
@@ -33,14 +33,17 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
     vectors: dict[str, bytes] = {}
     for name, model in spaces.items():
         if not reads(model, text):
-            reason = say("Found by words alone: {model} reads English only.", model=model.partition("#")[0])
-            return NoModel(reason)
+            return _words_alone(say("{model} reads English only.", model=model.partition("#")[0]))
         vector = await models.query(model, text)
         if isinstance(vector, NoModel):
-            return vector
+            return _words_alone(vector.reason)
         vectors[name] = vector
     known = {family.strangers for model in spaces.values() if (family := family_of(model))}
     strangers = known.pop() if len(known) == 1 else None
     if strangers is None:
         return Meaning(VectorQuery(vectors))
     return Meaning(VectorQuery(vectors), strangers.usual, strangers.threshold)
+
+
+def _words_alone(reason: Message) -> NoModel:
+    return NoModel(say("Found by words alone: {reason}", reason=reason))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from array import array
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import mul
 
+from tabane.errors import ModelError
 from tabane.search.engine import Vectors
 from tabane.search.fusion import diverse
 from tabane.search.hybrid import Found
-from tabane.search.models import Reranker
+from tabane.search.models import Models, Reranker
+
+log = logging.getLogger(__name__)
 
 RERANKED = 30
 """Hits that a reranker reads: each costs as much as embedding its text."""
@@ -50,22 +54,34 @@ def _unit(vector: bytes) -> array[float]:
     return array("f", (number / length for number in numbers))
 
 
+async def judged(
+    models: Models, query: str, ranked: Sequence[Found], texts: Mapping[str, str]
+) -> Sequence[Found]:
+    """The ranking after the reranker of the settings has read its first hits; as it is where there is none.
+
+    A reranker that fails costs its order, not the answer: the log says so.
+    """
+    reranker = models.reranker()
+    if reranker is None or not query:
+        return ranked
+    try:
+        return await reranked(reranker, query, ranked, texts)
+    except ModelError as error:
+        log.warning("not reranked: %s", error)
+        return ranked
+
+
 async def reranked(
-    reranker: Reranker,
-    query: str,
-    ranked: Sequence[Found],
-    texts: Callable[[Sequence[str]], Awaitable[Mapping[str, str]]],
+    reranker: Reranker, query: str, ranked: Sequence[Found], texts: Mapping[str, str]
 ) -> list[Found]:
     """The first :data:`RERANKED` hits in the order of a model that reads question and text together.
 
-    ``texts`` gives the text of each key; one that has none stays behind those that have. What is further
+    ``texts`` are those of the hits by key; one that has none stays behind those that have. What is further
     down keeps its place. Scores stay those of the ranking, given out again in the new order, so that they
     still fall.
     """
     first, rest = list(ranked[:RERANKED]), list(ranked[RERANKED:])
-    known = await texts([hit.key for hit in first])
-    read = [hit for hit in first if known.get(hit.key)]
-    scores = await reranker.score(query, [known[hit.key] for hit in read])
-    by_score = dict(zip((hit.key for hit in read), scores, strict=True))
-    order = sorted(first, key=lambda hit: -by_score.get(hit.key, -math.inf))
+    read = [hit.key for hit in first if texts.get(hit.key)]
+    scores = dict(zip(read, await reranker.score(query, [texts[key] for key in read]), strict=True))
+    order = sorted(first, key=lambda hit: -scores.get(hit.key, -math.inf))
     return [replace(hit, score=place.score) for hit, place in zip(order, first, strict=True)] + rest

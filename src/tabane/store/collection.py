@@ -48,7 +48,7 @@ from tabane.store.vectors.checking import checked_vector
 from tabane.store.writing import MOST_ROWS
 
 MOST_BYTES = 1_000_000  # of a part
-_CHECKED_AT_ONCE = 20
+_CHECKED_AT_ONCE = 50  # in less than a millisecond
 _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to come after: no caller outruns it with so few
 

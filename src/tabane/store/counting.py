@@ -94,14 +94,17 @@ class Counting:
 
     def _first(self, masks: Masks, where: Filter, order: tuple[Order, ...], most: int) -> Mask:
         """Which slots may be among the first ``most`` of what matches: by what is kept, where that tells."""
-        mask = masks.mask(where)
         if len(order) != 1 or most > MOST_BEST or not self.shape.field(order[0].field).kind.numeric:
-            return mask
-        bound = self._tallies.bound(masks, order[0], where, most)
+            return masks.mask(where)
+        bound = self._tallies.bound(masks, order[0], where, most)  # infinite where texts are asked too
         if bound == np.inf:
-            return mask
-        values = masks.snapshot.columns[order[0].field].values
-        return mask & (-values <= bound if order[0].descending else values <= bound)
+            return masks.mask(where)
+        snapshot = masks.snapshot
+        values = snapshot.columns[order[0].field].values
+        mask = snapshot.alive & (values >= -bound if order[0].descending else values <= bound)
+        near = np.flatnonzero(mask)
+        mask[near] = masks.over(snapshot.only(near)).mask(where)
+        return mask
 
     def _check(self, field: str, fits: bool, what: str) -> None:
         if not fits:

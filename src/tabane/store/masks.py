@@ -24,7 +24,7 @@ from tabane.search.filters import (
 )
 from tabane.search.records import Kind, Scalar
 from tabane.search.substrings import is_whole
-from tabane.store.columns import ABSENT_FLAG, Array, Mask, Slots, Snapshot, Values
+from tabane.store.columns import ABSENT_FLAG, Array, Mask, Snapshot, Values
 from tabane.store.strings import Strings
 from tabane.store.substrings import Wanted
 
@@ -152,19 +152,18 @@ class Masks:
         in_order = self._strings.in_order(self._connection, field)
         return {text: int(counts[code]) for code, text in in_order if code < size and counts[code]}
 
-    def tally_of_few(self, field: str, where: Filter) -> dict[Scalar, int]:
-        """As :meth:`tally`, for few records: string by string."""
+    def tally_of_few(self, field: str, where: Filter) -> list[tuple[str | None, int]]:
+        """As :meth:`tally`, for few records: string by string, None for one that is no more."""
         column = self.snapshot.columns[field]
         mask = self.mask(where)
         codes = column.values[mask if column.slots is None else mask[column.slots]]
         found, counts = np.unique(codes[codes > 0], return_counts=True)
         pairs = zip(found.tolist(), counts.tolist(), strict=True)
-        named = ((self._strings.text(self._connection, code), count) for code, count in pairs)
-        return {text: count for text, count in named if text is not None}
+        return [(self._strings.text(self._connection, code), count) for code, count in pairs]
 
-    def only(self, slots: Slots) -> Masks:
-        """The same for some records alone, live or not at this moment: their fields are still there."""
-        return Masks(self.snapshot.only(slots), self._strings, self._connection, self._holding)
+    def over(self, snapshot: Snapshot) -> Masks:
+        """The same for some records alone, for filters that ask nothing of texts."""
+        return Masks(snapshot, self._strings, self._connection, self._holding)
 
     def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         """How many among what matches lie from each bound to before the next."""

@@ -46,10 +46,11 @@ class NumericKeys:
             self._numbers.append(numbers)
 
     def of(self, rows: Array) -> list[str] | None:
-        """The keys of rows, None where there are keys of another kind."""
+        """The keys of rows, None where there are keys of another kind, or a row was read when it was gone."""
         if self._other or self._first is None:
             return None
-        return list(map(str, self._numbers.view()[rows - self._first].tolist()))
+        numbers = self._numbers.view()[rows - self._first]
+        return None if (numbers == _NONE).any() else list(map(str, numbers.tolist()))
 
 
 def _numeric(key: str) -> bool:

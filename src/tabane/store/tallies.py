@@ -17,7 +17,7 @@ import numpy as np
 from tabane.search.engine import Order
 from tabane.search.filters import Filter
 from tabane.search.records import Scalar
-from tabane.store.columns import Array, Slots, Snapshot
+from tabane.store.columns import Array, Mask, Snapshot
 from tabane.store.masks import Masks, costly
 
 T = TypeVar("T")
@@ -30,10 +30,10 @@ _SHARE = 8  # so many times more records are counted anew than one by one
 
 
 class _Moved(NamedTuple):
-    """The slots that came and went between two moments."""
+    """The records that came and went between two moments."""
 
-    came: Slots
-    gone: Slots
+    came: Snapshot
+    gone: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,23 @@ class _Kept(Generic[T]):
     alive: Array
     value: T
 
-    def moved(self, snapshot: Snapshot) -> _Moved | None:
-        """What came and went since; None where it is of a later moment, or too much."""
+    def moved(self, snapshot: Snapshot, now: Array) -> _Moved | None:
+        """What came and went since; None where it is of a later moment, or too much. ``now``: its bits."""
         if snapshot.origin != self.origin or snapshot.changes < self.changes:
             return None
-        now = np.packbits(snapshot.alive[: self.slots])
-        other = np.flatnonzero(now != self.alive)
-        if len(other) > _FEW:
+        was: Array = self.alive & ~now[: len(self.alive)]
+        spots = np.flatnonzero(was)
+        if len(spots) > _FEW:
             return None
-        before, after = (np.unpackbits(bits[other]).reshape(-1, 8) for bits in (self.alive, now))
-        place, bit = np.nonzero(before & ~after & 1)
-        gone = other[place] * 8 + bit
+        place, bit = np.nonzero(np.unpackbits(was[spots]).reshape(-1, 8))
+        gone = spots[place] * 8 + bit
         came = np.flatnonzero(snapshot.alive[self.slots :]) + self.slots
         many = len(came) + len(gone)
-        return None if many > max(_FEW, self.slots // _SHARE) else _Moved(came, gone)
+        return (
+            None
+            if many > max(_FEW, self.slots // _SHARE)
+            else _Moved(snapshot.only(came), snapshot.only(gone))
+        )
 
 
 class Tallies:
@@ -68,6 +71,8 @@ class Tallies:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[object, ...], _Kept[object]] = OrderedDict()
+        self._moved: tuple[tuple[int, ...], _Moved | None] = ((), None)
+        self._packed: tuple[Mask | None, Array] = (None, np.empty(0, dtype=np.uint8))
 
     def count(self, masks: Masks, where: Filter) -> int:
         """How many match."""
@@ -76,17 +81,19 @@ class Tallies:
             return int(np.count_nonzero(part.mask(where)))
 
         def joined(before: int, came: Masks, gone: Masks) -> int:
-            return before + counted(came) - counted(gone)
+            return before + counted(came)
 
         return self._of(masks, where, ("count",), counted, joined)
 
     def tally(self, masks: Masks, field: str, where: Filter) -> dict[Scalar, int]:
         """How many have each string."""
 
-        def joined(before: dict[Scalar, int], came: Masks, gone: Masks) -> dict[Scalar, int]:
-            found = dict(before)
+        def joined(before: dict[Scalar, int], came: Masks, gone: Masks) -> dict[Scalar, int] | None:
+            found = before.copy()
             for part, sign in ((came, 1), (gone, -1)):
-                for text, count in part.tally_of_few(field, where).items():
+                for text, count in part.tally_of_few(field, where):
+                    if text is None:
+                        return None  # nobody has that string any more, and it was swept
                     found[text] = found.get(text, 0) + sign * count
                     if not found[text]:
                         del found[text]
@@ -95,10 +102,15 @@ class Tallies:
         def counted(part: Masks) -> dict[Scalar, int]:
             return part.tally(field, where)
 
-        return dict(self._of(masks, where, ("tally", field), counted, joined))
+        found: dict[Scalar, int] = self._of(masks, where, ("tally", field), counted, joined)
+        return found.copy()
 
     def bound(self, masks: Masks, order: Order, where: Filter, most: int) -> float:
-        """The rank of the last of the first ``most``, by a number; infinite where there are no more."""
+        """The rank of the last of the first ``most``, by a number; infinite where there are no more, and
+        for filters that ask something of texts.
+        """
+        if costly(where):
+            return np.inf
 
         def first(part: Masks) -> Array:
             ranks = part.ranks(order, np.flatnonzero(part.mask(where)))
@@ -127,24 +139,33 @@ class Tallies:
         kept: _Kept[T] | None = self._get(key)  # type: ignore[assignment]
         if kept is not None and kept.changes == snapshot.changes:
             return kept.value
-        moved = kept.moved(snapshot) if kept is not None else None
+        moved = self._between(kept, snapshot) if kept is not None else None
         value = None
         if kept is not None and moved is not None:
-            value = joined(kept.value, masks.only(moved.came), masks.only(moved.gone))
+            value = joined(kept.value, masks.over(moved.came), masks.over(moved.gone))
         if value is None:
             value = counted(masks)
         if not isinstance(value, dict) or len(value) <= MOST_VALUES:
-            self._put(
-                key,
-                _Kept(
-                    snapshot.origin,
-                    snapshot.changes,
-                    len(snapshot.alive),
-                    np.packbits(snapshot.alive),
-                    value,
-                ),
-            )
+            bits = self._bits(snapshot)
+            self._put(key, _Kept(snapshot.origin, snapshot.changes, len(snapshot.alive), bits, value))
         return value
+
+    def _between(self, kept: _Kept[T], snapshot: Snapshot) -> _Moved | None:
+        """What came and went since; looked for once for all that was counted at the same moment."""
+        moments = (kept.origin, kept.changes, snapshot.origin, snapshot.changes)
+        known, moved = self._moved
+        if known != moments:
+            moved = kept.moved(snapshot, self._bits(snapshot))
+            self._moved = (moments, moved)
+        return moved
+
+    def _bits(self, snapshot: Snapshot) -> Array:
+        """Which slots are live, a bit for each; made once for all that is asked of a moment."""
+        of, bits = self._packed
+        if of is not snapshot.alive:
+            bits = np.packbits(snapshot.alive)
+            self._packed = (snapshot.alive, bits)
+        return bits
 
     def _get(self, key: tuple[object, ...]) -> _Kept[object] | None:
         with self._lock:

@@ -24,7 +24,7 @@ from tabane.store.lexical.compiling import PRESENT, ROW, Compiler, field_name
 from tabane.store.lexical.plans import PAIRS, TOKENS
 
 FORMAT = 1
-_HEAP = 24_000_000  # bytes that a writer fills before it makes a segment by itself
+_HEAP = 48_000_000  # bytes that a writer fills, as it needs them, before it makes a segment by itself
 _DELETED = 1000  # rows of one deletion
 _STANDING = "standing.json"
 _WITH_GAPS, _PLAIN = "gaps", "plain"  # tokenizers: tokens come joined by blanks

@@ -17,7 +17,7 @@ from tabane.search.engine import Combination, Hit, Hits, Ranks, Similarities, Ve
 from tabane.search.filters import Filter
 from tabane.search.records import Shape, Stored, checked_vector
 from tabane.store import failures
-from tabane.store.columns import Array
+from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks
 from tabane.store.numbers import NumericKeys
 from tabane.store.vectors.codes import normalised
@@ -136,13 +136,31 @@ class Asking:
 
     def _block(self, connection: sqlite3.Connection, scan: _Scan, first: int) -> Similarities:
         part = slice(first, first + BLOCK)
-        similarities = scan.search.similarities([each[part] for each in scan.slots]).tolist()
-        rows = scan.rows[part].tolist()
-        keys = self._truth.keys_between(connection, rows[0], rows[-1])
-        if any(row not in keys for row in rows):
-            there = [(row, score) for row, score in zip(rows, similarities, strict=True) if row in keys]
-            rows, similarities = [row for row, _ in there], [score for _, score in there]
-        return Similarities([keys[row] for row in rows], rows, similarities)
+        rows, slots = scan.rows[part], [each[part] for each in scan.slots]
+        there = self._there(connection, rows)
+        if not there.all():
+            rows, slots = rows[there], [each[there] for each in slots]
+        similarities = scan.search.similarities(slots).tolist()
+        return Similarities(self._keys_of(connection, rows), rows.tolist(), similarities)
+
+    def _there(self, connection: sqlite3.Connection, rows: Array) -> Mask:
+        """Which of these rows, in order, are live at the moment of the connection's transaction."""
+        snapshot = self._table.masks(connection).snapshot
+        known = np.flatnonzero((rows >= snapshot.origin) & (rows < snapshot.origin + len(snapshot.alive)))
+        there = np.zeros(len(rows), dtype=np.bool_)
+        there[known] = snapshot.alive[rows[known] - snapshot.origin]
+        return there
+
+    def _keys_of(self, connection: sqlite3.Connection, rows: Array) -> list[str]:
+        """The keys of live rows that are in order: from memory, where they are numbers."""
+        if not len(rows):
+            return []
+        self._keys.read_on(connection, int(rows[-1]) + 1)
+        keys = self._keys.of(rows)
+        if keys is None:
+            found = self._truth.keys_between(connection, int(rows[0]), int(rows[-1]))
+            keys = [found[row] for row in rows.tolist()]
+        return keys
 
     async def ranking(self, asked: Question, where: Filter) -> AsyncIterator[Ranks]:
         """All that can be compared, most similar first: worked out by two threads, sorted a block ahead."""

@@ -109,7 +109,7 @@ class Sieve:
 
     def _cut_for(self, most: int) -> int:
         """A distance that about so many do not exceed."""
-        share = most / self._count
+        share = most / max(1, self._count)
         some = self._first[::_STRIDE]
         reached = np.cumsum(np.bincount(some, minlength=self._bits + 1))
         return int(np.searchsorted(reached, share * len(some)))
@@ -124,18 +124,17 @@ class Estimates:
         self._tail = view.cosines(query, np.arange(self._sealed, len(view.rows)))
         self.error = 0.0
         if view.codes is not None:
-            self._codes = view.codes
             self._tally = view.codes.tally(query, early)
             sample = view.codes.sample(view.data).slots
             self._fit = fitted(view.codes, view.data, query, self._tally.whole(sample), view.codes.bits)
             self.error = self._fit.error
-            self._first = self._tally.first() if self._tally.begins else None
-            self._all = None if self._tally.begins else self._tally.whole()
-            self._rough = (
-                self._fit
-                if self._first is None
-                else fitted(view.codes, view.data, query, self._first[sample], self._tally.bits)
-            )
+            self._all: Counts | None = None  # counted over all bits, where that was worth it
+            self._rough = self._fit
+            if self._tally.begins:
+                self._first = self._tally.first()
+                self._rough = fitted(view.codes, view.data, query, self._first[sample], self._tally.bits)
+            else:
+                self._first = self._all = self._tally.whole()
 
     def rough(self, slots: Array | slice) -> Array:
         """By some of the bits. NaN where there is nothing (-1)."""
@@ -144,8 +143,7 @@ class Estimates:
         tail = self._tail[max(0, slots.start - self._sealed) : max(0, slots.stop - self._sealed)]
         if slots.start >= self._sealed:
             return tail
-        first = self._all if self._first is None else self._first
-        coded = self._rough.similarities.take(first[slots], mode="clip")
+        coded = self._rough.similarities.take(self._first[slots], mode="clip")
         return np.concatenate([coded, tail]) if len(tail) else coded
 
     def fine(self, slots: Array) -> Array:
@@ -163,11 +161,11 @@ class Estimates:
             self._all = self._tally.whole(None, self._first)
         if self._all is not None:
             return self._all[slots]
-        return self._tally.whole(slots, None if self._first is None else self._first[slots])
+        return self._tally.whole(slots, self._first[slots])
 
     def rough_error(self, slots: Array, similarities: Array) -> float:
         """By how much :meth:`rough` may be wrong, as vectors show that were compared."""
-        if not self._sealed or self._first is None:
+        if not self._sealed or not self._tally.begins:
             return self.error
         coded = np.flatnonzero((slots >= 0) & (slots < self._sealed))
         return self._rough.checked(self._first[slots[coded]], similarities[coded]).error

@@ -39,17 +39,19 @@ class Question:
         """Whether one dissimilarity undoes all likeness: what is near in one space tells little then."""
         return self.combination in (Combination.MINIMUM, Combination.PRODUCT)
 
-    def highest(self, estimates: list[Array], errors: list[float], combined: Array | None = None) -> Array:
-        """What the combined similarity is at most, by estimates that are off by such errors.
+    def margin(self, errors: list[float]) -> float | None:
+        """By how much a combination of such errors is off; None where that is not the same for all."""
+        if self.combination not in (Combination.AVERAGE, Combination.WEIGHTED):
+            return None
+        weights = np.array([self.weights[name] for name in self.vectors])
+        total = weights.sum() if self.combination is Combination.AVERAGE else 1.0
+        return float(np.sqrt(np.sum((weights * errors) ** 2)) / total)
 
-        ``combined``: that of the estimates, where it is known.
-        """
-        if self.combination in (Combination.AVERAGE, Combination.WEIGHTED):
-            weights = np.array([self.weights[name] for name in self.vectors])
-            error = float(np.sqrt(np.sum((weights * errors) ** 2)))
-            total = weights.sum() if self.combination is Combination.AVERAGE else 1.0
-            likely = self.combined(estimates) if combined is None else combined
-            return np.asarray(likely + np.float32(error / total))
+    def highest(self, estimates: list[Array], errors: list[float]) -> Array:
+        """What the combined similarity is at most, by estimates that are off by such errors."""
+        margin = self.margin(errors)
+        if margin is not None:
+            return np.asarray(self.combined(estimates) + np.float32(margin))
         return self.combined(
             [each + np.float32(error) for each, error in zip(estimates, errors, strict=True)]
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tabane.search.engine import Combination
 from tabane.store.columns import Array, Mask
-from tabane.store.vectors.codes import EARLY, Codes
+from tabane.store.vectors.codes import EARLY, Codes, Matrix
 from tabane.store.vectors.near import WIDEST, Estimates, Sieve
 from tabane.store.vectors.question import Question
 from tabane.store.vectors.space import View
@@ -63,27 +63,13 @@ class Search:
         most = MOST_FIRST + 4 * wanted
         if len(there) <= max(EXACT, most) or all(view.codes is None for view in self._views):
             return self._ranked(there, slots, wanted, len(there), True)
-        early = EARLY if self._question.combination is Combination.MAXIMUM else _EARLY
-        spaces = [Estimates(*each, early) for each in zip(self._views, self._queries, strict=True)]
-        likely = np.empty(len(there), dtype=np.float32)
-        for part, rough in _parts(spaces, None if dense else slots, len(there)):
-            likely[part] = self._question.combined(rough)
-        first = _highest(likely, most)
+        estimated = _Estimated(self._question, self._views, self._queries, slots, dense)
+        first = _highest(estimated.likely, most)
         known = [self._cosines(number, each[first]) for number, each in enumerate(slots)]
         reached = self._reached(self._question.combined(known), wanted)
         reached -= _CLOSE * max(1.0, abs(reached))
-        errors = [
-            space.rough_error(of_space[first], each)
-            for space, of_space, each in zip(spaces, slots, known, strict=True)
-        ]
-        likely[first] = np.nan  # is known
-        possible = np.concatenate(
-            [
-                part.start + np.flatnonzero(self._question.highest(rough, errors, likely[part]) >= reached)
-                for part, rough in _parts(spaces, None if dense else slots, len(there))
-            ]
-        )
-        more, others = self._refined(spaces, [each[possible] for each in slots], reached)
+        possible = np.setdiff1d(estimated.possible(first, known, reached), first, assume_unique=True)
+        more, others = self._refined(estimated.spaces, [each[possible] for each in slots], reached)
         found = np.concatenate([first, possible[more]])
         cosines = np.concatenate([self._question.combined(known), others])
         return self._ranked(there[found], [each[found] for each in slots], wanted, len(there), False, cosines)
@@ -218,17 +204,42 @@ class Search:
         return there, slots
 
 
-def _parts(
-    spaces: list[Estimates], slots: list[Array] | None, count: int
-) -> Iterator[tuple[slice, list[Array]]]:
-    """Rough estimates of so many records, part by part: as many as stay in the processor's own memory.
+class _Estimated:
+    """Records of several spaces, by some bits of their codes. ``dense``: of all slots, as they are."""
 
-    ``slots``: where each record is in each space, None where all of them are in the same place.
-    """
-    of_slots = [space.rough(each) for space, each in zip(spaces, slots, strict=True)] if slots else None
-    for first in range(0, count, _PART):
-        part = slice(first, min(first + _PART, count))
-        yield part, [each[part] for each in of_slots] if of_slots else [each.rough(part) for each in spaces]
+    def __init__(
+        self, question: Question, views: list[View], queries: list[Matrix], slots: list[Array], dense: bool
+    ) -> None:
+        early = EARLY if question.combination is Combination.MAXIMUM else _EARLY
+        self._question = question
+        self._slots = slots
+        self._dense = dense
+        self.spaces = [Estimates(*each, early) for each in zip(views, queries, strict=True)]
+        self.likely = np.empty(len(slots[0]), dtype=np.float32)
+        for part, rough in self._parts():
+            self.likely[part] = question.combined(rough)
+
+    def possible(self, near: Array, known: list[Array], reached: float) -> Array:
+        """Which records may reach it. ``known``: the cosines of the ``near`` ones in each space."""
+        errors = [
+            space.rough_error(slots[near], cosines)
+            for space, slots, cosines in zip(self.spaces, self._slots, known, strict=True)
+        ]
+        margin = self._question.margin(errors)
+        if margin is not None:
+            return np.flatnonzero(self.likely >= reached - margin)
+        highest = ((part, self._question.highest(rough, errors)) for part, rough in self._parts())
+        return np.concatenate([part.start + np.flatnonzero(each >= reached) for part, each in highest])
+
+    def _parts(self) -> Iterator[tuple[slice, list[Array]]]:
+        """Estimates part by part: as many as stay in the processor's own memory."""
+        by_record = None if self._dense else [*map(Estimates.rough, self.spaces, self._slots)]
+        for first in range(0, len(self.likely), _PART):
+            part = slice(first, min(first + _PART, len(self.likely)))
+            if by_record is None:
+                yield part, [space.rough(part) for space in self.spaces]
+            else:
+                yield part, [each[part] for each in by_record]
 
 
 def _highest(likely: Array, most: int) -> Array:
