@@ -81,7 +81,7 @@ class Tallies:
             return int(np.count_nonzero(part.mask(where)))
 
         def joined(before: int, came: Masks, gone: Masks) -> int:
-            return before + counted(came)
+            return before + counted(came) - counted(gone)
 
         return self._of(masks, where, ("count",), counted, joined)
 
@@ -141,7 +141,7 @@ class Tallies:
             return kept.value
         moved = self._between(kept, snapshot) if kept is not None else None
         value = None
-        if kept is not None and moved is not None:
+        if kept is not None and moved is None:
             value = joined(kept.value, masks.over(moved.came), masks.over(moved.gone))
         if value is None:
             value = counted(masks)
