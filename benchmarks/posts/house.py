@@ -83,9 +83,9 @@ class House:
         return own_cpu(family(self.pid, "hub"))
 
     def memory(self) -> tuple[float, float]:
-        """Resident and anonymous memory in MB; the first has pages of mapped files in it."""
-        found = psutil.Process(self.pid).memory_full_info()
-        return found.rss / 1e6, getattr(found, "uss", found.rss) / 1e6
+        """Resident memory in MB, and what of it is no page of a mapped file, where the system tells."""
+        found = psutil.Process(self.pid).memory_info()
+        return found.rss / 1e6, (found.rss - getattr(found, "shared", 0)) / 1e6
 
     @property
     def disk(self) -> float:

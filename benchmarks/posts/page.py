@@ -39,7 +39,8 @@ _METHOD = """
   `websockets` and its usual limits, on the same cores. Milliseconds are from before a question is written
   until its answer is read as JSON.
 - Each question is another; its vector is in the hub's cache, where `embed_text` put it. What embeds is a
-  server on loopback that knows the vectors: no model is in any figure.
+  server on loopback that knows the vectors: no model is in any figure. The first hundred of a kind do not
+  count: a hub that has just started finds the files in no page of its own yet.
 - Frequent terms are the commonest words of the texts, rare ones are the 12,000th and those after it.
 - “CPU” is what the hub used for one question: that, unlike the rest, is the same beside other work.
 - Parts of vector_search come as they are received; “read as JSON” is by a client that reads each before
@@ -47,7 +48,7 @@ _METHOD = """
 - A start is from `tabane start` until check_init says that all can be asked; the page cache is warm. The
   import is `tabane posts import` with the vectors' folders, until the command ends.
 - Resident memory holds pages of the files that are mapped, which the system takes back where it needs them;
-  “its own” is what it would free if it ended.
+  the rest is the hub's own.
 """.strip()
 
 
@@ -145,7 +146,7 @@ def _together(together: Mapping[str, Any]) -> str:
 
 def _weight(found: Measured) -> list[tuple[str, str]]:
     rows = [
-        ("memory after the start, resident (its own)", _memory(found.idle)),
+        ("memory after the start, resident (without files)", _memory(found.idle)),
         ("memory after all questions", _memory(found.busy)),
         ("on disk", f"{found.disk:,.0f} MB"),
         ("starts", ", ".join(f"{each:.2f}" for each in found.starts) + " s"),

@@ -88,7 +88,7 @@ _MODES = st.sampled_from(
 _WEIGHTS = st.none() | st.sampled_from([[1, 0, 0], [0.2, 0.5, 0.3], [3, 1, 2]])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     _archives(),
     st.lists(

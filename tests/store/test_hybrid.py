@@ -64,7 +64,7 @@ def note(key: str, body: str, *numbers: float) -> Record:
     return Record(key=key, texts={"body": body}, vectors={"text": packed(numbers)} if numbers else {})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(RECORDS, QUESTIONS, st.integers(1, 6), st.integers(0, 4), st.sampled_from(WHERES))
 def test_it_is_the_fusion_of_both_rankings(
     records: list[Record], question: tuple[str, tuple[int, ...]], limit: int, offset: int, where: Filter
@@ -92,7 +92,7 @@ def test_it_is_the_fusion_of_both_rankings(
     asyncio.run(work())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(RECORDS, QUESTIONS, st.none() | st.just(0.2))
 def test_scores_are_the_mean_of_both_on_their_scales(
     records: list[Record], question: tuple[str, tuple[int, ...]], usual: float | None

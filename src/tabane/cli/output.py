@@ -147,8 +147,8 @@ class Terminal:
         except ValueError:
             raise CallerError(
                 say(
-                    "{url}: this version reaches hubs on this machine alone. Leave --url and TABANE_URL "
-                    "out for your own, or give unix:/path/to/its/TABANE_HOME.",
+                    "{url}: this command wants a hub on this machine. Leave --url and TABANE_URL out for "
+                    "your own, or give unix:/path/to/its/TABANE_HOME.",
                     url=self.url,
                 )
             ) from None
@@ -157,8 +157,14 @@ class Terminal:
         """The connection to the hub, the same for the whole command. Raises HubError.
 
         Where none runs, one is started (it ends when it has been idle) unless ``start`` is False or
-        the hub is another's.
+        the hub is another's. One that is named by ``ws://`` is shown the token in TABANE_TOKEN; without
+        it, it answers what it answers to everybody on its machine.
         """
+        if self._client is None and self.url and self.url.startswith(_OVER_TCP):
+            from tabane.hub.rpc.client import connect_to
+
+            with self.working(say("Reaching the hub")):
+                self._client = connect_to(self.url, os.environ.get(_TOKEN), lang())
         if self._client is None:
             from tabane.cli.way import approach
             from tabane.hub.local.client import connect
@@ -184,6 +190,10 @@ class Terminal:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+
+_OVER_TCP = ("ws://", "http://")
+_TOKEN = "TABANE_TOKEN"
 
 
 class Command(click.Command):
@@ -243,7 +253,7 @@ def hub_options(function: _Function) -> _Function:
         metavar="URL",
         expose_value=False,
         callback=keep("url"),
-        help=text(say("Another hub: unix:/path/to/its/TABANE_HOME.")),
+        help=text(say("Another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN.")),
     )
     return json_option(url(function))
 

@@ -29,12 +29,21 @@ class NumericKeys:
         self._first: int | None = None
         self._other = False
 
+    def behind(self, connection: sqlite3.Connection, following: int) -> int:
+        """How many rows :meth:`read_on` would read."""
+        with self._lock:
+            start = self._start(connection)
+        return 0 if self._other else max(0, following - start)
+
+    def _start(self, connection: sqlite3.Connection) -> int:
+        if self._first is None:
+            self._first = self._truth.state(connection).base
+        return self._first + self._numbers.length
+
     def read_on(self, connection: sqlite3.Connection, following: int) -> None:
         """Read the keys up to a row, those of live rows alone. Blocks."""
         with self._lock:
-            if self._first is None:
-                self._first = self._truth.state(connection).base
-            start = self._first + self._numbers.length
+            start = self._start(connection)
             if self._other or start >= following:
                 return
             numbers = np.full(following - start, _NONE, dtype=np.int64)
@@ -46,10 +55,13 @@ class NumericKeys:
             self._numbers.append(numbers)
 
     def of(self, rows: Array) -> list[str] | None:
-        """The keys of rows, None where there are keys of another kind, or a row was read when it was gone."""
+        """The keys of rows; None where some are of another kind, or were not read while they were live."""
         if self._other or self._first is None:
             return None
-        numbers = self._numbers.view()[rows - self._first]
+        places, held = rows - self._first, self._numbers.view()
+        if len(places) and not 0 <= int(places.min()) <= int(places.max()) < len(held):
+            return None
+        numbers = held[places]
         return None if (numbers == _NONE).any() else list(map(str, numbers.tolist()))
 
 

@@ -141,7 +141,7 @@ class Tallies:
             return kept.value
         moved = self._between(kept, snapshot) if kept is not None else None
         value = None
-        if kept is not None and moved is None:
+        if kept is not None and moved is not None:
             value = joined(kept.value, masks.over(moved.came), masks.over(moved.gone))
         if value is None:
             value = counted(masks)

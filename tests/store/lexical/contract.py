@@ -63,6 +63,24 @@ class LexicalContract:
 
         self.with_texts(texts, work)
 
+    @pytest.mark.parametrize(
+        ("query", "keys"),
+        [
+            ("猫", {"k000", "k001", "k002"}),
+            (LexicalQuery("猫", Mode.ALL), {"k000", "k001", "k002"}),
+            (LexicalQuery("犬", exclude=("猫",)), {"k003"}),
+            (LexicalQuery("", phrases=("猫",)), {"k000", "k001", "k002"}),
+            (LexicalQuery("猫 写真", Mode.ALL), {"k001"}),
+        ],
+    )
+    def test_a_word_of_one_character_is_found_within_others(
+        self, query: str | LexicalQuery, keys: set[str]
+    ) -> None:
+        async def work(collection: Collection) -> None:
+            assert set(await found(collection, query)) == keys
+
+        self.with_texts(["猫", "黒猫の写真", "白い猫と犬", "犬の散歩", "cat"], work)
+
     def test_a_word_ranks_above_a_longer_one_that_spans_it(self) -> None:
         texts = [
             "東京都の東京都による東京都のための東京都",

@@ -30,18 +30,37 @@ def test_distances_are_the_dimensions_that_lie_on_the_other_side(
     vectors, codes = codes_of(count, dimension, seed)
     query = vectors[data.draw(st.integers(0, count - 1))] * np.float32(1.5)
     expected = differing(vectors, query, codes.mean)
-    assert codes.tally(query).whole().tolist() == expected.tolist()
+    assert codes.tally(query, vectors).whole().tolist() == expected.tolist()
     slots = np.array(sorted(data.draw(st.sets(st.integers(0, count - 1)))), dtype=np.int64)
-    assert codes.tally(query).whole(slots).tolist() == expected[slots].tolist()
+    assert codes.tally(query, vectors).whole(slots).tolist() == expected[slots].tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 900), st.integers(1, 6), st.integers(0, 99), st.data())
+def test_some_words_first_and_then_the_others_are_all_of_them(
+    count: int, dimension: int, early: int, seed: int, data: st.DataObject
+) -> None:
+    vectors, codes = codes_of(count, dimension, seed)
+    query = vectors[data.draw(st.integers(0, count - 1))] * np.float32(1.5)
+    tally = codes.tally(query, vectors, early)
+    assert tally.begins == (dimension // 64 >= 2 * early)
+    if tally.begins:
+        expected, first = differing(vectors, query, codes.mean), tally.first()
+        slots = np.array(sorted(data.draw(st.sets(st.integers(0, count - 1)))), dtype=np.int64)
+        assert tally.whole(None, first).tolist() == expected.tolist()
+        assert tally.whole(slots, first[slots]).tolist() == expected[slots].tolist()
+        assert tally.first(slots).tolist() == first[slots].tolist()
+        opposite = codes.tally(2 * codes.mean - query, vectors, early)  # on the other side of the mean
+        assert set((first + opposite.first()).tolist()) == {tally.bits} == {64 * early}
 
 
 @pytest.mark.parametrize("count", [32_767, 32_768, 32_769, 70_000])
 def test_distances_go_on_where_a_block_ends(count: int) -> None:
     vectors, codes = codes_of(count, 70, 1)
     expected = differing(vectors, vectors[5], codes.mean)
-    assert np.array_equal(codes.tally(vectors[5]).whole(), expected)
+    assert np.array_equal(codes.tally(vectors[5], vectors).whole(), expected)
     slots = np.arange(0, count, 2)
-    assert np.array_equal(codes.tally(vectors[5]).whole(slots), expected[slots])
+    assert np.array_equal(codes.tally(vectors[5], vectors).whole(slots), expected[slots])
 
 
 def test_far_vectors_are_far_in_every_bit() -> None:
@@ -50,7 +69,7 @@ def test_far_vectors_are_far_in_every_bit() -> None:
         data = np.ones((3, dimension), dtype=np.float32)
         mean = np.zeros(dimension, dtype=np.float32)
         codes = Codes(mean, encoded(data, mean))
-        assert codes.tally(-data[0]).whole().tolist() == [dimension] * 3
+        assert codes.tally(-data[0], data).whole().tolist() == [dimension] * 3
 
 
 @settings(max_examples=100, deadline=None)

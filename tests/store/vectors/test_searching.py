@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,6 +114,78 @@ def test_of_a_hundred_questions_nothing_is_missed(spaces: str, combination: Comb
         expected = set(np.argsort(-likeness, kind="stable")[:10].tolist())
         missed += len(expected - set(Search(asked, CODED, ALL, 1).best(10).places.tolist()))
     assert missed <= 1
+
+
+LONG = 768  # dimensions: of such codes some words are counted first
+SOME = 5000
+
+
+def crowd(chance: np.random.Generator) -> Matrix:
+    return chance.standard_normal((SOME, LONG), dtype=np.float32)
+
+
+def near_centres(chance: np.random.Generator) -> Matrix:
+    centres = chance.standard_normal((60, LONG), dtype=np.float32)
+    return np.asarray(centres[chance.integers(0, 60, SOME)] + 0.9 * crowd(chance))
+
+
+def few_directions(chance: np.random.Generator) -> Matrix:
+    """Off the middle, and mostly within 40 dimensions, as models give them."""
+    directions = chance.standard_normal((40, LONG), dtype=np.float32)
+    spread = chance.standard_normal((SOME, 40), dtype=np.float32) @ directions
+    return np.asarray(spread + 2 * crowd(chance) + 3 * chance.standard_normal(LONG, dtype=np.float32))
+
+
+def fading(chance: np.random.Generator) -> Matrix:
+    """The first dimensions tell most."""
+    return np.asarray(near_centres(chance) * np.geomspace(1, 0.05, LONG, dtype=np.float32))
+
+
+def idle(chance: np.random.Generator) -> Matrix:
+    """Every other word tells nothing: noise, far too small to matter."""
+    found = near_centres(chance).reshape(SOME, LONG // 64, 64)
+    found[:, ::2] = 1e-4 * chance.standard_normal((SOME, LONG // 128, 64), dtype=np.float32)
+    return found.reshape(SOME, LONG)
+
+
+@pytest.mark.parametrize("kind", [crowd, near_centres, few_directions, fading, idle])
+def test_what_is_counted_first_leaves_out_nothing_that_is_near(
+    kind: Callable[[np.random.Generator], Matrix],
+) -> None:
+    chance = np.random.default_rng(11)
+    spaces = {}
+    for name in "abc":
+        vectors = kind(chance)
+        spaces[name] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = {name: np.arange(1, SOME + 1) for name in spaces}
+    rows["c"] = chance.permutation(rows["c"])
+    coded = {name: view(vectors, rows[name], coded=True) for name, vectors in spaces.items()}
+    plain = {name: view(vectors, rows[name], coded=False) for name, vectors in spaces.items()}
+    missed = asked_for = 0
+    for names, combination in [("a", Combination.AVERAGE), *product(("ab", "abc"), Combination)]:
+        for share in (1.0, 0.7):
+            mask = chance.random(SOME) < share
+            queries: dict[str, Matrix] = {}
+            for name in names:
+                query = spaces[name][7 + asked_for] + 0.6 * chance.standard_normal(LONG) / np.sqrt(LONG)
+                queries[name] = (query / np.linalg.norm(query)).astype(np.float32)
+            asked = Question(queries, combination, dict.fromkeys(queries, 1.0), None)
+            expected = scored(Search(asked, plain, mask, 1).best(10))
+            found = scored(Search(asked, coded, mask, 1).best(10))
+            assert all(place in mask.nonzero()[0] for place, _ in found)
+            missed += len(set(expected) - set(found))
+            asked_for += len(expected)
+    assert missed <= asked_for / 1000
+
+
+def test_what_is_not_in_the_files_yet_is_found_where_nothing_else_is_meant() -> None:
+    vectors = SPACES["a"]
+    codes = Codes(mean_of(vectors[:6000]), encoded(vectors[:6000], mean_of(vectors[:6000])))
+    views = {"a": View(ROWS["a"], vectors[:6000], vectors[6000:], codes, straight=True)}
+    mask = np.arange(len(ALL)) >= 6000
+    asked = question(3, "a", Combination.AVERAGE)
+    found = Search(asked, views, mask, 1).best(10)
+    assert scored(found) == scored(Search(asked, PLAIN, mask, 1).best(10))
 
 
 def test_equals_are_all_found_however_many_there_are() -> None:

@@ -25,7 +25,7 @@ from tabane.store.lexical.tail import Entry, Tail
 if TYPE_CHECKING:
     from tabane.store.changes import Change
 
-COMMITTED_ROWS = 4000  # of a bulk: each commit has a price, and leaves segments that are to be merged
+COMMITTED_ROWS = 3000  # of a bulk: each commit has a price, and leaves segments that are to be merged
 MOST_BEHIND = 8_000  # rows that wait for the index before writers do
 _LOADED = 2_000  # rows that are read into the tail while opening; more are caught up in the background
 _BATCH = 200

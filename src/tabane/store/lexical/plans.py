@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tabane.search import substrings
-from tabane.search.analysis import GAP, groups, is_mixed, normalise, positioned, stem, units
+from tabane.search.analysis import GAP, groups, is_cjk, is_mixed, normalise, positioned, stem, units
 from tabane.search.engine import LexicalQuery, Mode
 from tabane.search.japanese import Japanese
 from tabane.search.kana import kana_words
@@ -117,7 +117,7 @@ class Planner:
         leaves = tuple(self._leaves(query.text, tokens, names))
         if leaves and query.mode is Mode.ANY and not self._japanese:
             leaves += tuple(self._kana(query.text, names))
-        prefixes = self._prefixes(query, found, names)
+        prefixes = (*self._prefixes(query, found, names), *self._characters(tokens, names))
         required = [phrase for text in query.phrases for phrase in self._phrase(text, names)]
         required += self._required(query, found, names)
         if not leaves and query.mode is Mode.ANY:
@@ -170,6 +170,12 @@ class Planner:
         shortest = stem(ending) if ending.startswith(stem(ending)) else ending
         return tuple((Starts(f"{TOKENS}_{name}", shortest), self._weights[name]) for name in names)
 
+    def _characters(self, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[Starts, float]]:
+        """Words of one character, which stand in longer ones too: by the pairs that begin with them."""
+        for token in tokens:
+            if _is_character(token):
+                yield from ((Starts(f"{PAIRS}_{name}", token), self._weights[name]) for name in names)
+
     def _required(self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]) -> list[Match]:
         if query.mode is Mode.PHRASE:
             return list(self._phrase(query.text, names))
@@ -183,11 +189,7 @@ class Planner:
 
     def _group(self, group: Sequence[str], names: tuple[str, ...]) -> Match:
         """All tokens of a run, each in any text; for a name of several parts, itself instead of them."""
-        terms = [
-            Either(tuple(Term(f"{TOKENS}_{name}", token) for name in names))
-            for token in group
-            if token != GAP
-        ]
+        terms = [Either(tuple(_term(token, name) for name in names)) for token in group if token != GAP]
         if len(group) > 2 and group[-1] == "".join(group[:-1]):
             return Either((Both(tuple(terms[:-1])), terms[-1]))
         return _both(terms)
@@ -196,10 +198,7 @@ class Planner:
         """What holds where a text has these words side by side; nothing for a text without words."""
         places = tuple((at, token) for at, token in enumerate(positioned(text)[:MOST_TERMS]) if token != GAP)
         stretches = dict.fromkeys(_HIRAGANA.findall(normalise(text)))
-        each = [
-            _both([*_phrases(f"{TOKENS}_{name}", places), *(_held(run, name) for run in stretches)])
-            for name in names
-        ]
+        each = [_both([*_placed(places, name), *(_held(run, name) for run in stretches)]) for name in names]
         if places or stretches:
             yield Either(tuple(each))
 
@@ -222,6 +221,23 @@ def needle(text: str, names: Iterable[str]) -> Match:
         beginning = substrings.needle_tokens(text)[0]
         return Either(tuple(Starts(f"{PAIRS}_{name}", beginning) for name in names))
     return Either(tuple(_held(text, name) for name in names))
+
+
+def _placed(places: tuple[tuple[int, str], ...], name: str) -> Iterator[Match]:
+    """Tokens side by side in a text; a single character wherever it stands."""
+    if len(places) == 1 and _is_character(places[0][1]):
+        yield _term(places[0][1], name)
+    else:
+        yield from _phrases(f"{TOKENS}_{name}", places)
+
+
+def _term(token: str, name: str) -> Match:
+    """A token in a text, where it is a single character also within words."""
+    return Starts(f"{PAIRS}_{name}", token) if _is_character(token) else Term(f"{TOKENS}_{name}", token)
+
+
+def _is_character(token: str) -> bool:
+    return len(token) == 1 and is_cjk(token)
 
 
 def _held(text: str, name: str) -> Match:

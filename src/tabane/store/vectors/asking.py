@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tabane.store.vectors.vectors import Moment, VectorIndex
 
 BLOCK = 20_000  # records of a scan at a time
+_DENSE = 4  # times as many rows are sooner read in a row than looked up
 _MOST_TRIES = 100
 _LOST = 2  # times that vectors are missing, and they are lost
 _LONGEST_WAIT = 60.0  # seconds, for what is made anew
@@ -152,13 +153,21 @@ class Asking:
         return there
 
     def _keys_of(self, connection: sqlite3.Connection, rows: Array) -> list[str]:
-        """The keys of live rows that are in order: from memory, where they are numbers."""
+        """The keys of live rows that are in order: from memory, where they are numbers.
+
+        Block by block they come there. Where a filter leaves out much, its rows alone are looked up.
+        """
         if not len(rows):
             return []
-        self._keys.read_on(connection, int(rows[-1]) + 1)
+        first, following = int(rows[0]), int(rows[-1]) + 1
+        if self._keys.behind(connection, following) <= 2 * BLOCK:
+            self._keys.read_on(connection, following)
         keys = self._keys.of(rows)
         if keys is None:
-            found = self._truth.keys_between(connection, int(rows[0]), int(rows[-1]))
+            if following - first <= _DENSE * len(rows):
+                found = self._truth.keys_between(connection, first, following - 1)
+            else:
+                found = self._truth.keys_at(connection, rows.tolist())
             keys = [found[row] for row in rows.tolist()]
         return keys
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabane.store.columns import Array
-from tabane.store.vectors.hamming import Counts, Tally, Words
+from tabane.store.vectors.hamming import WORD, Counts, Tally, Words
 
 Matrix = NDArray[np.float32]
 
@@ -22,11 +22,15 @@ _TOLD = 256  # vectors that tell what codes mean
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Vectors of some slots, and how far from the mean they are on average: they tell what codes mean."""
+    """Vectors of some slots, and how far from the mean they are on average: they tell what codes mean.
+
+    ``telling``: the full words of codes, first those in whose dimensions vectors differ most.
+    """
 
     slots: Array
     vectors: Matrix
     length: float
+    telling: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +51,22 @@ class Codes:
             step = max(1, self.words.shape[1] // _TOLD)
             slots = np.arange(0, self.words.shape[1], step)
             vectors = data[slots]
-            self._samples.append(
-                Sample(slots, vectors, float(np.linalg.norm(vectors - self.mean, axis=1).mean()))
-            )
+            off = vectors - self.mean
+            full = self.bits // WORD
+            spread = (off * off).mean(axis=0)[: full * WORD].reshape(full, WORD).sum(axis=1)
+            telling = np.argsort(-spread, kind="stable").tolist()
+            length = float(np.linalg.norm(off, axis=1).mean())
+            self._samples.append(Sample(slots, vectors, length, telling))
         return self._samples[0]
 
-    def tally(self, query: Matrix, early: int = EARLY) -> Tally:
-        """What counts the bits in which vectors differ from the query; ``early``: words counted first."""
-        return Tally(self.words, encoded(query[None], self.mean)[:, 0], early)
+    def tally(self, query: Matrix, data: Matrix, early: int = EARLY) -> Tally:
+        """What counts the bits in which vectors differ from the query.
+
+        ``early``: how many words are counted first, where codes are at least twice as long.
+        """
+        telling = self.sample(data).telling
+        chosen = sorted(telling[:early]) if len(telling) >= 2 * early else []
+        return Tally(self.words, encoded(query[None], self.mean)[:, 0], chosen)
 
 
 def width(dimension: int) -> int:

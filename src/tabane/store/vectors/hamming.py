@@ -27,18 +27,17 @@ _FEW = 0.25  # of all codes: more of them are sooner counted in a row than picke
 class Tally:
     """How codes differ from one that is wanted. ``words[w, v]`` is word w of code v.
 
-    ``early``: how many words are counted first, where codes are at least twice as long; they are spread
-    over the code. ``begins`` tells whether they are so long, ``bits`` how many bits are counted first.
+    ``early``: which words are counted first, none where that is not worth it (``begins``). ``bits``: how
+    many bits these have.
     """
 
-    def __init__(self, words: Words, wanted: Words, early: int) -> None:
+    def __init__(self, words: Words, wanted: Words, early: Sequence[int]) -> None:
         self._words = words
         self._wanted = wanted
-        length = len(wanted)
-        self.begins = length >= 2 * early
-        self._early = list(range(0, length, length // early))[:early] if self.begins else []
-        self._late = [number for number in range(length) if number not in self._early]
-        self.bits = WORD * early
+        self._early = early
+        self._late = [number for number in range(len(wanted)) if number not in early]
+        self.begins = len(early) > 0
+        self.bits = WORD * len(early)
 
     def first(self, slots: Array | None = None) -> Counts:
         """In how many of the first bits each code differs; of these ``slots`` alone, where given."""

@@ -63,7 +63,7 @@ class Sieve:
 
     def __init__(self, data: Matrix, codes: Codes, query: Matrix, live: Mask, count: int) -> None:
         self._data, self._codes, self._query = data, codes, query
-        self._tally = codes.tally(query)
+        self._tally = codes.tally(query, data)
         self._slots = np.flatnonzero(live) if count < FEW * len(live) else None  # None: all
         self._live = live if self._slots is None and count < len(live) else None  # None: all of them
         self._count = count
@@ -124,7 +124,7 @@ class Estimates:
         self._tail = view.cosines(query, np.arange(self._sealed, len(view.rows)))
         self.error = 0.0
         if view.codes is not None:
-            self._tally = view.codes.tally(query, early)
+            self._tally = view.codes.tally(query, view.data, early)
             sample = view.codes.sample(view.data).slots
             self._fit = fitted(view.codes, view.data, query, self._tally.whole(sample), view.codes.bits)
             self.error = self._fit.error
