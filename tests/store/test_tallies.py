@@ -86,7 +86,11 @@ def test_after_each_write_counts_are_those_of_the_records(
 
 
 def small(number: int, user: str = "") -> Record:
-    fields: dict[str, Value] = {"user": user or f"u{number % 50}", "at": number, "tags": (f"t{number % 7}", "all")}
+    fields: dict[str, Value] = {
+        "user": user or f"u{number % 50}",
+        "at": number,
+        "tags": (f"t{number % 7}", "all"),
+    }
     return Record(key=str(number), fields=fields)
 
 
