@@ -112,6 +112,9 @@ def test_rows_are_lines_of_tabs_where_nobody_watches() -> None:
 
 
 def test_an_address_that_cannot_be_reached_says_what_can(tmp_path: Path) -> None:
-    done = run(tmp_path, "health", TABANE_URL="http://127.0.0.1:1/rpc")
+    nobody = run(tmp_path, "health", TABANE_URL="http://127.0.0.1:1/rpc")
+    assert nobody.returncode == 1
+    assert "tabane start" in nobody.stderr
+    done = run(tmp_path, "health", TABANE_URL="gopher://127.0.0.1:1/")
     assert done.returncode == 2
     assert "unix:" in done.stderr

@@ -429,7 +429,7 @@ def test_another_hub_is_reached_by_its_address(user: User, tmp_path: Path) -> No
         assert stranger.json("status", "--url", f"unix:{user.home}")["pid"] == user.holder.pid
         client = stranger.assistant(f"--url=unix:{user.home}")
         assert said(echo(client, 1, n=1)) == {"n": 1}
-        assert stranger.run("status", "--url", "ws://127.0.0.1:8765").returncode == 2
+        assert stranger.run("status", "--url", "gopher://127.0.0.1:8765").returncode == 2
         assert not stranger.home.exists()
     finally:
         stranger.close()

@@ -138,7 +138,9 @@ def test_after_a_small_write_not_all_is_counted_again_and_the_last_so_many_are_k
 
         async def asked(where: Filter) -> int:
             def reading(masks: Masks, connection: object) -> int:
-                watched = _Watched(masks.snapshot, masks._strings, masks._connection, masks._holding)
+                watched = _Watched(
+                    masks.snapshot, masks._strings, masks._connection, masks._holding, masks.sweeps
+                )
                 return sum(tallies.tally(watched, "user", where).values())
 
             return await table.read(reading)
@@ -156,3 +158,22 @@ def test_after_a_small_write_not_all_is_counted_again_and_the_last_so_many_are_k
         assert _Watched.times == 2 + KEPT
 
     run(SMALL, work)
+
+
+def test_a_string_that_was_swept_meanwhile_does_not_make_its_old_records_count() -> None:
+    async def work() -> None:
+        with tempfile.TemporaryDirectory() as home:
+            store = await Store.open(home, "test")
+            try:
+                collection = await store.collection(SHAPE)
+                gone = Record(key="k", fields={"author": "ann"})
+                await collection.upsert([gone])
+                assert await collection.count(Equal("author", "ann")) == 1
+                await collection.delete(["k"])
+                await collection.compact()
+                await collection.upsert([gone])
+                assert await collection.count(Equal("author", "ann")) == 1
+            finally:
+                await store.close()
+
+    asyncio.run(work())

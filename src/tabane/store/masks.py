@@ -36,9 +36,15 @@ class Masks:
     """A snapshot, with what else it takes to evaluate filters over it. For one piece of reading."""
 
     def __init__(
-        self, snapshot: Snapshot, strings: Strings, connection: sqlite3.Connection, holding: Holding
+        self,
+        snapshot: Snapshot,
+        strings: Strings,
+        connection: sqlite3.Connection,
+        holding: Holding,
+        sweeps: int = -1,
     ) -> None:
         self.snapshot = snapshot
+        self.sweeps = sweeps  # as they were before the moment; -1 where that is not known
         self._strings = strings
         self._connection = connection
         self._holding = holding
@@ -163,7 +169,7 @@ class Masks:
 
     def over(self, snapshot: Snapshot) -> Masks:
         """The same for some records alone, for filters that ask nothing of texts."""
-        return Masks(snapshot, self._strings, self._connection, self._holding)
+        return Masks(snapshot, self._strings, self._connection, self._holding, self.sweeps)
 
     def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         """How many among what matches lie from each bound to before the next."""

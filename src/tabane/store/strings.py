@@ -22,6 +22,12 @@ class Strings:
         self._table = f"string_{number}"
         self._find = f"SELECT code FROM {self._table} WHERE field = ? AND text = ?"
         self._known: dict[tuple[str, str], int] = {}
+        self.sweeps = 0
+        """Another number before strings are dropped, and another one after that is committed.
+
+        Who read it before a transaction, and finds it unchanged later, knows every code still stands for
+        the string that it stood for.
+        """
 
     def create(self, connection: sqlite3.Connection) -> None:
         connection.execute(
@@ -56,6 +62,7 @@ class Strings:
 
     def forget(self) -> None:
         self._known.clear()
+        self.sweeps += 1
 
     def found(self, connection: sqlite3.Connection, field: str, texts: Iterable[str]) -> list[int]:
         """The codes of those of the strings that are known."""
@@ -110,6 +117,7 @@ class Strings:
 
     def drop(self, connection: sqlite3.Connection, codes: Sequence[int]) -> None:
         """Remove strings that no record has any more; after the commit, :meth:`forget` what is remembered."""
+        self.sweeps += 1
         connection.executemany(f"DELETE FROM {self._table} WHERE code = ?", [(code,) for code in codes])
 
 

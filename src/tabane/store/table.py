@@ -165,8 +165,12 @@ class Table:
     async def read(self, work: Callable[[Masks, sqlite3.Connection], T]) -> T:
         """Do ``work`` in a reading thread, over records and columns of one moment."""
 
+        sweeps = self.truth.strings.sweeps  # before the moment is chosen: see there
+
         def reading(connection: sqlite3.Connection) -> T:
-            return work(self.masks(connection), connection)
+            masks = self.masks(connection)
+            masks.sweeps = sweeps
+            return work(masks, connection)
 
         return await self.database.read(reading)
 

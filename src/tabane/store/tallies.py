@@ -38,10 +38,14 @@ class _Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[T]):
-    """What was counted at one moment. ``alive``: one bit a slot."""
+    """What was counted at one moment. ``alive``: one bit a slot.
+
+    Of rows that are gone since, a filter can be asked as long as no string was swept: ``sweeps``.
+    """
 
     origin: int
     changes: int
+    sweeps: int
     slots: int
     alive: Array
     value: T
@@ -139,7 +143,9 @@ class Tallies:
         kept: _Kept[T] | None = self._get(key)  # type: ignore[assignment]
         if kept is not None and kept.changes == snapshot.changes:
             return kept.value
-        moved = self._between(kept, snapshot) if kept is not None else None
+        moved = None
+        if kept is not None and kept.sweeps == masks.sweeps >= 0:
+            moved = self._between(kept, snapshot)
         value = None
         if kept is not None and moved is not None:
             value = joined(kept.value, masks.over(moved.came), masks.over(moved.gone))
@@ -147,7 +153,8 @@ class Tallies:
             value = counted(masks)
         if not isinstance(value, dict) or len(value) <= MOST_VALUES:
             bits = self._bits(snapshot)
-            self._put(key, _Kept(snapshot.origin, snapshot.changes, len(snapshot.alive), bits, value))
+            slots = len(snapshot.alive)
+            self._put(key, _Kept(snapshot.origin, snapshot.changes, masks.sweeps, slots, bits, value))
         return value
 
     def _between(self, kept: _Kept[T], snapshot: Snapshot) -> _Moved | None:
