@@ -20,14 +20,13 @@ from tabane.hub.jobs import Jobs
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
-from tabane.posts.importing.plan import Sources, plan
-from tabane.posts.importing.work import import_posts
 from tabane.posts.operations import Archive
 from tabane.posts.post import DOMAIN, SHAPE
 from tabane.search.models import Models
 from tabane.wire import json
 
 if TYPE_CHECKING:
+    from tabane.posts.importing.plan import Sources
     from tabane.store.collection import Collection
 
 log = logging.getLogger(__name__)
@@ -54,6 +53,8 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
     once: bool = False
 
     def sources(self) -> Sources:
+        from tabane.posts.importing.plan import plan
+
         return plan(self.files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
 
 
@@ -144,6 +145,9 @@ class Posts:
         async with self._importing:
             if params.once and isinstance(progress, Job):
                 self._opening = progress  # who starts with an archive waits for it
+            # Where nothing is imported, what reads files is not imported either: 30 ms and some MB.
+            from tabane.posts.importing.work import import_posts
+
             sources = await asyncio.to_thread(params.sources)
             mark = await asyncio.to_thread(_mark, sources)
             if params.once and self._stores.holds(DOMAIN) and await asyncio.to_thread(self._was_taken, mark):
