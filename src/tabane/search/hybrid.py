@@ -21,8 +21,8 @@ Fusion = Literal["scaled", "rrf", "convex"]
 """How two rankings become one. scaled: the mean of both scores on scales that mean something. rrf: by ranks.
 
 convex: by scores, each ranking stretched to its own worst and best. Measured on English and Japanese sets
-(nDCG@10, benchmarks/search/hybrid.py), scaled is above both parts, or within their noise, on all of them;
-the others fall behind the better part as soon as one is much worse than the other.
+(nDCG@10, benchmarks/search/hybrid.py), scaled is above both parts, or at most .017 below the better one; the
+others fall far behind it as soon as one part is much worse than the other.
 """
 
 _MEANING = {"scaled": 0.5, "convex": 0.7}
