@@ -84,3 +84,15 @@ def test_what_is_wrong_with_an_argument_is_said_as_for_any_tool(tmp_path: Path) 
             assert "limit" in text(result)
 
     run(scenario)
+
+
+def test_a_server_of_the_hubs_name_has_its_own_tools(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with place(tmp_path, {"tabane": child()}) as here:
+            line = await here.connect()
+            asked = {"name": "tabane__echo", "arguments": {"n": 1}}
+            for _ in range(2):  # before its tools are known, and after
+                assert (await line.call("call_tool", **asked)).get("structuredContent") == {"n": 1}
+            assert (await line.call("tabane__echo", n=2))["structuredContent"] == {"n": 2}
+
+    run(scenario)

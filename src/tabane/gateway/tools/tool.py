@@ -52,8 +52,8 @@ class Tool:
         return self.read_only or self.idempotent
 
 
-OWN = "tabane"
-"""What stands for a server with the hub's own tools."""
+OWN = ""
+"""The server of the hub's own tools: none has an empty name, and one may be called tabane."""
 
 
 def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
