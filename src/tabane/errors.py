@@ -21,6 +21,7 @@ TabaneError
 ├── ModelError              an embedding model could not be had, or could not answer
 │   ├── ModelMissing        it is not here, and is not to be had
 │   └── ModelUnavailable    its server or process does not answer now: try again
+├── ReadError             a page could not be read; ``cause`` says why in a word
 ├── AnswerTooLong           an answer longer than a message over the network may be: ask for less
 └── HubError                the hub itself: not running, would not start, held, of another version
     └── HubDraining         it is about to end: the request was not begun, and may be sent to the next
@@ -151,6 +152,23 @@ class ModelMissing(ModelError):
 
 class ModelUnavailable(ModelError):
     """The model's server or process does not answer now; it may do so later."""
+
+
+class ReadError(TabaneError):
+    """A page could not be read. ``cause`` is the reason in one word, for programs.
+
+    One of: url, scheme, dns, refused (by the guard), connect, tls, timeout, redirect, status, robots, type,
+    large, broken, empty, javascript, key, rate, way. ``status`` is the HTTP status, where there was one;
+    ``wait`` the seconds after which it is worth another try, where somebody said so.
+    """
+
+    reason = "reading"
+
+    def __init__(
+        self, message: Message, cause: str, *, status: int | None = None, wait: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.cause, self.status, self.wait = cause, status, wait
 
 
 class AnswerTooLong(TabaneError):

@@ -1,0 +1,1 @@
+"""The reader: any URL as clean, whole, safe Markdown."""
