@@ -146,6 +146,7 @@ class _Lane:
         self._working: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._problem: Message | None = None
+        self._seen = _Seen()
 
     @property
     def unfinished(self) -> bool:
@@ -267,11 +268,12 @@ class _Lane:
 
     async def _first_lacking(self, collection: Collection, name: str) -> int | None:
         """The row before the first page with something to embed; None where there is nothing."""
-        after = 0
+        after = self._seen.rows(collection, name)
         while page := await collection.lacking(name, after, PAGE):
             if any(self._whose.text(stored.record, name.removesuffix(NEXT)) for stored in page):
                 return after
             after = page[-1].row
+            self._seen.note(name, after)
         return None
 
     async def _replace(
@@ -279,12 +281,14 @@ class _Lane:
     ) -> None:
         """Fill a space beside the one that serves, then let it take its place."""
         wanted = Space(name + NEXT, embedder.dimension, embedder.fingerprint)
+        self._seen.forget(name, wanted.name)
         there = _space(collection, wanted.name)
         if there is not None and there != wanted:
             await collection.drop_space(wanted.name)
         await collection.add_space(wanted)
         await self._fill(collection, wanted, embedder, progress)
         await collection.succeed(name, wanted.name)
+        self._seen.forget(name, wanted.name)
 
     async def _fill(
         self, collection: Collection, space: Space, embedder: Embedder, progress: Progress, first: int = 0
@@ -331,6 +335,30 @@ class _Lane:
 
     def _not_yet(self) -> Message:
         return say("Search is by words alone until {names} is embedded.", names=self._whose.name)
+
+
+class _Seen:
+    """How far the records of a collection were looked at and had all that they want, by space.
+
+    A record that is written later has a higher row, so nobody looks at those before again. Not remembered
+    over the hub's life, nor when the collection was made anew.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._of: tuple[Collection, tuple[Space, ...]] | None = None
+
+    def rows(self, collection: Collection, name: str) -> int:
+        if self._of is None or self._of[0] is not collection or self._of[1] != collection.spaces:
+            self._of, self._rows = (collection, collection.spaces), {}
+        return self._rows.get(name, 0)
+
+    def note(self, name: str, row: int) -> None:
+        self._rows[name] = row
+
+    def forget(self, *names: str) -> None:
+        for name in names:
+            self._rows.pop(name, None)
 
 
 def _space(collection: Collection, name: str) -> Space | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from tabane import __version__
+from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.operations import ServerOperations, ToolOperations
@@ -27,6 +28,7 @@ from tabane.hub.archive import ImportPosts, Posts
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, own_tools
 from tabane.hub.clients.outlet import LineOutlet, Outlet
 from tabane.hub.clients.session import Session
+from tabane.hub.clients.tool_results import as_failure, as_result
 from tabane.hub.collections import EMBEDDED, SHAPES
 from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Finding, Hit, Manual
@@ -43,7 +45,6 @@ from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privile
 from tabane.posts.clock import zone_of
 from tabane.search.embedding.cached import Vectors
 from tabane.settings import Mode, Settings, load_settings
-from tabane.wire import json
 from tabane.wire.channel import Batch
 from tabane.wire.era import Era
 
@@ -208,15 +209,11 @@ class Hub:
 
     def as_tool_result(self, caller: Caller, name: str, value: Any) -> bytes:
         """What an operation answered, as the result of a tool of MCP."""
-        if isinstance(value, Raw):
-            return bytes(value)  # an upstream's own result, to be passed on as it is
-        operation = self.table.get(name)
-        render = operation.text if operation else None
-        text = render(value, caller.lang) if render else json.encode(value).decode()
-        result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": False}
-        if operation and operation.structured:
-            result["structuredContent"] = operation.structured(value, caller.lang)
-        return json.encode(result)
+        return as_result(self.table.get(name), value, caller.lang)
+
+    def as_tool_failure(self, caller: Caller, name: str, error: TabaneError) -> bytes:
+        """What a built-in tool failed with, as its result."""
+        return as_failure(self.table.get(name), error, caller.lang)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -380,7 +377,13 @@ class Hub:
         )
 
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
-        value = await self.door.invoke(replace(caller, face=Face.MCP), name, arguments)
+        try:
+            value = await self.door.invoke(replace(caller, face=Face.MCP), name, arguments)
+        except TabaneError as error:
+            operation = self.table.get(name)
+            if operation is None or operation.failure is None:
+                raise
+            return Raw(as_failure(operation, error, caller.lang))
         return Raw(self.as_tool_result(caller, name, value))
 
     def _permit(self, caller: Caller, tool: str) -> None:

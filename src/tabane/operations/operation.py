@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 if TYPE_CHECKING:
+    from tabane.errors import TabaneError
     from tabane.messages import Lang, Message
     from tabane.operations.door import Caller, Face, Privilege
     from tabane.operations.jobs import Part, Progress
@@ -32,6 +33,10 @@ class Operation:
     A parameter that is marked ``extra_json_schema={"hidden": True}`` is taken and not shown.
     ``structured`` makes of a call's result what an assistant gets beside its text.
 
+    ``label`` is its title on a list of tools. Where it answers its failures as values, ``failed`` says which
+    values are such; ``failure`` words what it raises for a reader, where that is not the error's own text.
+    ``content`` makes the blocks of a tool's result, where they are not one of text.
+
     ``handler`` takes the caller and the decoded parameters. What it gives depends on ``kind``, and is
     always something that msgspec can encode: of a ``call``, an awaited result, which ``text`` renders for
     a reader (an assistant, a terminal); of a ``stream``, parts, the last of which says so; of a ``job``,
@@ -54,6 +59,10 @@ class Operation:
     title: Callable[[Any], Message] | None = None
     public: bool = False
     structured: Callable[[Any, Lang], Any] | None = None
+    label: str | None = None
+    failed: Callable[[Any], bool] | None = None
+    failure: Callable[[TabaneError, Lang], str] | None = None
+    content: Callable[[Any, Lang], list[dict[str, Any]]] | None = None
 
 
 class Table:

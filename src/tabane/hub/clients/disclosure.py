@@ -109,6 +109,9 @@ def definition(operation: Operation) -> dict[str, object]:
         "description": operation.description,
         "inputSchema": input_schema(operation.params),
     }
-    if operation.read_only:
-        shown["annotations"] = {"readOnlyHint": True}
+    if operation.label:
+        shown["title"] = operation.label
+    annotations = {"readOnlyHint": True} if operation.read_only else {}
+    if annotations or operation.annotations:
+        shown["annotations"] = {**annotations, **operation.annotations}
     return shown

@@ -147,7 +147,7 @@ async def _operate(session: Session, request_id: Raw, name: str, arguments: Raw 
     except UnknownName as error:
         raise Refusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
     except TabaneError as error:
-        _failed(session, request_id, error)
+        session.answer(request_id, session.hub.as_tool_failure(session.caller, name, error))
         return
     session.answer(request_id, session.hub.as_tool_result(session.caller, name, value))
 
