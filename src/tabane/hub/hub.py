@@ -26,6 +26,7 @@ from tabane.gateway.tools.index import Query
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.archive import ImportPosts, Posts
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, own_tools
+from tabane.hub.clients.library import Empty, Library
 from tabane.hub.clients.outlet import LineOutlet, Outlet
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.tool_results import as_failure, as_result
@@ -111,6 +112,7 @@ class Hub:
             self.jobs,
             lambda: zone_of(self.settings.posts_zone),
         )
+        self.library: Library = Empty()
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal(), self.jobs)
         self.gateway.provide(own_tools(self.table))

@@ -8,6 +8,7 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError
 from tabane.gateway.upstreams.call import Reply
+from tabane.hub.clients import library
 from tabane.hub.clients.tool_calls import note_question, question_of
 from tabane.operations import Privilege
 from tabane.wire import era as eras
@@ -42,7 +43,11 @@ async def complete(session: Session, request_id: Raw, params: Members, meta: Mem
         prompt = await session.hub.gateway.find_prompt(session.caller, name)
         server, ref = prompt.server, {**ref, "name": Raw(json.quote(prompt.name))}
     elif kind == "ref/resource":
-        source = (await _sources(session, _required(ref, "uri", "a URI or a template of URIs")))[0]
+        uri = _required(ref, "uri", "a URI or a template of URIs")
+        if library.key_of(uri) is not None:
+            await _complete_key(session, request_id, params)
+            return
+        source = (await _sources(session, uri))[0]
         server, name = source.server, source.shown
         ref = {**ref, "uri": Raw(json.quote(source.uri))}
     else:
@@ -54,9 +59,30 @@ async def complete(session: Session, request_id: Raw, params: Members, meta: Mem
 async def read_resource(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     """resources/read. Where nobody lists the URI, the servers that may know it are asked in turn."""
     uri = _required(params, "uri", "the URI of a resource")
+    key = library.key_of(uri)
+    if key is not None:
+        await _read_document(session, request_id, uri, key)
+        return
     sources = await _sources(session, uri)
     session.no_longer_runs(request_id)
     _read(session, bytes(request_id), params, meta, sources)
+
+
+async def _read_document(session: Session, request_id: Raw, uri: str, key: str) -> None:
+    found = await session.hub.library.text(key)
+    if found is None:
+        raise _not_found(session, uri)
+    result = library.contents(uri, *found)
+    session.answer(request_id, eras.cacheable(result) if session.era is Era.MODERN else result)
+
+
+async def _complete_key(session: Session, request_id: Raw, params: Members) -> None:
+    try:
+        prefix = json.text(json.fields(params["argument"]).get("value"))
+    except (KeyError, Garbage):
+        raise Refusal(eras.INVALID_PARAMS, "argument: an object with name and value is required") from None
+    keys = await session.hub.library.beginning(prefix or "", library.MOST_COMPLETED + 1)
+    session.answer(request_id, library.completion(keys))
 
 
 def _read(session: Session, key: bytes, params: Members, meta: Members, sources: tuple[Source, ...]) -> None:
@@ -110,10 +136,14 @@ def _replied(session: Session, key: bytes, name: str, reply: Reply, *, cached: b
 async def _sources(session: Session, uri: str) -> tuple[Source, ...]:
     sources = await session.hub.gateway.sources(session.caller, uri)
     if not sources:
-        legacy = session.era is Era.LEGACY
-        code = eras.RESOURCE_NOT_FOUND if legacy else eras.INVALID_PARAMS
-        raise Refusal(code, f"Resource not found: {uri}", {"uri": uri})
+        raise _not_found(session, uri)
     return sources
+
+
+def _not_found(session: Session, uri: str) -> Refusal:
+    legacy = session.era is Era.LEGACY
+    code = eras.RESOURCE_NOT_FOUND if legacy else eras.INVALID_PARAMS
+    return Refusal(code, f"Resource not found: {uri}", {"uri": uri})
 
 
 def _renamed(result: Raw, source: Source) -> Raw:

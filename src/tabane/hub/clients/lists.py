@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from tabane.gateway import gateway as gateways
+from tabane.hub.clients import library
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
 from tabane.wire.era import Era, Refusal
@@ -52,21 +53,44 @@ async def list_prompts(session: Session, request_id: Raw, params: Members, meta:
 
 
 async def list_resources(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    """Those of the servers, then the documents: as many as there are, so they are read page by page."""
     after = _after(params, "resources")
     await session.hub.gateway.fresh("resources", session.caller)
-    _give(session, request_id, "resources", session.hub.gateway.resources.items(), after)
+    of_documents = after is not None and library.key_of(after) is not None
+    listed: list[bytes] = []
+    following: str | None = library.ROOT
+    if not of_documents:
+        items = dict(session.hub.gateway.resources.items())
+        keys, more = cursors.page(list(items), after, PAGE)
+        listed = [items[key] for key in keys]
+        following = more or library.ROOT
+    if following == library.ROOT:
+        key = library.key_of(after or "") if of_documents else None
+        held = await session.hub.library.page(key or None, PAGE + 1 - len(listed))
+        shown = held[: PAGE - len(listed)]
+        listed += map(library.definition, shown)
+        following = library.uri_of(shown[-1].key) if shown else library.ROOT
+        following = following if len(held) > len(shown) else None
+    cursor = None if following is None else cursors.encode("resources", following)
+    _answer(session, request_id, "resources", b",".join(listed), cursor)
 
 
 async def list_templates(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     after = _after(params, "resourceTemplates")
     await session.hub.gateway.fresh("resources", session.caller)
-    _give(session, request_id, "resourceTemplates", session.hub.gateway.resources.template_items(), after)
+    items = [*session.hub.gateway.resources.template_items()]
+    if session.hub.library.there:
+        items.append((library.TEMPLATE, library.template()))
+    _give(session, request_id, "resourceTemplates", items, after)
 
 
 def _give(
     session: Session, request_id: Raw, key: str, items: Sequence[tuple[str, bytes]], after: str | None
 ) -> None:
-    inside, following = _page(items, key, after)
+    _answer(session, request_id, key, *_page(items, key, after))
+
+
+def _answer(session: Session, request_id: Raw, key: str, inside: bytes, following: str | None) -> None:
     kind = "prompts" if key == "prompts" else "resources"
     holds = session.hub.gateway.holds(kind) if session.era is Era.MODERN else None
     session.answer(request_id, listed(key, inside, following, holds))

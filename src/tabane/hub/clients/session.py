@@ -140,6 +140,11 @@ class Session:
         if self._subscriptions or (self.era is Era.LEGACY and self.version):
             self.subscriptions.changed(kind)
 
+    def updated(self, key: str) -> None:
+        """A document is another now, or gone."""
+        if self._subscriptions and not self.outlet.closed:
+            self._subscriptions.updated(key)
+
     def logged(self, params: Raw) -> None:
         """A server says something that belongs to no request; for those who set a level."""
         if self.calls.level is not None and self.calls.wants(params, self.calls.level):

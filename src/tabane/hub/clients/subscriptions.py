@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from tabane.errors import HubError, TabaneError
+from tabane.hub.clients import library
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -124,6 +125,13 @@ class Subscriptions:
                 note = json.join({"_meta": _about(request_id)})
                 self._session.tell(json.notification_line(method, note), request_id)
 
+    def updated(self, key: str) -> None:
+        """A document is another now, or gone: told to those who asked for it, under the URI they asked by."""
+        asked = {*self._uris, *(uri for listen in self._listens.values() for uri in listen.uris)}
+        for uri in asked:
+            if library.key_of(uri) == key:
+                self._updated(uri, Raw(json.encode({"uri": uri})))
+
     def _updated(self, watched: str, params: Raw) -> None:
         """Tell of a change; ``params`` name the resource, which may lie below the one that is watched."""
         method = "notifications/resources/updated"
@@ -136,6 +144,8 @@ class Subscriptions:
 
     async def _watch(self, uri: str) -> None:
         session, gateway = self._session, self._session.hub.gateway
+        if library.key_of(uri) is not None:
+            return  # the hub's own: it tells of every change, whoever asked
         sources = await gateway.sources(session.caller, uri)
         if not sources:
             raise Refusal(eras.INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
@@ -144,6 +154,8 @@ class Subscriptions:
         )
 
     def _unwatch(self, uri: str) -> None:
+        if library.key_of(uri) is not None:
+            return
         if uri not in self._uris and not any(uri in listen.uris for listen in self._listens.values()):
             self._session.hub.gateway.unwatch(self._session.key, uri)
 

@@ -1,0 +1,101 @@
+"""Documents as resources of MCP: ``tabane://documents/<key>``, the key percent-encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote, unquote
+
+from tabane.wire import json
+
+ROOT = "tabane://documents/"
+TEMPLATE = ROOT + "{key}"
+
+MOST_COMPLETED = 100  # values of one completion, by the specification
+
+
+class Held(NamedTuple):
+    """A document as a list shows it. ``size`` is its text in bytes, ``updated`` ISO 8601."""
+
+    key: str
+    title: str | None = None
+    media_type: str = "text/plain"
+    size: int | None = None
+    updated: str | None = None
+
+
+class Library(Protocol):
+    """The documents that there are."""
+
+    @property
+    def there(self) -> bool:
+        """Whether any was ever put."""
+        ...
+
+    async def page(self, after: str | None, limit: int) -> Sequence[Held]:
+        """At most so many, in order of keys, behind the key ``after``."""
+        ...
+
+    async def text(self, key: str) -> tuple[Held, str] | None:
+        """A document, whole; None where there is none."""
+        ...
+
+    async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
+        """Keys that begin so, in order."""
+        ...
+
+
+class Empty:
+    """A library without a document."""
+
+    there = False
+
+    async def page(self, after: str | None, limit: int) -> Sequence[Held]:
+        return ()
+
+    async def text(self, key: str) -> tuple[Held, str] | None:
+        return None
+
+    async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
+        return ()
+
+
+def uri_of(key: str) -> str:
+    return ROOT + quote(key, safe="", errors="replace")
+
+
+def key_of(uri: str) -> str | None:
+    """The key that a URI names; None where it is no document's. ``/`` in it may be encoded or not."""
+    if uri[: len(ROOT)].lower() != ROOT:
+        return None
+    return unquote(uri[len(ROOT) :])
+
+
+def template() -> bytes:
+    """The definition of the one template: any document by its key."""
+    shown = {"uriTemplate": TEMPLATE, "name": "document", "title": "Document", "description": "By its key."}
+    return json.encode(shown)
+
+
+def definition(held: Held) -> bytes:
+    """A document as a list of resources shows it."""
+    shown: dict[str, Any] = {"uri": uri_of(held.key), "name": held.key.rsplit("/", 1)[-1] or held.key}
+    if held.title:
+        shown["title"] = held.title
+    shown["mimeType"] = held.media_type
+    if held.size is not None:
+        shown["size"] = held.size
+    if held.updated:
+        shown["annotations"] = {"lastModified": held.updated}
+    return json.encode(shown)
+
+
+def contents(uri: str, held: Held, text: str) -> bytes:
+    """What resources/read answers: the document under the URI that it was asked for by."""
+    return json.encode({"contents": [{"uri": uri, "mimeType": held.media_type, "text": text}]})
+
+
+def completion(keys: Sequence[str]) -> bytes:
+    """What completion/complete answers; one key more than are shown says that there are others."""
+    shown = list(keys[:MOST_COMPLETED])
+    return json.encode({"completion": {"values": shown, "hasMore": len(keys) > len(shown)}})
