@@ -34,7 +34,7 @@ demo: env
 	@$(BIN)/tabane demo $(ARGS)
 
 test: env
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 conformance: env node
 	@$(BIN)/python -m tests.conformance $(ARGS)
