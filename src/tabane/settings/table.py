@@ -336,6 +336,68 @@ class Settings:
     posts_summary: Path | None = option.optional_path(
         say("The same for the summaries of posts (batch/summary of twilog).")
     )
+    documents_roots: tuple[str, ...] = option.texts(
+        say(
+            "Folders, with all that is in them, from which an assistant may keep files as documents "
+            "(put_file); none are allowed otherwise. What a person adds with tabane docs needs no leave."
+        )
+    )
+    documents_size: int = option.size(
+        10 * MIB, KIB, 12 * MIB, say("The longest text that is kept as one document.")
+    )
+    reader_allow: tuple[str, ...] = option.texts(
+        say(
+            "Hosts of private networks and of this machine that may be read all the same: names, addresses "
+            "or networks, each with a port where that alone is meant, such as wiki.home or 127.0.0.1:3000."
+        )
+    )
+    reader_robots: Literal["never", "assistants", "always"] = option.choice(
+        "assistants",
+        ("never", "assistants", "always"),
+        say(
+            "When a site's robots.txt decides whether a page is read: when an assistant asks, always, or "
+            "never. What a person asks for by name is no crawl."
+        ),
+    )
+    reader_size: int = option.size(
+        20 * MIB, 64 * KIB, GIB, say("The largest page or file that is read, unpacked.")
+    )
+    reader_timeout: float = option.seconds(
+        30, 1, 600, say("How long one request for a page may take, with all that it is redirected to.")
+    )
+    reader_fresh: float = option.limited(
+        "number",
+        15,
+        0,
+        10_080,
+        say("minutes"),
+        say("A page that was read is given again as it was for this time; then its site is asked."),
+    )
+    reader_cache: int = option.size(
+        500 * MIB,
+        MIB,
+        1024 * GIB,
+        say("How much is kept of the pages that were read. Those read longest ago go first."),
+    )
+    reader_tokens: int = option.whole(
+        8_000,
+        500,
+        200_000,
+        say("tokens"),
+        say("How much of a page an assistant is given at once, where it does not say."),
+    )
+    reader_ca: Path | None = option.optional_path(
+        say(
+            "A file of certificates (PEM) that are trusted besides the system's, as of a company's own sites."
+        )
+    )
+    reader_proxy: str = option.text(
+        "",
+        say(
+            "A proxy through which pages are fetched, such as http://proxy:3128. It resolves the names then, "
+            "so the guard against private addresses judges names and literal addresses alone."
+        ),
+    )
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
     warnings: tuple[Message, ...] = field(default=(), repr=False, compare=False)
 
