@@ -19,6 +19,8 @@ from tabane.hub.jobs import Jobs
 from tabane.hub.stores import Stores
 from tabane.messages import say
 from tabane.operations import AllowLocal, Caller, Door, Face, Table
+from tabane.search.chunking import Measure
+from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.models import Reranker
@@ -94,6 +96,9 @@ class Alphabets:
     async def query(self, model: str, text: str) -> bytes | NoModel:
         found = await self.serving(model)
         return found if isinstance(found, NoModel) else (await found.embed([text], "query"))[0]
+
+    def measure(self) -> Measure:
+        return Estimate(512, "estimate")
 
     def reranker(self) -> Reranker | None:
         return None

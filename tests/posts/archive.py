@@ -15,6 +15,8 @@ from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Part, Table
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, SPACES, Post, record_of
+from tabane.search.chunking import Measure
+from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.models import Reranker
 from tabane.search.records import Space
@@ -51,6 +53,9 @@ class Known:
         if model != MODEL or text not in self.vectors:
             return NoModel(say("There is no model here."))
         return packed(self.vectors[text])
+
+    def measure(self) -> Measure:
+        return Estimate(512, "estimate")
 
     def reranker(self) -> Reranker | None:
         return None

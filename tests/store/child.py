@@ -27,6 +27,7 @@ from tabane.store.kept import Kept
 from tabane.store.lexical.lexical import Lexical, open_lexical
 from tabane.store.migrations import MIGRATIONS, Migration
 from tabane.store.store import Store
+from tests.store import documents
 from tests.store.lanes import LANES, Operation, operations
 from tests.store.shapes import SHAPE
 from tests.store.vectors import lanes
@@ -85,6 +86,29 @@ def vectors(order: dict[str, Any]) -> None:
         await asyncio.gather(_compacting(collection), _flushing(collection), *several)
 
     asyncio.run(run())
+
+
+def exchange(order: dict[str, Any]) -> None:
+    """Put documents of several sizes again and again: ``done <name> <generation>`` each time.
+
+    With an index of words and vectors that are put into their files, and compaction, all the while.
+    """
+
+    async def run() -> None:
+        store = await Store.open(order["home"], "test", lexical=open_lexical)
+        collection = await store.collection(documents.SHAPE)
+        say("open")
+        several = (_documents(collection, name, parts) for name, parts in documents.SIZES.items())
+        await asyncio.gather(_compacting(collection), _flushing(collection), *several)
+
+    asyncio.run(run())
+
+
+async def _documents(collection: Collection, name: str, parts: int) -> None:
+    there = await documents.generation_of(collection, name, parts)
+    for generation in range(0 if there is None else there + 1, sys.maxsize):
+        await documents.advance(collection, name, generation, parts)
+        say(f"done {name} {generation}")
 
 
 def spaces(order: dict[str, Any]) -> None:
@@ -274,6 +298,7 @@ def _mounted(folder: str) -> bool:
 
 KINDS: dict[str, Callable[[dict[str, Any]], None]] = {
     "attempt": attempt,
+    "exchange": exchange,
     "fill": fill,
     "index": index,
     "kept": kept,

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
 
+import msgspec
+
 from tabane.search.engine import Collection, Order
 from tabane.search.filters import EVERYTHING, Equal, Filter, checked, matches, values_of
 from tabane.search.records import Kind, Record, Scalar, Shape
@@ -22,6 +24,22 @@ def put(model: Model, records: Iterable[Record], shape: Shape) -> list[bool]:
         results.append(model.get(ready.key) != ready)
         model[ready.key] = ready
     return results
+
+
+def exchange(
+    model: Model, records: Iterable[Record], gone: Iterable[str], shape: Shape
+) -> tuple[list[bool], int]:
+    """Exchange in the model; the answer is what the collection's ought to be."""
+    deleted = sum(model.pop(key, None) is not None for key in gone)
+    results = []
+    for record in records:
+        ready, there = checked_record(record, shape), model.get(record.key)
+        if there is not None and not ready.vectors:
+            ready = msgspec.structs.replace(ready, vectors=there.vectors)  # its vectors stay, if all else is
+        same = ready == there
+        results.append(not same)
+        model[ready.key] = ready if same else checked_record(record, shape)
+    return results, deleted
 
 
 def meant(model: Model, where: Filter, shape: Shape) -> list[Record]:

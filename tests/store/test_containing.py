@@ -13,7 +13,7 @@ import numpy as np
 from tabane.search.filters import And, Contains, Equal, Filter, Not, Or, matches
 from tabane.search.records import Field, Kind, Record, Shape, TextField
 from tabane.store.collection import Collection
-from tabane.store.columns import Snapshot
+from tabane.store.columns import Columns, Snapshot
 from tabane.store.containing import REMEMBERED, Containing, Rows
 from tabane.store.lexical.lexical import Lexical, open_lexical
 from tabane.store.store import Store
@@ -113,7 +113,7 @@ def test_answers_are_remembered_as_long_as_there_is_room() -> None:
     most = REMEMBERED // (slots // 8)
     alive = np.ones(slots, dtype=np.bool_)
     snapshot = Snapshot(1, 1, alive, {})
-    containing, index = Containing(Truth(1, SHAPE)), _Index()
+    containing, index = Containing(Truth(1, SHAPE), Columns((), 1, 0)), _Index()
     connection = sqlite3.connect(":memory:")
     wanted = [Wanted((Contains(f"w{number}"),)) for number in range(most + 1)]
     for each in [*wanted[:most], *wanted[:most]]:
@@ -127,7 +127,7 @@ def test_answers_are_remembered_as_long_as_there_is_room() -> None:
 
 def test_an_answer_of_a_later_moment_is_none_of_an_earlier_one() -> None:
     alive = np.ones(100, dtype=np.bool_)
-    containing, index = Containing(Truth(1, SHAPE)), _Index()
+    containing, index = Containing(Truth(1, SHAPE), Columns((), 1, 0)), _Index()
     connection, wanted = sqlite3.connect(":memory:"), Wanted((Contains("w"),))
     for changes in (5, 4, 4):
         containing.mask(connection, Snapshot(1, changes, alive, {}), index, wanted, alive)

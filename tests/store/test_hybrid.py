@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tabane.errors import ModelUnavailable
 from tabane.messages import say
+from tabane.search.chunking import Measure
+from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
@@ -212,6 +214,9 @@ class Judges:
 
     def __init__(self, judge: Reranker | None) -> None:
         self._judge = judge
+
+    def measure(self) -> Measure:
+        return Estimate(512, "estimate")
 
     def reranker(self) -> Reranker | None:
         return self._judge

@@ -40,6 +40,7 @@ COMMANDS = {
     "servers": Entry("servers", "servers", say("List, add, change and look after MCP servers.")),
     "tools": Entry("tools", "tools", say("Find, read and call the tools of all servers.")),
     "posts": Entry("posts", "posts", say("Search, import and export your archive of posts.")),
+    "read": Entry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
     "search": Entry("search", "search", say("Search posts, tools and Tabane's documentation at once.")),
     "models": Entry("models", "models", say("Look after the embedding model, for search by meaning.")),
     "install": Entry("install", "install", say("Put Tabane into an assistant's own file.")),
@@ -66,6 +67,14 @@ class Main(Group):
         found = getattr(importlib.import_module(f"tabane.cli.{entry.module}"), entry.attribute)
         assert isinstance(found, click.Command)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A URL in place of a command is read."""
+        if args and args[0].lower().startswith(("http://", "https://")):
+            return "read", self.get_command(ctx, "read"), args
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of the commands, without importing any of them."""

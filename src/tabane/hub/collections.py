@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tabane.documents import document
 from tabane.hub import manual
 from tabane.hub.embedding import Embedded
 from tabane.posts import post
 from tabane.posts.importing.clean import cleaned
+from tabane.reader import passages
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record
 
@@ -14,12 +16,27 @@ def _meaning_of_post(record: Record, space: str) -> str:
     return cleaned(record.texts.get(space, ""))
 
 
+def _meaning_of_passage(record: Record, space: str) -> str:
+    return passages.meaning(record)
+
+
 EMBEDDED = (
     Embedded(
         "cache", manual.SHAPE, {"text": EVERYTHING}, lambda record, _: manual.meaning(record), follows=True
     ),
     Embedded(post.DOMAIN, post.SHAPE, {name: Equal("has", name) for name in post.SPACES}, _meaning_of_post),
+    Embedded(
+        passages.DOMAIN,
+        passages.SHAPE,
+        {passages.SPACE: passages.PASSAGES},
+        _meaning_of_passage,
+        follows=True,
+    ),
+    Embedded(document.DOMAIN, document.SHAPE, {document.SPACE: document.CHUNKS}, document.meaning),
 )
 
-SHAPES = {each.domain: (each.shape,) for each in EMBEDDED}
+SHAPES = {
+    domain: tuple(each.shape for each in EMBEDDED if each.domain == domain)
+    for domain in dict.fromkeys(each.domain for each in EMBEDDED)
+}
 """The collections by domain."""

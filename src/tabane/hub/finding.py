@@ -23,8 +23,8 @@ from tabane.search.queries import sense, typed
 from tabane.search.reordering import judged
 from tabane.search.snippets import snippet
 
-Where = Literal["posts", "tools", "docs"]
-KINDS: tuple[Where, ...] = ("posts", "tools", "docs")
+Where = Literal["posts", "documents", "pages", "tools", "docs"]
+KINDS: tuple[Where, ...] = ("posts", "documents", "pages", "tools", "docs")
 
 
 class SearchEverything(Struct, frozen=True, forbid_unknown_fields=True, rename={"places": "in"}):
@@ -121,7 +121,7 @@ class Finding:
         return [
             Operation(
                 "search_everything",
-                "Search the user's posts, all tools and Tabane's documentation at once.",
+                "Search the user's posts and documents, pages read, all tools and Tabane's documentation.",
                 SearchEverything,
                 self.search,
                 frozenset({Face.MCP, Face.RPC, Face.CLI}),
@@ -134,7 +134,7 @@ class Finding:
 
     async def search(self, caller: Caller, params: SearchEverything) -> dict[str, Any]:
         """Hits of all kinds in one order. One kind alone keeps its own scores, several have those of RRF."""
-        kinds = list(dict.fromkeys(params.places or KINDS))
+        kinds = [kind for kind in dict.fromkeys(params.places or KINDS) if kind in self._finders]
         answers = await asyncio.gather(
             *(self._finders[kind](caller, params.query, params.top_k) for kind in kinds)
         )

@@ -26,17 +26,19 @@ from tabane.gateway.tools.index import Query
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.archive import ImportPosts, Posts
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, own_tools
-from tabane.hub.clients.library import Empty, Library
+from tabane.hub.clients.library import Library
 from tabane.hub.clients.outlet import LineOutlet, Outlet
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.tool_results import as_failure, as_result
 from tabane.hub.collections import EMBEDDED, SHAPES
+from tabane.hub.documents import DocumentStore, Terms
 from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Finding, Hit, Manual
 from tabane.hub.jobs import Jobs
 from tabane.hub.limits import limits_of
 from tabane.hub.local.hello import Hello
 from tabane.hub.models import Models
+from tabane.hub.reader import PageReader
 from tabane.hub.reload import Follower
 from tabane.hub.search_path import with_recorded_path
 from tabane.hub.stores import Stores
@@ -51,6 +53,7 @@ from tabane.wire.era import Era
 
 if TYPE_CHECKING:
     from tabane.gateway.tools.tool import Tool
+    from tabane.reader.page import Page
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +115,24 @@ class Hub:
             self.jobs,
             lambda: zone_of(self.settings.posts_zone),
         )
-        self.library: Library = Empty()
+        self.documents = DocumentStore(
+            settings.home,
+            self.stores,
+            self.models,
+            self.embedding,
+            self._document_terms(),
+            self._convert,
+            self._document_changed,
+        )
+        self.reader = PageReader(
+            lambda: self.settings,
+            self.environment,
+            self.stores,
+            self.models,
+            self.embedding,
+            self._remember,
+            errors=2,
+        )
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal(), self.jobs)
         self.gateway.provide(own_tools(self.table))
@@ -137,6 +157,7 @@ class Hub:
         self.follower.start()
         self.embedding.open()
         self.posts.open(self._archive_given(), language(self.settings.lang, self.environment.get("LANG")))
+        self._watching = self.loop.create_task(self.documents.open())
         if self.settings.start_servers == "at_start":
             self.gateway.start_all()
 
@@ -254,6 +275,8 @@ class Hub:
         for session in list(self._sessions.values()):
             session.close("the hub ended")
         await self.jobs.close()  # before what they work with
+        await self.documents.close()
+        await self.reader.close()
         await self.embedding.close()
         await self.models.close()
         await self.gateway.close()
@@ -344,14 +367,44 @@ class Hub:
             *self.models.table(),
             *self.embedding.table(),
             *self.posts.table(),
+            *self.documents.table(),
+            *self.reader.table(),
             *Finding(
                 {
                     "posts": self.posts.find,
+                    "documents": self.documents.find,
+                    "pages": self.reader.find,
                     "tools": self._find_tools,
                     "docs": Manual(self.stores, self.models, self.embedding),
                 }
             ).table(),
         ]
+
+    @property
+    def library(self) -> Library:
+        """The documents, as clients of MCP see them."""
+        return self.documents
+
+    def _document_terms(self) -> Terms:
+        return Terms(
+            roots=lambda: [Path(root).expanduser() for root in self.settings.documents_roots],
+            largest=lambda: self.settings.documents_size,
+            named=lambda: self.settings.model not in ("auto", "none"),
+            zone=lambda: zone_of(self.settings.posts_zone),
+        )
+
+    async def _convert(self, data: bytes, name: str) -> Page:
+        return await self.reader.conversion.page(data, "", name=name)
+
+    async def _remember(self, caller: Caller, page: Page) -> str:
+        """Put a page that was read into documents, under its URL."""
+        return await self.documents.keep(page.canonical or page.url, page.markdown, page.title)
+
+    def _document_changed(self, key: str, listed: bool) -> None:
+        for session in list(self._sessions.values()):
+            session.updated(key)
+        if listed:
+            self._changed("resources")
 
     def _archive_given(self) -> ImportPosts | None:
         """The folders of posts that the settings name."""

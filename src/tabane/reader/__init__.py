@@ -1,1 +1,51 @@
-"""The reader: any URL as clean, whole, safe Markdown."""
+"""The reader: any URL as clean, whole, safe Markdown.
+
+    page = tabane.reader.extract(html, "https://example.com/")     # pure
+    page = await tabane.reader.read("https://example.com/")        # under the guard, without a hub
+    page.markdown, page.text, page.title, page.author, page.date, page.warnings …
+
+What either needs is imported when it is first called.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all the rest
+if TYPE_CHECKING:
+    from tabane.errors import ReadError
+    from tabane.reader.fetching import Policy
+    from tabane.reader.page import Page
+
+__all__ = ["Page", "ReadError", "extract", "read"]
+
+_FROM = {"Page": "tabane.reader.page", "ReadError": "tabane.errors"}
+
+
+def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
+    """The content of a page of HTML, whose text is clean of what nobody sees.
+
+    ``url`` makes its links absolute; ``charset`` is what its header said, where bytes are given. Any input
+    gives a page: where nothing is found, its Markdown is empty, and ``warnings`` say so.
+    """
+    from tabane.reader.extracting import extract as extracted
+    from tabane.reader.reading import shown
+
+    return shown(extracted(html, url, charset))
+
+
+async def read(url: str, *, policy: Policy | None = None) -> Page:
+    """The page at ``url``, by the best way that there is to it. Raises ReadError that says why there is none.
+
+    ``policy`` says what may be reached, and how; by default every public address.
+    """
+    from tabane.reader.alone import reading
+
+    async with reading(policy) as reader:
+        return await reader.read(url)
+
+
+def __getattr__(name: str) -> object:
+    if name in _FROM:
+        import importlib
+
+        return getattr(importlib.import_module(_FROM[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,6 +22,9 @@ from tabane.search.records import Record, Scalar, Shape, Space, Stored
 
 MOST_AT_ONCE = 1000  # records of a page, hits of a search, values of a facet
 DEEPEST_OFFSET = 10_000
+MOST_EXCHANGED = 20_000  # records and keys of an exchange
+LARGEST_EXCHANGE = 16_000_000  # bytes of texts, fields and payloads of one
+LARGEST_VECTORS = 64_000_000  # bytes of vectors of one: they are as large as the text that they are of
 
 
 class Capability(Enum):
@@ -151,6 +154,14 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What an exchange did: ``results`` as upsert has them, ``deleted`` how many of the keys were there."""
+
+    results: list[bool] = field(default_factory=list)
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """Part of a listing of all, and how many the whole has."""
 
@@ -181,6 +192,23 @@ class Records(Protocol):
 
     async def delete(self, keys: Sequence[str]) -> int:
         """Remove records; the answer is how many were there. Cut into parts as upsert is."""
+        ...
+
+    async def exchange(self, records: Sequence[Record], gone: Sequence[str] = ()) -> Exchanged:
+        """Put records in and take keys out, in one commit: all of it or nothing, whatever dies.
+
+        What is asked sees all of it or nothing too: each search, select, count, facet or listing that begins
+        before it is done, and everything derived from it at once.
+
+        A record that is equal to the one there, and comes without vectors, leaves that one untouched: row and
+        vectors stay. One that differs comes in its place with the vectors it brings and no others. A key that
+        comes twice among the records is written twice: the last one stays.
+
+        At most 20,000 records and keys, 16 MB of texts, fields and payloads, and 64 MB of vectors. More, or a
+        key that is to be put and to be taken out: BadArguments. Who writes meanwhile waits for the
+        commit, which is as long as it is large: some 0.06 s for 1 MB of texts with vectors, a second for
+        10 MB, on two busy cores.
+        """
         ...
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from tabane.search.chunking.chunk import Measure
 from tabane.search.embedding.embedder import Embedder, NoModel
 
 
@@ -40,4 +41,12 @@ class Models(Protocol):
 
     def reranker(self) -> Reranker | None:
         """The reranker of the settings, opened with its first question; None where there is none."""
+        ...
+
+    def measure(self) -> Measure:
+        """What texts are to be measured with that are cut for the model of the settings, as it is now.
+
+        By the model's own tokenizer where its file is on this machine, else an estimate. Never raises,
+        fetches or starts a model; reads a few files, and is therefore to be called off the event loop.
+        """
         ...

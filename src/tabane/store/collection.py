@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import unicodedata
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tabane.errors import BadArguments, StoreError
 from tabane.messages import say
@@ -19,6 +19,7 @@ from tabane.search.engine import (
     DEEPEST_OFFSET,
     MOST_AT_ONCE,
     Capability,
+    Exchanged,
     Hits,
     LexicalQuery,
     Order,
@@ -37,7 +38,7 @@ from tabane.search.records import (
     checked_key,
     checked_space,
 )
-from tabane.store import paging
+from tabane.store import paging, parts
 from tabane.store.counting import Counting
 from tabane.store.masks import Masks
 from tabane.store.paging import Paging
@@ -47,7 +48,8 @@ from tabane.store.vectors.asking import Asking
 from tabane.store.vectors.checking import checked_vector
 from tabane.store.writing import MOST_ROWS
 
-MOST_BYTES = 1_000_000  # of a part
+T = TypeVar("T")
+
 _CHECKED_AT_ONCE = 50  # in less than a millisecond
 _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to come after: no caller outruns it with so few
@@ -86,7 +88,9 @@ class Collection(Counting):
         self.lexical = lexical
         if lexical is not None:
             table.follow(lexical)
+        table.tidy()
         self._asking: Asking | None = None  # from the first question on
+        self._exchanging = asyncio.Lock()
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -114,7 +118,7 @@ class Collection(Counting):
     async def upsert(self, records: Sequence[Record]) -> list[bool]:
         ready = await self._checked(records)
         results: list[bool] = []
-        for part in _parts(ready):
+        for part in parts.cut(ready):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
             await self._room_for_vectors()
@@ -124,6 +128,26 @@ class Collection(Counting):
             )
             results.extend(change.results)
         return results
+
+    async def exchange(self, records: Sequence[Record], gone: Sequence[str] = ()) -> Exchanged:
+        parts.check_count(records, gone)
+        ready = await self._checked(records)
+        keys, rows = await _quickly(len(records) + len(gone), lambda: _sized(ready, gone))
+        if rows <= _FEW:
+            return await self._exchanged(ready, keys, rows)
+        if rows <= MOST_ROWS:
+            return await self._exchanged_with_room(ready, keys, rows)
+        async with self._exchanging:  # each waits for room, and then for none of the others that did
+            return await self._exchanged_with_room(ready, keys, rows)
+
+    async def _exchanged_with_room(self, records: list[Record], gone: list[str], rows: int) -> Exchanged:
+        if self.lexical is not None:
+            await self.lexical.room()
+        return await self._exchanged(records, gone, rows)
+
+    async def _exchanged(self, records: list[Record], gone: list[str], rows: int) -> Exchanged:
+        await self._room_for_vectors()
+        return Exchanged(*await self.table.exchange(records, gone, rows))
 
     async def _checked(self, records: Sequence[Record]) -> list[Record]:
         """All of them checked, in a thread where they are many, and in slices that others get between."""
@@ -261,19 +285,14 @@ class Collection(Counting):
             await self.lexical.close()
 
 
-def _parts(records: Sequence[Record]) -> Iterator[list[Record]]:
-    part: list[Record] = []
-    size = 0
-    for record in records:
-        weight = len(record.payload) + sum(map(len, record.texts.values()))
-        weight += sum(map(len, record.vectors.values()))
-        if part and (len(part) == MOST_ROWS or size + weight > MOST_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(record)
-        size += weight
-    if part:
-        yield part
+async def _quickly(records: int, work: Callable[[], T]) -> T:
+    """Work on so many records: in a thread where it takes longer than the event loop may."""
+    return work() if records <= _CHECKED_AT_ONCE else await asyncio.to_thread(work)
+
+
+def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
+    keys = [checked_key(key) for key in gone]
+    return keys, parts.rows_of_exchange(records, keys)
 
 
 def _bounded(name: str, value: int, least: int, most: int) -> None:

@@ -15,20 +15,25 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tabane.store import substrings
-from tabane.store.columns import Array, Mask, Snapshot
+from tabane.store.columns import Array, Columns, Mask, Snapshot
 from tabane.store.substrings import Wanted
 from tabane.store.truth import Truth
 
 REMEMBERED = 4_000_000  # bytes, of a bit a row for each answer
+_LONGEST_WAIT = 5.0  # seconds from a commit to the columns that show it
 LOOKED_AT = 64  # records that are sooner looked at than asked for
 _NEWER = 256  # rows that came since an answer, and are looked at instead of asking again
 
 
 class Rows(NamedTuple):
-    """The rows that were found, live or not; or, with ``others``, all but these."""
+    """The rows that were found, live or not; or, with ``others``, all but these.
+
+    It holds for the rows that are live after write number ``changes``.
+    """
 
     rows: Array
     others: bool = False
+    changes: int = 0
 
 
 class Index(Protocol):
@@ -59,8 +64,9 @@ class _Answer:
 class Containing:
     """The texts of one table, for any thread."""
 
-    def __init__(self, truth: Truth) -> None:
+    def __init__(self, truth: Truth, columns: Columns) -> None:
         self._truth = truth
+        self._columns = columns
         self._lock = threading.Lock()
         self._answers: OrderedDict[Wanted, _Answer] = OrderedDict()
         self._size = 0
@@ -86,7 +92,20 @@ class Containing:
             return self._looked_through(connection, snapshot, wanted, within)
         found = np.full(len(within), rows.others)
         found[snapshot.slots_at(rows.rows)] = not rows.others
+        if rows.changes > snapshot.changes:
+            gone = self._gone(snapshot, rows.changes)
+            found[gone] = self._looked_through(connection, snapshot, wanted, gone)[gone]
         return self._remembered(snapshot, wanted, found)
+
+    def _gone(self, snapshot: Snapshot, changes: int) -> Mask:
+        """What is live in the snapshot and no more after that write: an index that knows of it forgot it."""
+        later = self._columns.reached(changes, _LONGEST_WAIT)
+        gone = snapshot.alive.copy()
+        if later.changes >= changes:
+            still = later.alive[: max(0, len(gone) - (later.origin - snapshot.origin))]
+            first = later.origin - snapshot.origin
+            gone[first : first + len(still)] &= ~still
+        return gone
 
     def _looked_through(
         self, connection: sqlite3.Connection, snapshot: Snapshot, wanted: Wanted, within: Mask

@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from tabane.errors import StoreReadOnly
-from tabane.search.records import Shape
+from tabane.search.records import Record, Shape
 from tabane.store import failures, segments
 from tabane.store.changes import Change, State
 from tabane.store.columns import Columns, Mask, Snapshot
@@ -51,7 +51,10 @@ class Follower(Protocol):
         ...
 
     def committed(self, change: Change) -> None:
-        """The write is on the disk. Called in the writing thread, in order; quick."""
+        """The write is on the disk. Called in the writing thread, in order; quick.
+
+        It hears of every write that has a number, those too that leave the records as they are.
+        """
         ...
 
     def containing(self, connection: sqlite3.Connection, wanted: Wanted) -> Rows | None:
@@ -74,7 +77,7 @@ class Table:
         self._vector_room = vectors
         self._equipping = asyncio.Lock()
         self._follower: Follower | None = None
-        self._containing = Containing(truth)
+        self._containing = Containing(truth, columns)
         self._tidying = Tidying(self)
 
     @classmethod
@@ -100,7 +103,6 @@ class Table:
             lambda connection: VectorIndex.open(connection, folder, truth, changes, self.columns.snapshot)
         )
         self.shape = (await self.database.read(truth.spaces)).shape
-        self._tidying.wake()  # a space may have been dropped, and not be swept yet
 
     async def respace(self, work: Callable[[sqlite3.Connection, SpaceList], bool]) -> None:
         """Change which spaces there are; readers see them from then on. ``work`` tells whether it did."""
@@ -132,6 +134,14 @@ class Table:
         self.vectors = VectorIndex(vectors, self.vector_folder, {}, self.state.changes, self.columns.snapshot)
         self.truth.vectors = vectors
 
+    def tidy(self) -> None:
+        """Begin what the last process left to do: a space may be dropped and not swept yet.
+
+        Not before :meth:`follow`: rows are moved by it, and the index has to hear of that.
+        """
+        if self.vectors is not None:
+            self._tidying.wake()
+
     def follow(self, follower: Follower) -> None:
         """Tell it of every write from now on. Before the first write."""
         self._follower = follower
@@ -143,15 +153,32 @@ class Table:
 
     async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str) -> int:
         """Give rows vectors, where they are live. How many were."""
-        live = 0
+        _, live = await self._counted(
+            lambda connection: self.truth.attach(connection, vectors, model), len(vectors)
+        )
+        return live
 
-        def attached(connection: sqlite3.Connection) -> Change:
-            nonlocal live
-            change, live = self.truth.attach(connection, vectors, model)
+    async def exchange(
+        self, records: Sequence[Record], gone: Sequence[str], rows: int
+    ) -> tuple[list[bool], int]:
+        """Delete records and put in others, in one write: what became of each, and how many were deleted."""
+        change, deleted = await self._counted(
+            lambda connection: self.truth.exchange(connection, records, gone), rows
+        )
+        return change.results, deleted
+
+    async def _counted(
+        self, work: Callable[[sqlite3.Connection], tuple[Change, int]], rows: int
+    ) -> tuple[Change, int]:
+        """A write that counts something beside what it changes."""
+        count = 0
+
+        def counting(connection: sqlite3.Connection) -> Change:
+            nonlocal count
+            change, count = work(connection)
             return change
 
-        await self.write(attached, len(vectors))
-        return live
+        return await self.write(counting, rows), count
 
     async def write(self, work: Callable[[sqlite3.Connection], Change], rows: int) -> Change:
         """Do a write; it is on the disk, in the columns and with the follower when this returns."""
@@ -221,7 +248,7 @@ class Table:
         self.truth.strings.remember(change.strings)
         if change.upserted or change.deleted or change.vectors or change.spaces is not None:
             # The index first: what columns show, a substring has to find.
-            if self._follower is not None and (change.upserted or change.deleted):
+            if self._follower is not None:
                 self._follower.committed(change)
             if self.vectors is not None:
                 self.vectors.committed(change)

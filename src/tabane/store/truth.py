@@ -26,6 +26,9 @@ from tabane.store.vectors.truth import VectorTruth
 FULL = 2**32 - 1  # rows are unsigned numbers of 32 bits
 RENUMBERED = 2**31  # a collection that comes here begins again at 1 when it is opened
 
+# Whether the record of a row has the vectors that another one asks for.
+_Same = Callable[[sqlite3.Connection, Spaces, int, Record], bool]
+
 _NAMED = msgspec.json.Encoder(order="deterministic")
 _SHAPE = msgspec.json.Decoder(Shape)
 
@@ -68,11 +71,28 @@ class Truth(Rows):
 
     def upsert(self, connection: sqlite3.Connection, records: Sequence[Record]) -> Change:
         """Put in records that are checked. Raises OverflowError where no row numbers are left."""
-        change, spaces = Change(state=self.state(connection)), self.spaces(connection)
+        return self._put_in(connection, Change(state=self.state(connection)), records, self._has)
+
+    def exchange(
+        self, connection: sqlite3.Connection, records: Sequence[Record], gone: Iterable[str]
+    ) -> tuple[Change, int]:
+        """Delete records by their keys and put in others, as one change. How many were deleted comes with it.
+
+        A record without vectors is the same as one that has some, where all else is.
+        """
+        change = Change(state=self.state(connection))
+        self._take_out(connection, change, gone)
+        deleted = len(change.deleted)
+        return self._put_in(connection, change, records, self._keeps), deleted
+
+    def _put_in(
+        self, connection: sqlite3.Connection, change: Change, records: Sequence[Record], same: _Same
+    ) -> Change:
+        spaces = self.spaces(connection)
         rows: dict[int, Record] = {}
         row = change.state.next
         for record in records:
-            replaced = self._put(connection, spaces, record, row)
+            replaced = self._put(connection, spaces, record, row, same)
             change.results.append(replaced != _SAME)
             if replaced == _SAME:
                 continue
@@ -87,16 +107,24 @@ class Truth(Rows):
         change.cells = [self.cells(connection, record.fields, change.strings) for record in rows.values()]
         return self._moved_on(connection, change, row)
 
-    def _put(self, connection: sqlite3.Connection, spaces: Spaces, record: Record, row: int) -> int | None:
+    def _has(self, connection: sqlite3.Connection, spaces: Spaces, row: int, record: Record) -> bool:
+        """Whether the record of a row has the vectors of this one and no others."""
+        return self.vectors is None or self.vectors.same(connection, spaces, row, record.vectors)
+
+    def _keeps(self, connection: sqlite3.Connection, spaces: Spaces, row: int, record: Record) -> bool:
+        """Whether the record of a row may keep its vectors: this one comes without, or with the same."""
+        return not record.vectors or self._has(connection, spaces, row, record)
+
+    def _put(
+        self, connection: sqlite3.Connection, spaces: Spaces, record: Record, row: int, same: _Same
+    ) -> int | None:
         """Write the record under ``row``; the answer is the row it had, or that it is there as it is."""
         if row > FULL:
             raise OverflowError("row numbers")
         blobs = (_NAMED.encode(record.texts), _NAMED.encode(record.fields), record.payload)
         found = connection.execute(self._find, (record.key,)).fetchone()
         if found:
-            if found[1:] == blobs and (
-                self.vectors is None or self.vectors.same(connection, spaces, found[0], record.vectors)
-            ):
+            if found[1:] == blobs and same(connection, spaces, found[0], record):
                 return _SAME
             self._remove(connection, found[0])
         connection.execute(self._insert, (row, record.key, *blobs))
@@ -104,13 +132,16 @@ class Truth(Rows):
 
     def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> Change:
         change = Change(state=self.state(connection))
+        self._take_out(connection, change, keys)
+        return self._moved_on(connection, change, change.state.next)
+
+    def _take_out(self, connection: sqlite3.Connection, change: Change, keys: Iterable[str]) -> None:
         query = f"SELECT row FROM {self._records} WHERE key = ?"
         for key in keys:
             found = connection.execute(query, (key,)).fetchone()
             if found:
                 self._remove(connection, found[0])
                 change.deleted.append(found[0])
-        return self._moved_on(connection, change, change.state.next)
 
     def compact(self, connection: sqlite3.Connection, most: int, applied: int | None) -> Change:
         """Move the ``most`` lowest records to the end, and forget tombstones below them.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from tabane.errors import BadArguments, TabaneError, UnknownName
+from tabane.errors import BadArguments, ReadError, TabaneError, UnknownName
 from tabane.messages import Lang
 from tabane.wire import json
 from tabane.wire.json import Garbage, Members
@@ -133,7 +133,8 @@ def together(answers: list[bytes]) -> bytes:
 def error_of(error: TabaneError, lang: Lang) -> bytes:
     """The JSON-RPC error object of one of our own errors: the one place where they are mapped.
 
-    ``data`` has ``reason``, the nearest names as ``near``, and the offending ``parameter``.
+    ``data`` has ``reason``, the nearest names as ``near``, the offending ``parameter``, and of a page
+    that could not be read the ``cause``, with ``status`` and ``wait`` where they are known.
     """
     return json.error_object(error.code, _cut(error.text(lang)), _data(error))
 
@@ -153,7 +154,9 @@ def _data(error: TabaneError) -> dict[str, Any] | None:
         data["near"] = list(error.near)
     if isinstance(error, BadArguments) and error.parameter:
         data["parameter"] = error.parameter
-    return data or None
+    if isinstance(error, ReadError):
+        data |= {"cause": error.cause, "status": error.status, "wait": error.wait}
+    return {name: value for name, value in data.items() if value is not None} or None
 
 
 def _element(part: bytes) -> Request | Invalid:

@@ -17,7 +17,7 @@ from tabane.wire import json
 DISCLOSING = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more")
 """The tools by which others are found, read and called."""
 
-LISTED = (*DISCLOSING, "search_everything")
+LISTED = (*DISCLOSING, "search_everything", "read_url_content", "put_document")
 """The tools of mode search, in order."""
 
 MOST_NAMED = 40

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabane.errors import ModelError, ModelUnavailable, TabaneError
 from tabane.hub.models.judge import Judge
+from tabane.hub.models.measuring import Measuring
 from tabane.hub.models.opening import Opening
 from tabane.hub.models.operations import ModelOperations
 from tabane.hub.models.questions import Questions
@@ -21,6 +22,7 @@ from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.hub.models.sources import MakeFinder
+    from tabane.search.chunking.chunk import Measure
 
 QUESTIONS = 1_000
 """Questions whose vectors are kept in memory."""
@@ -55,6 +57,7 @@ class Models:
         self._settings, self._kept, self._patience = settings, kept, patience
         self._opening = Opening(settings, environ, kept, errors, remembered, make_finder)
         self._judge = Judge(self._opening, environ, errors, remembered)
+        self._measuring = Measuring(settings, environ, self._opening, errors, make_finder)
         self._questions = Questions(self._embedded, QUESTIONS)
         self._last: str | NoModel | None = None  # what was answered last to who wanted the model
 
@@ -95,6 +98,9 @@ class Models:
     def reranker(self) -> Reranker | None:
         return self._judge if self._settings().reranker != "none" else None
 
+    def measure(self) -> Measure:
+        return self._measuring.measure()
+
     def summary(self) -> tuple[str, Message | None]:
         """The model in a word, and why there is none: what this hub knows already, without looking."""
         name = self._settings().model
@@ -111,6 +117,7 @@ class Models:
 
     async def close(self) -> None:
         """End every process. Calls under way fail, and there is no model any more."""
+        self._measuring.close()
         await self._questions.close()
         await self._opening.close()
         await self._judge.close()

@@ -62,6 +62,11 @@ class Opening:
         """The fingerprint of what was found for this, if it was opened before."""
         return self._chosen.get(wanted)
 
+    def opened(self, wanted: Wanted) -> Found | None:
+        """What was found for this, while it is open. From any thread."""
+        standing = self.shelf.get(self._chosen.get(wanted, ""))
+        return standing.source if standing else None
+
     async def fingerprint(self, wanted: Wanted, *, fetch: bool = True) -> str | NoModel:
         """The model that is wanted, opened where it never was. Whoever wants the same waits for the same.
 

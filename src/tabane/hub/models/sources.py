@@ -20,7 +20,7 @@ from tabane.search.embedding.families import Pooling, Traits
 from tabane.search.embedding.finding import DEFAULT, Finder, Found, Wanted
 from tabane.search.embedding.hub import Hub, Told
 from tabane.search.embedding.hub_cache import hub_place, is_model_id
-from tabane.search.embedding.recipe import DESCRIBING
+from tabane.search.embedding.recipe import DESCRIBING, settled
 from tabane.search.embedding.served import Service
 from tabane.settings import Settings
 from tabane.settings.values import expanded
@@ -47,16 +47,28 @@ class Sources:
 
     async def wanted(self) -> Wanted:
         """The model of the settings. Raises ConfigurationError where its key is nowhere."""
-        settings = self._settings()
-        wanted = Wanted(
-            self._named(settings.model),
-            loader=settings.model_loader,
-            quantisation=settings.model_quantisation,
-            traits=_traits(settings),
-        )
+        settings, wanted = self._settings(), self._described()
         if settings.model_url and settings.model != "none":
             wanted = replace(wanted, service=await self._service(settings.model_url, settings.model_key))
-        return self._with_limits(wanted)
+        return wanted
+
+    async def at_hand(self, opened: Callable[[Wanted], Found | None]) -> Found | None:
+        """What is known of the model of the settings without its secrets, the hub or any process.
+
+        ``opened`` knows of models that are open. Without files (a server's, or one that is to be fetched)
+        it is what is known of its family. None where there is no model. Raises as :meth:`Finder.find`.
+        """
+        settings, wanted = self._settings(), self._described()
+        if settings.model_url and settings.model != "none":
+            return Found(settled(wanted.model, overrides=wanted.traits))
+        if (known := opened(wanted)) is not None:
+            return known
+        hub = Hub(replace(hub_place(self._environ), offline=True), expected=DESCRIBING)
+        try:
+            found = await self._make(hub, str(settings.home / FOLDER)).find(wanted)
+        except ModelMissing:
+            return Found(settled(wanted.model.partition("@")[0], overrides=wanted.traits))
+        return None if isinstance(found, NoModel) else found
 
     async def remembered(self, record: Record) -> Wanted:
         """The model of a record, run as the settings say. Raises ConfigurationError as :meth:`wanted`."""
@@ -161,6 +173,17 @@ class Sources:
                 return await here.find(replace(wanted, model=fetched))
             except ModelMissing:
                 return fetched
+
+    def _described(self) -> Wanted:
+        """The model of the settings, but for the server that it may be at."""
+        settings = self._settings()
+        wanted = Wanted(
+            self._named(settings.model),
+            loader=settings.model_loader,
+            quantisation=settings.model_quantisation,
+            traits=_traits(settings),
+        )
+        return self._with_limits(wanted)
 
     def _with_limits(self, wanted: Wanted) -> Wanted:
         settings = self._settings()

@@ -31,6 +31,7 @@ _LOADED = 2_000  # rows that are read into the tail while opening; more are caug
 _BATCH = 200
 _YIELDED = 8  # rows, some half a millisecond
 _CAUGHT_UP = 5_000  # rows of a commit while catching up
+_LONGEST_WAIT = 5.0  # seconds from a commit to its being taken
 _LONGEST_PAUSE = 60.0  # seconds between attempts after a failure
 _MOST_REMADE = 3  # for searches that failed, in the life of a process
 _PATIENCE = 2  # failures in a row until the index is made anew
@@ -45,6 +46,8 @@ class Builder:
         self._analyst = analyst
         self._gate = threading.Condition()
         self._viewing = threading.RLock()
+        self._viewed: View | None = None  # while somebody looks
+        self._changes = 0  # the number of the last write that was taken
         self._fresh = Generation(Tail(analyst))
         self._sealed: Generation | None = None
         self._index: Index | None = None
@@ -73,6 +76,7 @@ class Builder:
         """A write that is in the truth; it is found from now on."""
         with self._gate:
             self._fresh.take(change)
+            self._changes = change.state.changes
             self._gate.notify_all()
 
     @property
@@ -103,16 +107,32 @@ class Builder:
     # For the searching threads
 
     @contextlib.contextmanager
-    def view(self) -> Iterator[View]:
-        """Everything that was taken so far, at one moment, for as long as it is held."""
+    def view(self, changes: int = 0) -> Iterator[View]:
+        """Everything that was taken so far, at one moment, for as long as it is held.
+
+        What looks again while it looks sees the same. Where write number ``changes`` is committed and not
+        taken yet, that is waited for.
+        """
         with self._viewing:
-            with self._gate:
-                generations = [each for each in (self._sealed, self._fresh) if each is not None]
-                for each in generations:
-                    each.settle()
-            dead = bury(generations)
-            compiler = self._index.compiler if self._index else None
-            yield View(self._searcher, compiler, tuple(each.tail for each in generations), dead)
+            if self._viewed is not None:
+                yield self._viewed
+                return
+            self._viewed = self._taken(changes)
+            try:
+                yield self._viewed
+            finally:
+                self._viewed = None
+
+    def _taken(self, changes: int) -> View:
+        with self._gate:
+            self._gate.wait_for(lambda: self._changes >= changes or self._closing, _LONGEST_WAIT)
+            generations = [each for each in (self._sealed, self._fresh) if each is not None]
+            for each in generations:
+                each.settle()
+            taken = self._changes
+        dead = bury(generations)
+        compiler = self._index.compiler if self._index else None
+        return View(self._searcher, compiler, tuple(each.tail for each in generations), dead, taken)
 
     def mistrust(self) -> bool:
         """The index could not be read: it is made anew, and not asked until then. False: no more of that."""
@@ -157,6 +177,7 @@ class Builder:
     def _begin(self) -> None:
         """Open what there is where it can be caught up, else begin anew."""
         state, tombstone = self._source.state()
+        self._changes = state.changes
         standing = read_standing(self._folder)
         fingerprint = self._fingerprint()
         usable = (

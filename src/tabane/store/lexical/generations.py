@@ -22,6 +22,7 @@ class Generation:
     tail: Tail
     waiting: list[Entry] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
+    settled: int = 0  # how many of ``removed`` belong to what is in the tail
     buried: int = 0  # how many of ``removed`` the tails know of
     last: int = 0  # row
     tombstone: int = 0
@@ -38,16 +39,17 @@ class Generation:
         self.rows += len(change.upserted)
 
     def settle(self) -> None:
-        """Let the tail have what waits."""
+        """Let the tail have what waits: what was removed by the same writes counts from now on too."""
         entries, self.waiting = self.waiting, []
         self.tail.add(entries)
+        self.settled = len(self.removed)
 
     def follow(self, other: Generation) -> None:
         """Take in the one before, which was not committed after all."""
         other.settle()
         self.waiting = [*other.tail.entries.values(), *self.waiting]
         self.removed = [*other.removed, *self.removed]
-        self.buried = 0
+        self.settled = self.buried = 0
         self.rows += other.rows
         self.last, self.tombstone = max(self.last, other.last), max(self.tombstone, other.tombstone)
         self.began = time.monotonic()
@@ -67,12 +69,15 @@ class Generation:
 
 
 def bury(generations: Sequence[Generation]) -> set[int]:
-    """Take removed rows out of all tails; the answer is every row that the index may still hold."""
+    """Take removed rows out of all tails; the answer is every row that the index may still hold.
+
+    As of when they were settled: what was removed since has its successors nowhere yet.
+    """
     dead: set[int] = set()
     for generation in generations:
-        unknown = generation.removed[generation.buried :]
+        unknown = generation.removed[generation.buried : generation.settled]
         generation.buried += len(unknown)
         for each in generations:
             each.tail.remove(unknown)
-        dead.update(generation.removed)
+        dead.update(generation.removed[: generation.settled])
     return dead

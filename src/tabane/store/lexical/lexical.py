@@ -1,15 +1,18 @@
 """The lexical index of one collection, kept behind its table: searched at once, committed by and by.
 
 Two threads. One owns tantivy's writer: it takes what was committed to the truth, puts it into the index,
-and commits each 1,000 rows or 2 seconds. The other searches: the index as of its last commit, and the
-tail of what is newer. The truth stands by for everything: an index that is absent, torn, of another
-version or of another epoch is made anew from it, while searches answer from what there is.
+and commits each 3,000 rows or 2 seconds. The other searches: the index as of its last commit, and the
+tail of what is newer, both as of one moment with the records. The truth stands by for everything: an index
+that is absent, torn, of another version or of another epoch is made anew from it, while searches answer
+from what there is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -25,9 +28,10 @@ from tabane.store.containing import Rows
 from tabane.store.lexical.analysing import Analyst
 from tabane.store.lexical.building import MOST_BEHIND, Builder
 from tabane.store.lexical.compiling import answerable
-from tabane.store.lexical.plans import NOTHING, Both, Either, Match, Planner, needle
-from tabane.store.lexical.searching import Found, Question, Search, Torn, matching
+from tabane.store.lexical.plans import NOTHING, Both, Either, Match, Plan, Planner, needle
+from tabane.store.lexical.searching import Accept, Found, Question, Search, Torn, View, matching
 from tabane.store.lexical.source import Source
+from tabane.store.masks import Masks
 from tabane.store.substrings import Wanted
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 
 _CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _LONGEST_WAIT = 30.0  # seconds
+_MOST_TRIES = 100
 
 
 async def open_lexical(folder: str, table: Table) -> Lexical:
@@ -88,14 +93,14 @@ class Lexical:
                 if not self._builder.complete:
                     return None
                 doubtful = [each for each in wanted.includes if not is_whole(each.text)]
-                found = matching(view, must, without, turned=not doubtful)
+                found, changes = matching(view, must, without, turned=not doubtful), view.changes
         except Torn:
             self._builder.mistrust()
             return None
         for each in doubtful:
             rows = self._source.holding(connection, found.rows.tolist(), each)
             found = Rows(np.array(rows, dtype=np.int64))
-        return found
+        return found._replace(changes=changes)
 
     def _needle(self, condition: Contains) -> Match:
         return needle(condition.text, self._source.shape.text_names(condition.fields))
@@ -140,39 +145,59 @@ class Lexical:
         plan = self._planner.plan(query)
         if plan == NOTHING:
             return Hits()
-        index = answerable(where)
-        accept = None if index == where else self._source.accepting(where).intersection
-        question = Question(plan, index, lambda record: matches(where, record), accept)
-        found, keys, complete = self._found(question, offset + limit)
-        exact = found.whole and complete
-        page = tuple(self._page(found, limit, offset, keys))
-        return Hits(page, len(found.scores), exact, found.ceiling)
+        with self._source.reading() as connection:
+            try:
+                with self._moment(connection) as (masks, view):
+                    found, keys = self._found(plan, where, masks, view, offset + limit)
+                    complete = self._builder.complete
+            except Torn as error:
+                self._mistrust(error)
+            else:
+                page = self._page(connection, found, limit, offset, keys)
+                return Hits(tuple(page), len(found.scores), found.whole and complete, found.ceiling)
+        return self._search(query, where, limit, offset)
 
-    def _found(self, question: Question, wanted: int) -> tuple[Found, dict[int, str], bool]:
-        """The best, the keys of those that are not in the index yet, and whether all was searched.
+    @contextlib.contextmanager
+    def _moment(self, connection: sqlite3.Connection) -> Iterator[tuple[Masks, View]]:
+        """Records, columns and index of one moment, which is that of the connection's transaction then.
 
-        Where the index cannot be read, it is made anew, and the tail answers.
+        Raises StoreBusy where writes come in between all the time.
         """
-        try:
-            with self._builder.view() as view:
-                found = Search(view, question).best(wanted)
-                held = (tail.entries.get(row) for row, _ in found.scores for tail in view.tails)
-                return (
-                    found,
-                    {entry.row: entry.record.key for entry in held if entry is not None},
-                    self._builder.complete,
-                )
-        except Torn as error:
-            if not self._builder.mistrust():
-                detail = say(
-                    "the index of {collection} cannot be read ({detail})",
-                    collection=self._source.shape.name,
-                    detail=str(error),
-                )
-                raise StoreError(detail) from error
-        return self._found(question, wanted)
+        for _ in range(_MOST_TRIES):
+            masks = self._source.masks(connection)
+            with self._builder.view(masks.snapshot.changes) as view:
+                if view.changes == masks.snapshot.changes:
+                    yield masks, view
+                    return
+            # A write came in between: look again.
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN")
+        raise self._source.busy()
 
-    def _page(self, found: Found, limit: int, offset: int, keys: dict[int, str]) -> list[Hit]:
+    def _found(
+        self, plan: Plan, where: Filter, masks: Masks, view: View, wanted: int
+    ) -> tuple[Found, dict[int, str]]:
+        """The best, and the keys of those that are not in the index yet."""
+        index = answerable(where)
+        accept = None if index == where else _accepting(masks, where)
+        question = Question(plan, index, lambda record: matches(where, record), accept)
+        found = Search(view, question).best(wanted)
+        held = (tail.entries.get(row) for row, _ in found.scores for tail in view.tails)
+        return found, {entry.row: entry.record.key for entry in held if entry is not None}
+
+    def _mistrust(self, error: Torn) -> None:
+        """Have the index made anew, while the tail answers. Raises StoreError where that does not help."""
+        if not self._builder.mistrust():
+            detail = say(
+                "the index of {collection} cannot be read ({detail})",
+                collection=self._source.shape.name,
+                detail=str(error),
+            )
+            raise StoreError(detail) from error
+
+    def _page(
+        self, connection: sqlite3.Connection, found: Found, limit: int, offset: int, keys: dict[int, str]
+    ) -> list[Hit]:
         """The hits of a page, equal scores in order of keys: of those alone the keys are read."""
         page = found.scores[offset : offset + limit]
         if not page:
@@ -180,7 +205,12 @@ class Lexical:
         high, low = page[0][1], page[-1][1]
         above = sum(score > high for _, score in found.scores[:offset])
         tied = [(row, score) for row, score in found.scores if low <= score <= high]
-        known = self._source.keys([row for row, _ in tied if row not in keys]) | keys
+        known = self._source.keys(connection, [row for row, _ in tied if row not in keys]) | keys
         hits = [Hit(known[row], row, score) for row, score in tied if row in known]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         return hits[offset - above : offset - above + limit]
+
+
+def _accepting(masks: Masks, where: Filter) -> Accept:
+    """What picks out the rows that a filter means."""
+    return set(masks.snapshot.rows(masks.mask(where).nonzero()[0])).intersection

@@ -49,12 +49,16 @@ class Torn(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is searched: the index at one moment (None: there is none), what is newer, what is gone."""
+    """What is searched: the index at one moment (None: there is none), what is newer, what is gone.
+
+    The moment is that after write number ``changes``.
+    """
 
     searcher: Searcher | None
     compiler: Compiler | None
     tails: tuple[Tail, ...]
     dead: frozenset[int] | set[int]
+    changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

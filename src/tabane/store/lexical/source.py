@@ -9,13 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from tabane.errors import StoreError
 from tabane.search.analysis import normalise
-from tabane.search.filters import Contains, Filter, contains
+from tabane.search.filters import Contains, contains
 from tabane.search.records import Record, Shape
 from tabane.store import failures
 
 if TYPE_CHECKING:
     from tabane.store.changes import State
+    from tabane.store.masks import Masks
     from tabane.store.table import Table
 
 
@@ -35,32 +37,32 @@ class Source:
 
     def state(self) -> tuple[State, int]:
         """Where the collection stands, and its last tombstone."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return self._truth.state(connection), self._truth.last_tombstone(connection)
 
     def rows(self, after: int, most: int) -> list[tuple[int, Record]]:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return list(self._truth.rows(connection, after, most))
 
     def tombstones(self, after: int) -> list[int]:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return self._truth.tombstones(connection, after)
 
     def count(self) -> int:
         """How many records there are."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return int(self._table.masks(connection).snapshot.alive.sum())
 
-    def keys(self, rows: Sequence[int]) -> dict[int, str]:
+    def keys(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
         """The keys of those rows that are live."""
-        with self._reading() as connection:
-            return self._truth.keys_at(connection, rows)
+        return self._truth.keys_at(connection, rows)
 
-    def accepting(self, where: Filter) -> set[int]:
-        """The rows that a filter means."""
-        with self._reading() as connection:
-            masks = self._table.masks(connection)
-            return set(masks.snapshot.rows(masks.mask(where).nonzero()[0]))
+    def masks(self, connection: sqlite3.Connection) -> Masks:
+        """What filters are evaluated with, as of the moment that the connection's transaction has then."""
+        return self._table.masks(connection)
+
+    def busy(self) -> StoreError:
+        return failures.busy(self._path)
 
     def holding(self, connection: sqlite3.Connection, rows: Sequence[int], condition: Contains) -> list[int]:
         """Those of the rows whose texts contain it, by looking at them."""
@@ -79,7 +81,8 @@ class Source:
             connection.close()
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The thread's own connection, in a transaction. Raises StoreError."""
         try:
             connection = self._connection()
             connection.execute("BEGIN")

@@ -1,0 +1,171 @@
+"""Changes of several documents: embedded together, committed each for itself and all at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tabane.documents.cutting import Change, exchanged
+from tabane.documents.document import SPACE, Document, meaning
+from tabane.documents.embedding import Embedding, Lent, space_of, too_much
+from tabane.errors import ModelError, ModelMissing, ModelUnavailable, TabaneError
+from tabane.messages import Message
+from tabane.search.engine import LARGEST_VECTORS, MOST_AT_ONCE, Collection
+from tabane.search.records import Record
+
+_ROUNDS = 3
+_AT_ONCE = 64  # exchanges: the writer of a store takes a thousand jobs, and has other callers
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of a draft. ``existed``: there was one of that name; ``unchanged``: it was the same.
+
+    ``dimension`` is that of its vectors, None where it has none yet; ``warning`` says why.
+    """
+
+    document: Document
+    existed: bool
+    unchanged: bool
+    dimension: int | None = None
+    warning: Message | None = None
+
+    @property
+    def embedded(self) -> bool:
+        return self.dimension is not None
+
+
+async def written(
+    collection: Collection, embedding: Embedding, changes: Mapping[int, Change | TabaneError]
+) -> dict[int, Stored | TabaneError]:
+    """What became of each change, by its place. Raises StoreError where nothing can be read."""
+    batch = _Batch(collection, embedding)
+    ready = {place: change for place, change in changes.items() if isinstance(change, Change)}
+    failed = {place: error for place, error in changes.items() if isinstance(error, TabaneError)}
+    failed |= await batch.write({place: change for place, change in ready.items() if not change.untouched})
+    return {**await batch.stored({at: ready[at] for at in ready if at not in failed}), **failed}
+
+
+class _Batch:
+    def __init__(self, collection: Collection, embedding: Embedding) -> None:
+        self._collection, self._embedding = collection, embedding
+        self._lent: dict[int, Lent] = {}
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def write(self, changes: Mapping[int, Change]) -> dict[int, TabaneError]:
+        """Embed and commit; why each failed that did.
+
+        A model may take the place of another meanwhile: then what was made by the other is made anew.
+        """
+        failed: dict[int, TabaneError] = {}
+        for _ in range(_ROUNDS):
+            failed = await self._lend(changes)
+            ready = [place for place in changes if place not in failed]
+            used = {lent.space for lent in self._lent.values()} | {space_of(self._collection)}
+            errors = await asyncio.gather(*(self._exchange(place, changes[place]) for place in ready))
+            failed |= {place: error for place, error in zip(ready, errors, strict=True) if error}
+            if used <= {space_of(self._collection), None}:
+                break
+        return failed
+
+    async def stored(self, changes: Mapping[int, Change]) -> dict[int, Stored]:
+        """What there is now, of changes that did not fail."""
+        space = space_of(self._collection)
+        lacking = await self._lacking(changes) if space else set(changes)
+        found: dict[int, Stored] = {}
+        for place, change in changes.items():
+            dimension = None if space is None or place in lacking else space.dimension
+            lent = self._lent.get(place)
+            why = lent.warning if lent and lent.warning else too_much()
+            found[place] = Stored(
+                change.document,
+                change.before is not None,
+                change.unchanged,
+                dimension,
+                None if dimension else why,
+            )
+        return found
+
+    async def _lend(self, changes: Mapping[int, Change]) -> dict[int, TabaneError]:
+        """Have all new chunks embedded at once; where that fails, those of each document for themselves."""
+        new = {place: _new(change) for place, change in changes.items()}
+        new = {place: records for place, records in new.items() if records}
+        try:
+            lent = await self._ask([meaning(record) for records in new.values() for record in records], new)
+        except (ModelMissing, ModelUnavailable) as error:
+            return dict.fromkeys(new, error)
+        except ModelError as error:
+            return dict.fromkeys(new, error) if len(new) == 1 else await self._lend_each(new)
+        at = 0
+        for place, records in new.items():
+            self._lent[place] = replace(lent, vectors=lent.vectors[at : at + len(records)])
+            at += len(records)
+        return {}
+
+    async def _lend_each(self, new: Mapping[int, Sequence[Record]]) -> dict[int, TabaneError]:
+        failed: dict[int, TabaneError] = {}
+        for place, records in new.items():
+            try:
+                self._lent[place] = await self._ask([meaning(record) for record in records], new)
+            except ModelError as error:
+                failed[place] = error
+        return failed
+
+    async def _ask(self, texts: Sequence[str], new: Mapping[int, Sequence[Record]]) -> Lent:
+        return await self._embedding.lend(self._collection, texts) if new else Lent()
+
+    async def _exchange(self, place: int, change: Change) -> TabaneError | None:
+        """One document's commit; why it failed, where it did."""
+        try:
+            vectors = await self._carried(change)
+            lent = self._lent.get(place)
+            if lent is not None and lent.space is not None and lent.vectors:
+                new = (record.key for record in _new(change))
+                vectors |= dict(zip(new, lent.vectors, strict=True))
+            if sum(map(len, vectors.values())) > LARGEST_VECTORS:
+                vectors = {}
+                self._lent[place] = Lent(warning=too_much())
+            by_key = {key: {SPACE: vector} for key, vector in vectors.items()}
+            async with self._turn:
+                await self._collection.exchange(exchanged(change, by_key), change.gone)
+        except TabaneError as error:
+            return error
+        return None
+
+    async def _carried(self, change: Change) -> dict[str, bytes]:
+        """The vectors of chunks that are written again with the same text."""
+        keys, found = sorted(change.carried), dict[str, bytes]()
+        if space_of(self._collection) is None:
+            return found
+        for part in _slices(keys):
+            vectors = await self._collection.vectors(part, SPACE)
+            found |= {key: vector for key, vector in zip(part, vectors, strict=True) if vector is not None}
+        return found
+
+    async def _lacking(self, changes: Mapping[int, Change]) -> set[int]:
+        """Those with a chunk that has no vector, among the first 1,000 of each."""
+        looked = {
+            place: change.document.keys[:MOST_AT_ONCE]
+            for place, change in changes.items()
+            if not self._has_all(place, change)
+        }
+        without: set[str] = set()
+        for part in _slices([key for keys in looked.values() for key in keys]):
+            vectors = await self._collection.vectors(part, SPACE)
+            without |= {key for key, vector in zip(part, vectors, strict=True) if vector is None}
+        return {place for place, keys in looked.items() if not without.isdisjoint(keys)}
+
+    def _has_all(self, place: int, change: Change) -> bool:
+        """Whether each of its chunks just got a vector."""
+        lent = self._lent.get(place)
+        return lent is not None and 0 < len(change.document.chunks) == len(lent.vectors)
+
+
+def _new(change: Change) -> list[Record]:
+    """The chunks whose text was not there before."""
+    return [record for record in change.written if record.key not in change.carried]
+
+
+def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[first : first + MOST_AT_ONCE] for first in range(0, len(keys), MOST_AT_ONCE))

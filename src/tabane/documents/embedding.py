@@ -1,0 +1,117 @@
+"""Vectors of what is being put, where a model makes them at once; the rest is embedded in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tabane.documents.document import SPACE
+from tabane.errors import BadArguments, ModelMissing, ModelUnavailable
+from tabane.messages import Message, say
+from tabane.search.embedding.embedder import Embedder, NoModel
+from tabane.search.engine import Collection
+from tabane.search.models import Models
+from tabane.search.records import Space
+
+PATIENCE = 5.0
+"""Seconds that a put waits for a model that is being opened."""
+
+LONGEST = 20.0
+"""Seconds that a put waits for its vectors: a client that asked for it waits for a minute at most."""
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What a model did for a put: a vector for each text, or why there are none.
+
+    ``space`` is the one that the vectors are for, as it was then.
+    """
+
+    space: Space | None = None
+    vectors: Sequence[bytes] = ()
+    warning: Message | None = None
+
+    @property
+    def dimension(self) -> int | None:
+        return None if self.space is None or self.warning is not None else self.space.dimension
+
+
+def space_of(collection: Collection) -> Space | None:
+    """The space of the chunks' texts, None before anything was embedded."""
+    return next((space for space in collection.spaces if space.name == SPACE), None)
+
+
+class Embedding:
+    """Asks the model that the collection's vectors are of; the first one there is becomes that.
+
+    ``named`` says whether the settings name a model: where that cannot be had, nothing is stored. A model
+    that was merely looked for may be away: documents are found by their words then.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        named: Callable[[], bool],
+        *,
+        patience: float = PATIENCE,
+        longest: float = LONGEST,
+    ) -> None:
+        self._models, self._named = models, named
+        self._patience, self._longest = patience, longest
+
+    async def lend(self, collection: Collection, texts: Sequence[str]) -> Lent:
+        """Vectors for these texts, in their order; no text is asked about a model all the same.
+
+        Raises ModelError where a model is named that cannot be had, and where one fails on the texts.
+        """
+        for _ in range(_TRIES):
+            embedder = await self._embedder(collection)
+            if isinstance(embedder, NoModel):
+                return Lent(space_of(collection), warning=embedder.reason)
+            space = Space(SPACE, embedder.dimension, embedder.fingerprint)
+            there = space_of(collection)
+            if there is not None:
+                return await self._embedded(embedder, there, texts)
+            try:
+                await collection.add_space(space)
+            except BadArguments:
+                continue  # somebody was faster, with another model
+            return await self._embedded(embedder, space, texts)
+        return Lent(warning=_not_ready())
+
+    async def _embedder(self, collection: Collection) -> Embedder | NoModel:
+        space = space_of(collection)
+        try:
+            async with asyncio.timeout(self._patience):
+                found = await (self._models.wanted() if space is None else self._models.serving(space.model))
+        except TimeoutError:
+            return NoModel(_not_ready())
+        if isinstance(found, NoModel) and self._named():
+            raise ModelMissing(found.reason)
+        return found
+
+    async def _embedded(self, embedder: Embedder, space: Space, texts: Sequence[str]) -> Lent:
+        if not texts:
+            return Lent(space)
+        try:
+            async with asyncio.timeout(self._longest):
+                return Lent(space, await embedder.embed(texts))
+        except TimeoutError:
+            return Lent(space, warning=too_much())
+        except ModelUnavailable as error:
+            if self._named():
+                raise
+            return Lent(space, warning=error.message)
+
+
+def _not_ready() -> Message:
+    return say("The embedding model is not ready yet; until it is, this is found by its words alone.")
+
+
+def too_much() -> Message:
+    return say(
+        "This is being embedded in the background; until that is done, it is found by its words alone."
+    )

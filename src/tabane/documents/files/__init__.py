@@ -1,0 +1,1 @@
+"""Files become documents: folders walked, texts recognised and decoded, changes followed."""

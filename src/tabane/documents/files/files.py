@@ -1,0 +1,237 @@
+"""Files as documents: added by a job, and watched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tabane.documents.files.adding import Adding, Folder, Terms
+from tabane.documents.files.decoding import is_encoding
+from tabane.documents.files.kept import Keeping
+from tabane.documents.files.parameters import (
+    AddDocuments,
+    ListWatched,
+    UnwatchDocuments,
+    WatchDocuments,
+)
+from tabane.documents.files.remembering import Remembered
+from tabane.documents.files.texts import Texts
+from tabane.documents.files.watching import Watch
+from tabane.errors import BadArguments, HubError, TabaneError
+from tabane.messages import Message, say
+from tabane.operations import Caller, Face, Operation, Privilege, Progress
+
+log = logging.getLogger(__name__)
+
+MOST_WATCHED = 32
+"""Folders that are watched at the same time."""
+
+
+class Files:
+    """The files of one hub. ``remembered`` is the file that the watched folders stand in."""
+
+    def __init__(
+        self,
+        keeping: Keeping,
+        texts: Texts,
+        remembered: Path,
+    ) -> None:
+        self._adding = Adding(keeping, texts)
+        self._remembered = Remembered(remembered)
+        self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
+        self._changing = asyncio.Lock()
+
+    # Watched folders
+
+    async def start(self) -> None:
+        """Watch again what was watched when the hub ended. Costs nothing where that is nothing."""
+        async with self._changing:
+            for folder in await asyncio.to_thread(self._remembered.read):
+                if folder.path not in self._watches:
+                    self._begin(folder)
+
+    @property
+    def watched(self) -> bool:
+        """Whether any folder is watched: a hub that does so has something to do when nobody asks."""
+        return bool(self._watches)
+
+    async def close(self) -> None:
+        """Stop watching. What is watched stays remembered."""
+        async with self._changing:
+            for path in list(self._watches):
+                await self._end(path)
+
+    def _begin(self, folder: Folder, progress: Progress | None = None) -> Watch:
+        watch = Watch(folder, self._adding, progress)
+        task = asyncio.get_running_loop().create_task(watch.run(), name=f"watch {folder.path}")
+        self._watches[folder.path] = watch, task
+        return watch
+
+    async def _end(self, path: str) -> None:
+        _, task = self._watches.pop(path)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    # Operations
+
+    def table(self) -> list[Operation]:
+        faces, admin = frozenset({Face.RPC, Face.CLI}), Privilege.ADMIN
+        return [
+            Operation(
+                "add_documents",
+                "Make documents of files and folders, and bring those in step that are there.",
+                AddDocuments,
+                self._add,
+                faces,
+                admin,
+                kind="job",
+                title=_adding_title,
+            ),
+            Operation(
+                "watch_documents",
+                "Make documents of a folder's files, and keep them in step from then on.",
+                WatchDocuments,
+                self._watch,
+                faces,
+                admin,
+                kind="job",
+                title=_watching_title,
+            ),
+            Operation(
+                "unwatch_documents",
+                "Watch a folder no longer. Its documents stay, unless they are to be removed.",
+                UnwatchDocuments,
+                self._unwatch,
+                faces,
+                admin,
+            ),
+            Operation(
+                "list_watched",
+                "The folders that are watched.",
+                ListWatched,
+                self._list,
+                faces,
+                admin,
+                read_only=True,
+            ),
+        ]
+
+    async def _add(self, caller: Caller, params: AddDocuments, progress: Progress) -> dict[str, Any]:
+        encoding = _checked_encoding(params.encoding)
+        terms = Terms(since=_moment(params.since), prune=params.prune, again=params.again)
+        paths = await asyncio.to_thread(lambda: [_checked_path(path, "paths") for path in params.paths])
+        folders = [
+            Folder(path, params.id_prefix, params.relative, params.file_type, tuple(params.ignore), encoding)
+            for path in dict.fromkeys(paths)
+        ]
+        report = await self._adding.add(folders, terms, progress)
+        return report.plain(caller.lang)
+
+    async def _watch(self, caller: Caller, params: WatchDocuments, progress: Progress) -> dict[str, Any]:
+        path = await asyncio.to_thread(_checked_path, params.path, "path")
+        encoding = _checked_encoding(params.encoding)
+        if not await asyncio.to_thread(os.path.isdir, path):
+            raise BadArguments(say("{path} is no folder. Only folders can be watched.", path=path), "path")
+        folder = Folder(
+            path, params.id_prefix, params.relative, params.file_type, tuple(params.ignore), encoding
+        )
+        async with self._changing:
+            self._check_place(path)
+            if path in self._watches:
+                await self._end(path)
+            watch = self._begin(folder, progress)
+            await self._remember()
+        try:
+            report = await asyncio.shield(watch.first)
+        except asyncio.CancelledError:
+            if not watch.first.cancelled():
+                await self._forget(path)
+                raise
+            raise HubError(say("{path} is not watched any more.", path=path)) from None
+        if isinstance(report, TabaneError):
+            await self._forget(path)
+            raise report
+        return {**report.plain(caller.lang), "watch": watch.plain(caller.lang)}
+
+    async def _unwatch(self, caller: Caller, params: UnwatchDocuments) -> dict[str, Any]:
+        path = await asyncio.to_thread(_checked_path, params.path, "path")
+        there = self._watches.get(path)
+        if there is None:
+            raise BadArguments(
+                say("{path} is not watched. See which folders are: tabane docs watch --list", path=path),
+                "path",
+            )
+        await self._forget(path)
+        removed = await self._adding.prune(there[0].folder, ()) if params.remove else 0
+        return {"path": path, "removed": removed}
+
+    async def _list(self, caller: Caller, params: ListWatched) -> dict[str, Any]:
+        return {"results": [watch.plain(caller.lang) for watch, _ in self._watches.values()]}
+
+    async def _forget(self, path: str) -> None:
+        async with self._changing:
+            if path in self._watches:
+                await self._end(path)
+            await self._remember()
+
+    async def _remember(self) -> None:
+        folders = [watch.folder for watch, _ in self._watches.values()]
+        await asyncio.to_thread(self._remembered.write, folders)
+
+    def _check_place(self, path: str) -> None:
+        """Raises BadArguments where the folder cannot be watched beside those that are."""
+        for other in self._watches:
+            if other != path and os.path.commonpath((other, path)) in (other, path):
+                raise BadArguments(
+                    say(
+                        "{other} is watched already, and one is within the other. First: tabane docs watch "
+                        "--remove {other}",
+                        other=other,
+                    ),
+                    "path",
+                )
+        if path not in self._watches and len(self._watches) >= MOST_WATCHED:
+            raise BadArguments(say("{limit} folders are watched already.", limit=MOST_WATCHED), "path")
+
+
+def _checked_path(path: str, parameter: str) -> str:
+    if not os.path.isabs(path) or "\0" in path:
+        raise BadArguments(say("{path}: give the whole path, from / on.", path=path), parameter)
+    return os.path.realpath(path)
+
+
+def _checked_encoding(encoding: str | None) -> str | None:
+    if encoding is not None and not is_encoding(encoding):
+        raise BadArguments(
+            say(
+                "There is no encoding {encoding}. For example: shift_jis, euc_jp, latin-1", encoding=encoding
+            ),
+            "encoding",
+        )
+    return encoding
+
+
+def _moment(since: str | None) -> float | None:
+    """Seconds since 1970 of a date, or of a date with a time; without a zone in that of this machine."""
+    if since is None:
+        return None
+    try:
+        return datetime.fromisoformat(since).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise BadArguments(
+            say("{since}: a date is wanted, such as 2026-01-31 or 2026-01-31T12:00", since=since), "since"
+        ) from None
+
+
+def _adding_title(params: AddDocuments) -> Message:
+    return say("Adding {files}", files=", ".join(os.path.basename(path) or path for path in params.paths[:3]))
+
+
+def _watching_title(params: WatchDocuments) -> Message:
+    return say("Watching {path}", path=os.path.basename(params.path.rstrip("/")) or params.path)

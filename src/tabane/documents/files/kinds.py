@@ -1,0 +1,80 @@
+"""What kind of file a name and its first bytes speak of; pure."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Final
+
+from tabane.documents.document import TextKind
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_MARKDOWN: Final = _words("md markdown mdown mkd mkdn mdx qmd rmd")
+_CODE: Final = _words(
+    "ada adb ads asm astro awk bash bat bzl c cc cjs clj cljc cljs cmake cmd coffee cpp cs css cu cxx d dart "
+    "dockerfile edn el elm erl ex exs f f03 f08 f90 f95 fish for fs fsi fsx gd glsl go gql gradle graphql "
+    "groovy h hcl hh hlsl hpp hrl hs hxx inc ino java jl js jsonnet jsx kt kts less lisp lua m mak makefile "
+    "metal mjs mk ml mli mm mts cts nim nix odin pas php pl pm po pp prisma proto ps1 psm1 pug py pyi pyx r "
+    "rake rb rs s sass scala scm scss sh sol sql st sv svelte swift tcl tex tf thrift toml ts tsx v vb "
+    "vhd vhdl vim vue wgsl wat xml xsd xsl xslt yaml yml zig zsh json json5 jsonc ini cfg conf properties"
+)
+_CODE_NAMES: Final = _words(
+    "brewfile cmakelists.txt containerfile dockerfile gemfile gnumakefile jenkinsfile justfile makefile "
+    "procfile rakefile vagrantfile"
+)
+CONVERTED: Final = _words("htm html xhtml pdf docx pptx xlsx epub odt odp ods ipynb rtf")
+"""Endings of files that are more than their text: a converter reads them, where it does."""
+
+_NO_TEXT: Final = _words(
+    "7z a aac ai aiff apk avi avif bin blend bmp bz2 class dat db dll dmg dylib eot exe fig flac gif gz heic "
+    "ico icns iso jar jpeg jpg lib lz4 lzma m4a m4v mid mkv mo mov mp3 mp4 mpeg mpg npy npz o obj ogg opus "
+    "otf parquet pickle pkl png psd pt pth pyc pyd rar safetensors so sqlite sqlite3 tar tgz tif tiff ttf "
+    "wasm wav webm webp whl wmv woff woff2 xz zip zst"
+)
+_MAGIC: Final = (b"%PDF-", b"{\\rtf")
+_HTML: Final = (b"<!doctype html", b"<html")
+
+
+def ending(name: str) -> str:
+    """What is behind the last dot of a name, in small letters; ``md`` of ``README.MD``."""
+    return PurePath(name).suffix[1:].lower()
+
+
+def kind_of(name: str, text: str = "") -> TextKind:
+    """As what the text of a file is cut into chunks."""
+    end = ending(name)
+    if end in _MARKDOWN:
+        return "markdown"
+    if end in _CODE or PurePath(name).name.lower() in _CODE_NAMES or (not end and text.startswith("#!")):
+        return "code"
+    return "text"
+
+
+def file_type_of(name: str, data: bytes, kind: TextKind) -> str:
+    """The type that a file's document gets where nobody named one: its format, else the kind of its text."""
+    if not is_converted(name, data):
+        return kind
+    end = ending(name)
+    if end in CONVERTED:
+        return "html" if end in ("htm", "xhtml") else end
+    return "html" if _is_html(data) else "pdf" if data.startswith(b"%PDF-") else "rtf"
+
+
+def is_converted(name: str, data: bytes) -> bool:
+    """Whether a converter is to read the file, whatever it is called."""
+    end = ending(name)
+    if end in CONVERTED or data.startswith(_MAGIC):
+        return True
+    return end not in _MARKDOWN and end not in _CODE and _is_html(data)
+
+
+def is_no_text(name: str) -> bool:
+    """Whether a file of this name is never text, so that it need not be read to know."""
+    return ending(name) in _NO_TEXT
+
+
+def _is_html(data: bytes) -> bool:
+    return data[:256].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_HTML)

@@ -1,0 +1,56 @@
+"""The watched folders as a small JSON file, so that they are watched again after a restart. Blocks."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from tabane.documents.files.adding import Folder
+from tabane.settings.files import write_private
+
+log = logging.getLogger(__name__)
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    path: str
+    prefix: str = ""
+    relative: bool = False
+    file_type: str | None = None
+    ignore: tuple[str, ...] = ()
+    encoding: str | None = None
+
+
+class _Written(msgspec.Struct, frozen=True):
+    folders: list[_Entry] = []
+
+
+class Remembered:
+    """The file. One that is damaged is put aside, and nothing is watched."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> list[Folder]:
+        try:
+            entries = msgspec.json.decode(self._path.read_bytes(), type=_Written).folders
+        except FileNotFoundError:
+            return []
+        except (msgspec.DecodeError, UnicodeError) as error:
+            broken = self._path.with_suffix(".broken")
+            os.replace(self._path, broken)
+            log.error("%s is damaged (%s) and was renamed to %s", self._path, error, broken.name)
+            return []
+        return [Folder(**msgspec.structs.asdict(entry)) for entry in entries]
+
+    def write(self, folders: Iterable[Folder]) -> None:
+        """Replace the file, or raise OSError and leave it as it was."""
+        entries = [
+            _Entry(each.path, each.prefix, each.relative, each.file_type, each.ignore, each.encoding)
+            for each in folders
+        ]
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(self._path, msgspec.json.format(msgspec.json.encode(_Written(entries)), indent=2))

@@ -1,0 +1,198 @@
+"""Filters as they are written in JSON, read as conditions of records; pure.
+
+``{"author": "x", "year": {"gte": 2020}, "tags": ["a", "b"]}``: every member must hold, a list is any of its
+values. Operators are eq, ne, gt, gte, lt, lte, in, nin and prefix, with or without a ``$`` before them;
+``$and`` and ``$or`` take lists of filters, ``$not`` one. Besides metadata of one's own there are filepath,
+file_type and updated_at. A condition is false where the value is absent, and its negation true.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta, tzinfo
+from typing import Any
+
+from tabane.documents import metadata
+from tabane.documents.document import DOCUMENT, FILE_TYPE, METADATA, UPDATED_AT
+from tabane.errors import BadArguments
+from tabane.messages import Message, say
+from tabane.search.filters import DEEPEST, And, Equal, Filter, Not, Or, Prefix, Range
+
+OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "prefix")
+
+_FIELDS = {"filepath": DOCUMENT, "file_type": FILE_TYPE}
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+Operand = str | int | float | bool
+
+
+def read(filters: Mapping[str, Any], zone: tzinfo, parameter: str = "filters", depth: int = 1) -> Filter:
+    """The condition that all of these hold. Raises :class:`BadArguments` that names the path.
+
+    ``zone`` is what dates without an offset are in.
+    """
+    if depth > DEEPEST // 2:
+        raise _unfit(parameter, say("a filter is at most {most} levels deep", most=DEEPEST // 2))
+    return And(
+        tuple(_member(key, value, zone, f"{parameter}.{key}", depth) for key, value in filters.items())
+    )
+
+
+def _member(key: str, value: Any, zone: tzinfo, path: str, depth: int) -> Filter:
+    if key in ("$and", "$or"):
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise _unfit(path, say("a list of filters is wanted"))
+        of = tuple(read(each, zone, f"{path}[{place}]", depth + 1) for place, each in enumerate(value))
+        return And(of) if key == "$and" else Or(of)
+    if key == "$not":
+        if not isinstance(value, dict):
+            raise _unfit(path, say("a filter is wanted"))
+        return Not(read(value, zone, path, depth + 1))
+    return _conditions(_named(key, zone, path), value, path)
+
+
+def _conditions(name: Name, value: Any, path: str) -> Filter:
+    if isinstance(value, dict):
+        if not value:
+            raise _unfit(path, say("an operator is wanted: {known}", known=", ".join(OPERATORS)))
+        return And(tuple(_operated(name, key, operand, path) for key, operand in value.items()))
+    return _any(name, value, path) if isinstance(value, list) else name.equal(_operand(value, path))
+
+
+def _operated(name: Name, key: str, operand: Any, path: str) -> Filter:
+    operator, path = key.removeprefix("$"), f"{path}.{key}"
+    match operator:
+        case "eq":
+            return name.equal(_operand(operand, path))
+        case "ne":
+            return Not(name.equal(_operand(operand, path)))
+        case "in":
+            return _any(name, operand, path)
+        case "nin":
+            return Not(_any(name, operand, path))
+        case "prefix":
+            if not isinstance(operand, str):
+                raise _unfit(path, say("a string is wanted"))
+            return name.prefix(str(_operand(operand, path)))
+        case "gt" | "gte" | "lt" | "lte":
+            return name.compared(operator, _operand(operand, path))
+    raise _unfit(path, say("an operator is wanted: {known}", known=", ".join(OPERATORS)))
+
+
+def _any(name: Name, values: Any, path: str) -> Filter:
+    if not isinstance(values, list):
+        raise _unfit(path, say("a list is wanted"))
+    return Or(tuple(name.equal(_operand(each, path)) for each in values))
+
+
+def _operand(value: Any, path: str) -> Operand:
+    return metadata.checked_scalar(value, path)
+
+
+def _unfit(path: str, wanted: Message) -> BadArguments:
+    return BadArguments(say("{parameter}: {wanted}", parameter=path, wanted=wanted), path)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What can be asked of one value of a document."""
+
+    equal: Callable[[Operand], Filter]
+    compared: Callable[[str, Operand], Filter]
+    prefix: Callable[[str], Filter]
+
+
+def _named(key: str, zone: tzinfo, path: str) -> Name:
+    if key == "updated_at":
+        return _updated_at(zone, path)
+    field = _FIELDS.get(key)
+    if field is not None:
+        return _field(field, path)
+    return _own(metadata.checked_key(key, path), path)
+
+
+def _field(field: str, path: str) -> Name:
+    """A field of strings."""
+
+    def string(value: Operand) -> str:
+        if not isinstance(value, str):
+            raise _unfit(path, say("a string is wanted"))
+        return unicodedata.normalize("NFC", value) if field == DOCUMENT else value
+
+    return Name(
+        lambda value: Equal(field, string(value)),
+        lambda operator, value: _ordered(field, operator, string(value)),
+        lambda text: Prefix(field, string(text)),
+    )
+
+
+def _ordered(field: str, operator: str, bound: str) -> Filter:
+    if operator.startswith("g"):
+        return Range(field, bound, include_low=operator == "gte")
+    return Range(field, high=bound, include_high=operator == "lte")
+
+
+def _own(key: str, path: str) -> Name:
+    """A value of metadata of one's own: strings are compared with strings, numbers with numbers."""
+
+    def compared(operator: str, value: Operand) -> Filter:
+        kind = metadata.kind_of(value)
+        if kind == metadata.BOOLEAN:
+            raise _unfit(path, say("true and false are in no order"))
+        first, last = metadata.beginning(key, kind), metadata.beginning(key, chr(ord(kind) + 1))
+        bound = first + metadata.spelt(value)
+        if operator.startswith("g"):
+            return Range(METADATA, bound, last, include_low=operator == "gte", include_high=False)
+        return Range(METADATA, first, bound, include_high=operator == "lte")
+
+    return Name(
+        lambda value: Equal(METADATA, metadata.element(key, value)),
+        compared,
+        lambda text: Prefix(METADATA, metadata.element(key, text)),
+    )
+
+
+def _updated_at(zone: tzinfo, path: str) -> Name:
+    """A moment, or a day from its beginning to its end."""
+
+    def equal(value: Operand) -> Filter:
+        begin, end = span(value, zone, path)
+        return Range(UPDATED_AT, begin, end, include_high=begin == end)
+
+    def compared(operator: str, value: Operand) -> Filter:
+        begin, end = span(value, zone, path)
+        match operator:
+            case "gte":
+                return Range(UPDATED_AT, begin)
+            case "gt":
+                return Range(UPDATED_AT, end, include_low=begin < end)
+            case "lt":
+                return Range(UPDATED_AT, high=begin, include_high=False)
+            case _:
+                return Range(UPDATED_AT, high=end, include_high=begin == end)
+
+    def prefix(text: str) -> Filter:
+        raise _unfit(path, say("a time has no prefix"))
+
+    return Name(equal, compared, prefix)
+
+
+def span(value: Operand, zone: tzinfo, path: str) -> tuple[float, float]:
+    """What a time means, in seconds since 1970: a moment twice, a day from its midnight to the next."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value), float(value)
+    try:
+        if isinstance(value, str) and _DAY.fullmatch(value):
+            midnight = datetime.combine(datetime.fromisoformat(value), time(), zone)
+            next_one = datetime.combine(midnight.date() + timedelta(days=1), time(), zone)
+            return midnight.timestamp(), next_one.timestamp()
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=zone)
+            return moment.timestamp(), moment.timestamp()
+    except (ValueError, OverflowError):
+        pass
+    raise _unfit(path, say("YYYY-MM-DD, an ISO 8601 time, or seconds since 1970 are wanted"))

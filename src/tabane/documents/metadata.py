@@ -1,0 +1,130 @@
+"""Metadata of one's own, as strings that filters find: ``key NUL kind value``; pure.
+
+A number is written so that its text is in the order of numbers: a double's bits in 16 hexadecimal digits,
+all of them turned round where it is negative, the first one alone where it is not.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tabane.documents.document import Own
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.search.records import EXACT, encodable
+
+RESERVED = frozenset({"filepath", "file_type", "updated_at"})
+"""What every document has, and filters know by these names."""
+
+MOST_KEYS = 64
+MOST_VALUES = 500  # of a document
+LONGEST_KEY = 200  # bytes
+LONGEST_VALUE = 3_000  # bytes
+LARGEST = 16_000  # bytes of all as JSON: every chunk carries them
+
+STRING, NUMBER, BOOLEAN = "s", "n", "b"
+
+
+def checked(metadata: Mapping[str, Any]) -> dict[str, Own]:
+    """The metadata in one spelling, without what is null. Raises :class:`BadArguments` that names the key."""
+    found = {key: _value(key, value) for key, value in metadata.items() if value is not None}
+    if len(found) > MOST_KEYS:
+        raise BadArguments(say("metadata: it has at most {most} keys", most=MOST_KEYS), "metadata")
+    if sum(len(value) if isinstance(value, list) else 1 for value in found.values()) > MOST_VALUES:
+        raise BadArguments(say("metadata: it has at most {most} values", most=MOST_VALUES), "metadata")
+    if len(msgspec.json.encode(found)) > LARGEST:
+        raise BadArguments(say("metadata: it has at most {most} bytes", most=LARGEST), "metadata")
+    return found
+
+
+def encoded(metadata: Mapping[str, Own]) -> tuple[str, ...]:
+    """The strings by which a record is found, each once, in order of keys."""
+    return tuple(dict.fromkeys(_strings(metadata)))
+
+
+def _strings(metadata: Mapping[str, Own]) -> Iterator[str]:
+    for key in sorted(metadata):
+        value = metadata[key]
+        for each in value if isinstance(value, list) else (value,):
+            yield element(key, each)
+
+
+def element(key: str, value: str | int | float | bool) -> str:
+    """One value under its key."""
+    return beginning(key, kind_of(value)) + spelt(value)
+
+
+def beginning(key: str, kind: str) -> str:
+    """How the strings of a key begin whose values are of one kind."""
+    return f"{key}\0{kind}"
+
+
+def kind_of(value: str | int | float | bool) -> str:
+    if isinstance(value, bool):
+        return BOOLEAN
+    return STRING if isinstance(value, str) else NUMBER
+
+
+def spelt(value: str | int | float | bool) -> str:
+    """A value as a string that is in order among those of its kind."""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return value if isinstance(value, str) else _ordered(value)
+
+
+def _ordered(number: int | float) -> str:
+    (bits,) = struct.unpack(">Q", struct.pack(">d", number + 0.0))  # -0.0 + 0.0 is 0.0
+    turned = bits ^ (2**64 - 1 if bits >> 63 else 1 << 63)
+    return f"{turned:016x}"
+
+
+def checked_key(key: str, parameter: str) -> str:
+    """The name of a value. Raises :class:`BadArguments`."""
+    size = len(encodable(key, parameter).encode())
+    if not 0 < size <= LONGEST_KEY or "\0" in key or key.startswith("$"):
+        message = say(
+            "{parameter}: a key has 1 to {most} bytes, no NUL, and does not begin with $",
+            parameter=parameter,
+            most=LONGEST_KEY,
+        )
+        raise BadArguments(message, parameter)
+    return key
+
+
+def checked_scalar(value: object, parameter: str) -> str | int | float | bool:
+    """A string, number or boolean. Raises :class:`BadArguments`."""
+    if isinstance(value, str):
+        if len(encodable(value, parameter).encode()) > LONGEST_VALUE:
+            raise BadArguments(
+                say(
+                    "{parameter}: a string has at most {most} bytes", parameter=parameter, most=LONGEST_VALUE
+                ),
+                parameter,
+            )
+        return value
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and abs(value) <= EXACT:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise BadArguments(
+        say("{parameter}: it wants a string, a number up to 2**53, true or false", parameter=parameter),
+        parameter,
+    )
+
+
+def _value(key: str, value: object) -> Own:
+    path = f"metadata.{checked_key(key, 'metadata')}"
+    if key in RESERVED:
+        raise BadArguments(say("{parameter}: that name is taken", parameter=path), path)
+    if not isinstance(value, list | tuple):
+        return checked_scalar(value, path)
+    if not all(isinstance(each, str) for each in value):
+        raise BadArguments(say("{parameter}: a list holds strings alone", parameter=path), path)
+    return [str(checked_scalar(each, path)) for each in value]

@@ -1,0 +1,325 @@
+"""The document store as operations: under the names and with the answers that its users know."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, tzinfo
+from functools import wraps
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from tabane.documents import answers, statistics, texts
+from tabane.documents import parameters as given
+from tabane.documents.answers import Json, Place
+from tabane.documents.batch import Stored
+from tabane.documents.document import Document, Draft, TextKind
+from tabane.documents.embedding import LONGEST, PATIENCE, Embedding
+from tabane.documents.finding import Finder
+from tabane.documents.naming import checked_filepath
+from tabane.documents.parts import Parts
+from tabane.documents.putting import Event, Putting, Told
+from tabane.documents.reading import Reading
+from tabane.documents.searching import Asked, Question, Searching
+from tabane.errors import BadArguments, TabaneError
+from tabane.messages import say
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.search.engine import Collection
+from tabane.search.models import Models
+
+log = logging.getLogger(__name__)
+
+EVERYWHERE = frozenset({Face.MCP, Face.RPC, Face.CLI})
+
+LARGEST_TEXT = 10_000_000
+"""Bytes of a document's text, where no setting says otherwise."""
+
+_TOP_K, _BEGINNING = 5, 100
+
+P = TypeVar("P", bound=msgspec.Struct)
+Handler = Callable[["Documents", Caller, P], Awaitable[Json]]
+
+
+class Read(Protocol):
+    """What a file says: its text, as what it is cut into chunks, and its title."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def kind(self) -> TextKind: ...
+
+    @property
+    def title(self) -> str | None: ...
+
+
+def answered(handler: Handler[P]) -> Handler[P]:
+    """The handler, with its failures as answers and in the log, which never holds text or metadata."""
+
+    @wraps(handler)
+    async def guarded(self: Documents, caller: Caller, params: P) -> Json:
+        try:
+            return await handler(self, caller, params)
+        except TabaneError as error:
+            log.warning("%s failed: %s", handler.__name__, answers.type_of(error))
+            return answers.failure(error, caller.lang)
+
+    return guarded
+
+
+class Documents:
+    """The documents of one hub, put, found and read.
+
+    ``question`` turns a question into vectors for spaces of the collection; ``wake`` is called when there is
+    something to embed in the background; ``named`` says whether the settings name a model. ``zone`` is what
+    dates without an offset are in. ``files`` reads a file that may be read, for put_file: without it there
+    is none. Whoever wants to hear of changes adds to ``changed``, and is called with name and event.
+    """
+
+    def __init__(
+        self,
+        collection: Callable[[], Awaitable[Collection]],
+        models: Models,
+        question: Question,
+        wake: Callable[[], None],
+        *,
+        folder: str,
+        named: Callable[[], bool] = lambda: False,
+        zone: Callable[[], tzinfo] = lambda: UTC,
+        clock: Callable[[], float] = time.time,
+        largest: Callable[[], int] = lambda: LARGEST_TEXT,
+        files: Callable[[str], Awaitable[Read]] | None = None,
+        patience: float = PATIENCE,
+        longest: float = LONGEST,
+    ) -> None:
+        self._collection, self._files = collection, files
+        self._place = Place(folder)
+        self.changed: list[Told] = []
+        self.reading = Reading(collection)
+        self.searching = Searching(collection, models, question, zone)
+        self.find = Finder(self.searching)
+        self._parts = Parts(self.reading)
+        embedding = Embedding(models, named, patience=patience, longest=longest)
+        self._putting = Putting(collection, models, embedding, self.reading, wake, clock, largest, self._tell)
+
+    # For the rooms that put and read documents themselves
+
+    async def put(self, drafts: Sequence[Draft]) -> list[Stored | TabaneError]:
+        """Put documents: what became of each, or why it could not be put. None takes another along."""
+        results = await self._putting.put(drafts)
+        for draft, result in zip(drafts, results, strict=True):
+            if isinstance(result, TabaneError):
+                log.warning("%r was not put: %s", draft.filepath[:200], answers.type_of(result))
+        return results
+
+    async def delete(self, filepaths: Iterable[str]) -> int:
+        """Take documents out; how many there were."""
+        return await self._putting.delete(filepaths)
+
+    async def known(self, filepaths: Sequence[str]) -> list[Document | None]:
+        """What is known of each."""
+        return await self.reading.documents(filepaths)
+
+    def all(self, prefix: str = "") -> AsyncIterator[Document]:
+        """Every document whose name begins so, in order."""
+        return self.reading.all(prefix)
+
+    async def page(self, after: str | None, limit: int) -> list[Document]:
+        """Documents in order of their names, behind ``after``; at most 1,000."""
+        return await self.reading.behind(after, limit)
+
+    async def text(self, filepath: str) -> tuple[Document, str] | None:
+        """A document, whole; None where there is none."""
+        return await self.reading.text(filepath)
+
+    def _tell(self, filepath: str, event: Event) -> None:
+        for told in self.changed:
+            told(filepath, event)
+
+    # Operations
+
+    def table(self) -> list[Operation]:
+        return [*self._for_putting(), *self._for_finding()]
+
+    def _for_putting(self) -> list[Operation]:
+        def operation(name: str, description: str, params: Any, handler: Any, **marks: bool) -> Operation:
+            hints = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+            return Operation(
+                name, description, params, handler, EVERYWHERE, Privilege.WRITE, text=texts.as_json,
+                structured=lambda value, _: value, failed=answers.failed, annotations=hints | marks,
+            )  # fmt: skip
+
+        found = [
+            operation(
+                "put_document", "Keep a text under a filepath, in place of what was there.",
+                given.PutDocument, self.put_document,
+            ),
+            operation(
+                "put_documents", "Keep up to 1000 texts; one that fails does not keep the others out.",
+                given.PutDocuments, self.put_documents,
+            ),
+            operation(
+                "delete_document", "Delete a kept document.",
+                given.DeleteDocument, self.delete_document, destructiveHint=True,
+            ),
+        ]  # fmt: skip
+        if self._files is not None:
+            what = "Keep what a file on this machine says (text, code, HTML, PDF, DOCX)."
+            found.append(operation("put_file", what, given.PutFile, self.put_file))
+        return found
+
+    def _for_finding(self) -> list[Operation]:
+        def operation(
+            name: str, description: str, params: Any, handler: Any, text: Any, faces: Any = EVERYWHERE
+        ) -> Operation:
+            return Operation(
+                name, description, params, handler, faces, Privilege.READ, text=text, read_only=True,
+                structured=lambda value, _: value, failed=answers.failed,
+            )  # fmt: skip
+
+        about = "Search the kept documents by words and meaning; passages with where they stand."
+        return [
+            operation(
+                "search_documents", about, given.SearchDocuments, self.search_documents, texts.searched
+            ),
+            operation(
+                "search", about, given.SearchDocuments, self.search_documents, texts.searched,
+                frozenset({Face.RPC}),
+            ),
+            operation(
+                "get_document", "The text of a kept document, in parts.",
+                given.GetDocument, self.get_document, texts.document,
+            ),
+            operation(
+                "get_documents_by_prefix", "Kept documents whose filepaths begin so.",
+                given.ByPrefix, self.get_documents_by_prefix, texts.names,
+            ),
+            operation(
+                "list_documents", "Kept documents by filepath, in pages.",
+                given.ListDocuments, self.list_documents, texts.names,
+            ),
+            operation(
+                "get_document_stats", "How many documents are kept.",
+                given.Nothing, self.get_document_stats, texts.as_json,
+            ),
+            operation("hello", "Says hello.", given.Hello, self.hello, texts.message),
+        ]  # fmt: skip
+
+    async def put_document(self, caller: Caller, params: given.PutDocument) -> Json:
+        (answer,) = await self._put(caller, [_draft(params)])
+        return answer
+
+    async def put_documents(self, caller: Caller, params: given.PutDocuments) -> Json:
+        results: list[Json | None] = [None] * len(params.documents)
+        drafts: dict[int, Draft] = {}
+        for place, document in enumerate(params.documents):
+            try:
+                drafts[place] = _draft(_one(document))
+            except BadArguments as error:
+                name = document.get("filepath")
+                named = {"filepath": name} if isinstance(name, str) else {}
+                results[place] = answers.put_failure(error, caller.lang) | named
+        for place, answer in zip(drafts, await self._put(caller, list(drafts.values())), strict=True):
+            failed = answers.failed(answer)
+            results[place] = answer | {"filepath": drafts[place].filepath} if failed else answer
+        return answers.many([result for result in results if result is not None], caller.lang)
+
+    @answered
+    async def put_file(self, caller: Caller, params: given.PutFile) -> Json:
+        assert self._files is not None  # else there is no such operation
+        read = await self._files(params.path)
+        draft = Draft(
+            params.path if params.filepath is None else params.filepath,
+            read.text,
+            params.file_type,
+            bool(params.normalize),
+            params.metadata or {},
+            read.kind,
+            read.title,
+        )
+        (answer,) = await self._put(caller, [draft])
+        return answer
+
+    @answered
+    async def delete_document(self, caller: Caller, params: given.DeleteDocument) -> Json:
+        count = await self.delete([params.filepath])
+        return self._place.deleted(params.filepath, count, caller.lang)
+
+    @answered
+    async def search_documents(self, caller: Caller, params: given.SearchDocuments) -> Json:
+        asked = Asked(
+            params.query,
+            params.top_k or _TOP_K,
+            params.mode or "hybrid",
+            params.file_type,
+            params.filters or {},
+        )
+        found = await self.searching.search(asked)
+        documents = [answer.document for answer in found.found]
+        shown = await self._shown(caller, documents, params.include_documents, params.max_content_length)
+        if caller.face is Face.MCP:
+            return await asyncio.to_thread(answers.found, found, shown, caller.lang, brief=True)
+        return answers.found(found, shown, caller.lang, brief=False)
+
+    @answered
+    async def get_document(self, caller: Caller, params: given.GetDocument) -> Json:
+        filepath = checked_filepath(params.filepath)
+        length = params.length or given.DEFAULT_PART
+        found = await self._parts.part(filepath, params.cursor, params.offset or 0, length)
+        if found is None:
+            return answers.not_there(filepath, caller.lang)
+        return answers.part(found.document, found.text, found.start, found.cursor, caller.lang)
+
+    @answered
+    async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
+        where = await self.searching.heads(params.prefix, params.file_type, {})
+        page = await self.reading.listed(where, params.top_k or _BEGINNING)
+        shown = await self._shown(caller, page.documents, params.include_documents, params.max_content_length)
+        return answers.beginning(page.documents, shown, caller.lang, more=page.after is not None)
+
+    @answered
+    async def list_documents(self, caller: Caller, params: given.ListDocuments) -> Json:
+        where = await self.searching.heads(params.prefix or "", params.file_type, params.filters or {})
+        page = await self.reading.listed(where, params.limit or _BEGINNING, params.cursor)
+        return answers.listed(page.documents, page.after, caller.lang)
+
+    @answered
+    async def get_document_stats(self, caller: Caller, params: given.Nothing) -> Json:
+        counts = await statistics.counted(self._collection)
+        return self._place.counted(counts, caller.lang)
+
+    @answered
+    async def hello(self, caller: Caller, params: given.Hello) -> Json:
+        return {"status": "success", "message": f"Hello, {params.name or 'World'}!"}
+
+    async def _put(self, caller: Caller, drafts: Sequence[Draft]) -> list[Json]:
+        return [
+            self._place.stored(result, caller.lang)
+            if isinstance(result, Stored)
+            else answers.put_failure(result, caller.lang)
+            for result in await self.put(drafts)
+        ]
+
+    async def _shown(
+        self, caller: Caller, documents: Sequence[Document], wanted: bool | None, longest: int | None
+    ) -> Mapping[str, str]:
+        """Texts by name, where they are wanted: an assistant asks for them, programs get them."""
+        if not (caller.face is Face.RPC if wanted is None else wanted):
+            return {}
+        return await self._parts.beginnings(documents, longest)
+
+
+def _draft(params: given.PutDocument) -> Draft:
+    metadata = params.metadata or {}
+    return Draft(params.filepath, params.text, params.file_type, bool(params.normalize), metadata)
+
+
+def _one(document: dict[str, Any]) -> given.PutDocument:
+    """One of several documents. Raises BadArguments, for this one alone."""
+    try:
+        return msgspec.convert(document, given.PutDocument)
+    except msgspec.ValidationError as error:
+        raise BadArguments(say("{name}: {detail}", name="documents", detail=error)) from None

@@ -1,0 +1,121 @@
+"""The parameters of operations on documents. Null is the same as absent, for every one that may be left out.
+
+What is missing or mistyped is refused at the door; what a value says is judged by the operation, which
+answers with its JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from tabane.documents.searching import Mode
+
+LONGEST_QUERY = 10_000  # characters
+MOST_DOCUMENTS = 1_000
+LARGEST_OFFSET = 2**53
+LONGEST_PART = 200_000  # characters of a document in one answer
+DEFAULT_PART = 10_000
+
+Text = Annotated[str, Meta(description="Markdown or plain text, whole.")]
+Filepath = Annotated[str, Meta(description="Its key, such as notes/todo.md; nothing is opened.")]
+FileType = Annotated[str, Meta(description="Such as spec, to filter by.")]
+Metadata = Annotated[
+    dict[str, Any],
+    Meta(description="Strings, numbers, booleans, lists of strings: to filter by. No secrets."),
+]
+Normalize = Annotated[bool, Meta(extra_json_schema={"default": False})]
+
+TopK = Annotated[int, Meta(ge=1, le=100, extra_json_schema={"default": 5})]
+Query = Annotated[str, Meta(max_length=LONGEST_QUERY, description='words, a question, "a phrase", -not')]
+Filters = Annotated[
+    dict[str, Any],
+    Meta(
+        description='By metadata: {"year": {"gte": 2020}, "tags": ["a", "b"]}; eq ne gt gte lt lte in nin '
+        "prefix, $and $or $not; also of filepath, file_type, updated_at."
+    ),
+]
+Longest = Annotated[int, Meta(ge=0, le=10_000_000, description="Characters of each document.")]
+Cursor = Annotated[str, Meta(max_length=4096, description="next_cursor of the part before.")]
+
+
+class Hello(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(max_length=100)] | None = None
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class PutDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    text: Text
+    filepath: Filepath
+    file_type: FileType | None = None
+    normalize: Normalize | None = None
+    metadata: Metadata | None = None
+
+
+_NAMED = {"type": "string"}
+_ITEM = {
+    "type": "object",
+    "properties": {
+        "text": _NAMED, "filepath": _NAMED, "file_type": _NAMED, "normalize": {"type": "boolean"},
+        "metadata": {"type": "object"},
+    },
+    "required": ["text", "filepath"],
+}  # fmt: skip
+
+
+class PutDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    documents: Annotated[
+        list[Annotated[dict[str, Any], Meta(extra_json_schema=_ITEM)]],
+        Meta(min_length=1, max_length=MOST_DOCUMENTS, description="Each as put_document takes it."),
+    ]
+
+
+class PutFile(Struct, frozen=True, forbid_unknown_fields=True):
+    path: Annotated[str, Meta(min_length=1, max_length=4096, description="Absolute, in an allowed folder.")]
+    filepath: Annotated[str, Meta(description="Its key; the path where none is given.")] | None = None
+    file_type: FileType | None = None
+    normalize: Normalize | None = None
+    metadata: Metadata | None = None
+
+
+class SearchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    query: Query
+    top_k: TopK | None = None
+    file_type: FileType | None = None
+    filters: Filters | None = None
+    include_documents: Annotated[bool, Meta(description="Whole texts too.")] | None = None
+    max_content_length: Longest | None = None
+    mode: Mode | None = None
+
+
+class GetDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    filepath: str
+    offset: Annotated[int, Meta(ge=0, le=LARGEST_OFFSET, description="The first character.")] | None = None
+    length: (
+        Annotated[int, Meta(ge=1, le=LONGEST_PART, extra_json_schema={"default": DEFAULT_PART})] | None
+    ) = None
+    cursor: Cursor | None = None
+
+
+class DeleteDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    filepath: str
+
+
+class ByPrefix(Struct, frozen=True, forbid_unknown_fields=True):
+    prefix: str
+    file_type: FileType | None = None
+    include_documents: bool | None = None
+    max_content_length: Longest | None = None
+    top_k: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 100})] | None = None
+
+
+class ListDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    prefix: str | None = None
+    file_type: FileType | None = None
+    filters: Filters | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 100})] | None = None
+    cursor: Cursor | None = None

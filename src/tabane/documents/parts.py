@@ -1,0 +1,68 @@
+"""Texts of documents in the portions that an answer may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tabane.documents.document import Document
+from tabane.documents.reading import Reading
+from tabane.errors import BadArguments
+from tabane.messages import say
+
+MOST_SHOWN = 300_000
+"""Characters of all texts in one answer: a message over the network has a megabyte at most."""
+
+_MARK = 16  # characters of a hash that a cursor carries
+
+
+class Part(NamedTuple):
+    """``text`` begins at ``start``; ``cursor`` asks for what follows, None at the end."""
+
+    document: Document
+    text: str
+    start: int
+    cursor: str | None
+
+
+class Parts:
+    """Cuts what is read."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    async def part(self, filepath: str, cursor: str | None, offset: int, length: int) -> Part | None:
+        """A part of a document, from the cursor where there is one; None where there is no document.
+
+        Raises BadArguments for a cursor that is none, or one of another text.
+        """
+        mark, start = _read(cursor) if cursor is not None else ("", offset)
+        found = await self._reading.text(filepath, start, start + length)
+        if found is None:
+            return None
+        document, text = found
+        if mark and not document.hash.startswith(mark):
+            message = say("cursor: {filepath} is another text by now: begin again", filepath=filepath)
+            raise BadArguments(message, "cursor")
+        end = start + len(text)
+        more = f"{document.hash[:_MARK]}:{end}" if text and end < document.length else None
+        return Part(document, text, start, more)
+
+    async def beginnings(self, documents: Sequence[Document], longest: int | None) -> Mapping[str, str]:
+        """The texts of documents by their names, up to ``longest`` characters of each."""
+        found: dict[str, str] = {}
+        left = MOST_SHOWN
+        for document in documents:
+            length = min(document.length, left, document.length if longest is None else longest)
+            text = await self._reading.part(document, 0, length) if length else ""
+            if text is not None:
+                found[document.filepath] = text
+                left -= len(text)
+        return found
+
+
+def _read(cursor: str) -> tuple[str, int]:
+    mark, _, start = cursor.partition(":")
+    if len(mark) != _MARK or not start.isascii() or not start.isdigit() or len(start) > _MARK:
+        raise BadArguments(say("cursor: this is none of get_document"), "cursor")
+    return mark, int(start)

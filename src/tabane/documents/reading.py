@@ -1,0 +1,115 @@
+"""Documents read back: what is known of them, and their texts as they were put, whole or in part."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from tabane.documents.document import (
+    DOCUMENT,
+    HEADS,
+    Document,
+    Piece,
+    chunk_prefix,
+    document_of,
+    head_key,
+    text_of,
+)
+from tabane.errors import StoreBusy
+from tabane.messages import say
+from tabane.search.engine import MOST_AT_ONCE, Collection
+from tabane.search.filters import And, Filter, Prefix, Range
+
+_TRIES = 10  # a document that is put again and again is read between two of them
+
+
+class Listed(NamedTuple):
+    """Documents in order of their names, and the cursor of the next ones."""
+
+    documents: list[Document]
+    after: str | None
+
+
+class Reading:
+    """The documents of one collection."""
+
+    def __init__(self, collection: Callable[[], Awaitable[Collection]]) -> None:
+        self._collection = collection
+
+    async def documents(self, filepaths: Sequence[str]) -> list[Document | None]:
+        """What is known of each, in their order, None where there is none."""
+        collection = await self._collection()
+        found: list[Document | None] = []
+        for first in range(0, len(filepaths), MOST_AT_ONCE):
+            keys = [head_key(filepath) for filepath in filepaths[first : first + MOST_AT_ONCE]]
+            records = await collection.get(keys)
+            found += [None if record is None else document_of(record) for record in records]
+        return found
+
+    async def listed(self, where: Filter, limit: int, after: str | None = None) -> Listed:
+        """Documents that match. ``after`` is the cursor of the page before; ``limit`` is 1 to 1,000."""
+        collection = await self._collection()
+        page = await collection.select(And((HEADS, where)), after=after, limit=limit)
+        return Listed([document_of(stored.record) for stored in page.records], page.after)
+
+    async def behind(self, filepath: str | None, limit: int) -> list[Document]:
+        """Documents in order of their names, behind one that need not be there."""
+        where: Filter = And(()) if filepath is None else Range(DOCUMENT, filepath, include_low=False)
+        return (await self.listed(where, limit)).documents
+
+    async def all(self, prefix: str = "") -> AsyncIterator[Document]:
+        """Every document whose name begins so, in order of names."""
+        where: Filter = Prefix(DOCUMENT, prefix) if prefix else And(())
+        after: str | None = None
+        while True:
+            page = await self.listed(where, MOST_AT_ONCE, after)
+            for document in page.documents:
+                yield document
+            after = page.after
+            if after is None:
+                return
+
+    async def text(
+        self, filepath: str, start: int = 0, end: int | None = None
+    ) -> tuple[Document, str] | None:
+        """A document and ``text[start:end]`` of it, of one moment; None where there is none."""
+        for _ in range(_TRIES):
+            (document,) = await self.documents([filepath])
+            if document is None:
+                return None
+            found = await self.part(document, start, document.length if end is None else end)
+            if found is not None:
+                return document, found
+        raise StoreBusy(say("{filepath} changes faster than it can be read: try again", filepath=filepath))
+
+    async def part(self, document: Document, start: int, end: int) -> str | None:
+        """``text[start:end]``; None where the document is another one by now."""
+        pieces = covering(document.chunks, start, end)
+        first, collection = chunk_prefix(document.filepath), await self._collection()
+        texts: list[str] = []
+        for at in range(0, len(pieces), MOST_AT_ONCE):
+            keys = [first + piece.suffix for piece in pieces[at : at + MOST_AT_ONCE]]
+            for record in await collection.get(keys):
+                if record is None:
+                    return None
+                texts.append(text_of(record))
+        return joined(pieces, texts, start, end)
+
+
+def covering(pieces: Sequence[Piece], start: int, end: int) -> Sequence[Piece]:
+    """The pieces, which are in order, that hold something between ``start`` and ``end``."""
+    first = bisect_right(pieces, start, key=lambda piece: piece.end)
+    last = bisect_right(pieces, end - 1, key=lambda piece: piece.start)
+    return pieces[first:last]
+
+
+def joined(pieces: Sequence[Piece], texts: Sequence[str], start: int, end: int) -> str:
+    """The text between ``start`` and ``end``: what two pieces both hold is taken once."""
+    found: list[str] = []
+    at = start
+    for piece, text in zip(pieces, texts, strict=True):
+        if at < piece.end:
+            found.append(text[at - piece.start : end - piece.start])
+            at = piece.end
+    return "".join(found)

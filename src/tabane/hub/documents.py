@@ -1,0 +1,155 @@
+"""The document store in a hub: opened with the first question, fed by folders, shown as resources of MCP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tabane.documents.document import DOMAIN, SHAPE, Document, Draft
+from tabane.documents.files.files import Files
+from tabane.documents.files.roots import Roots
+from tabane.documents.files.texts import Readable, Texts
+from tabane.documents.operations import Documents
+from tabane.errors import TabaneError
+from tabane.hub.clients.library import Held
+from tabane.hub.embedding import Embedding
+from tabane.hub.finding import Answer, Hit
+from tabane.hub.stores import FOLDER, Stores
+from tabane.operations import Caller, Operation
+from tabane.search.meaning import Meaning
+from tabane.search.models import Models
+
+if TYPE_CHECKING:
+    from tabane.documents.files.kept import Converter
+    from tabane.documents.putting import Event
+    from tabane.search.embedding.embedder import NoModel
+    from tabane.store.collection import Collection
+
+ROOTS = "documents_roots"
+"""The setting that names the folders which assistants may put files from."""
+
+_WATCHED = "documents.watched"  # the folders that are watched, beside the store
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the settings say of documents, as they are when asked.
+
+    ``roots`` are the folders that put_file may read from; ``largest`` is the longest text in bytes;
+    ``named``: the settings name a model, so that it is an error where it cannot be had.
+    """
+
+    roots: Callable[[], Sequence[Path]]
+    largest: Callable[[], int]
+    named: Callable[[], bool]
+    zone: Callable[[], tzinfo]
+
+
+class DocumentStore:
+    """The documents of one hub. Nothing is opened, nor made, before there is something to do with them.
+
+    ``convert`` makes Markdown of files that are no text. ``told`` hears of each document that is another one
+    now: its key, and whether the list of all has changed with it.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        stores: Stores,
+        models: Models,
+        embedding: Embedding,
+        terms: Terms,
+        convert: Converter,
+        told: Callable[[str, bool], None],
+    ) -> None:
+        self._stores, self._embedding, self._told = stores, embedding, told
+        texts = Texts(convert)
+        self.documents = Documents(
+            self._collection,
+            models,
+            self._question,
+            lambda: embedding.wake(SHAPE.name),
+            folder=str(home / FOLDER),
+            named=terms.named,
+            zone=terms.zone,
+            largest=terms.largest,
+            files=Readable(Roots(terms.roots, ROOTS), texts).read,
+        )
+        self.documents.changed.append(self._changed)
+        self.files = Files(self.documents, texts, home / FOLDER / _WATCHED)
+
+    @property
+    def there(self) -> bool:
+        """Whether any document was ever put."""
+        return self._stores.holds(DOMAIN)
+
+    async def open(self) -> None:
+        """Watch again the folders that were watched when the hub before this one ended."""
+        await self.files.start()
+
+    def table(self) -> list[Operation]:
+        return [*self.documents.table(), *self.files.table()]
+
+    async def close(self) -> None:
+        """Stop watching folders; they are watched again by the next hub."""
+        await self.files.close()
+
+    async def keep(self, key: str, markdown: str, title: str | None) -> str:
+        """Put a page that was read; its key. Raises TabaneError where it cannot be put."""
+        (result,) = await self.documents.put([Draft(key, markdown, kind="markdown", title=title)])
+        if isinstance(result, TabaneError):
+            raise result
+        return key
+
+    async def find(self, caller: Caller, query: str, limit: int) -> Answer:
+        """What search_everything shows of the documents."""
+        if not self.there:
+            return Answer([])
+        hits, warning = await self.documents.find(caller, query, limit)
+        rows = [
+            Hit("documents", h.key, h.title, h.text, f"tabane docs get {h.key}", h.score, h.marks, h.cosine)
+            for h in hits
+        ]
+        return Answer(rows, warning)
+
+    # -- as resources of MCP -----------------------------------------------------------------------
+
+    async def page(self, after: str | None, limit: int) -> Sequence[Held]:
+        if not self.there:
+            return ()
+        return [_held(document) for document in await self.documents.page(after, limit)]
+
+    async def text(self, key: str) -> tuple[Held, str] | None:
+        if not self.there:
+            return None
+        found = await self.documents.text(key)
+        return None if found is None else (_held(found[0]), found[1])
+
+    async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
+        if not self.there:
+            return ()
+        found: list[str] = []
+        async for document in self.documents.all(prefix):
+            found.append(document.filepath)
+            if len(found) == limit:
+                break
+        return found
+
+    # -- what documents are given ------------------------------------------------------------------
+
+    async def _collection(self) -> Collection:
+        return await self._stores.collection(DOMAIN, SHAPE)
+
+    async def _question(self, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
+        return await self._embedding.question(SHAPE.name, text, spaces)
+
+    def _changed(self, filepath: str, event: Event) -> None:
+        self._told(filepath, event != "updated")
+
+
+def _held(document: Document) -> Held:
+    title = document.title or None
+    return Held(document.filepath, title, document.media_type, document.size, document.updated)

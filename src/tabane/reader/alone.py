@@ -1,0 +1,34 @@
+"""Reading without a hub: in the process of whoever asks, with nothing kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tabane.reader.fetching import Fetching, Policy
+from tabane.reader.page import Page
+from tabane.reader.reading import Reading
+from tabane.reader.ways.way import Means
+
+
+class InThread:
+    """Makes pages in a thread of this process: who reads one page needs no process for it."""
+
+    async def page(
+        self, body: bytes, url: str, media_type: str = "", charset: str | None = None, *, name: str = ""
+    ) -> Page:
+        from tabane.reader.types import page_of
+
+        return await asyncio.to_thread(page_of, body, url, media_type, charset, name)
+
+
+@asynccontextmanager
+async def reading(policy: Policy | None = None) -> AsyncIterator[Reading]:
+    """What reads pages until the end of the block."""
+    policy = policy or Policy()
+    fetching = Fetching(lambda: policy)
+    try:
+        yield Reading(lambda: Means(fetching, InThread()))
+    finally:
+        await fetching.close()

@@ -1,0 +1,68 @@
+"""A page's content as Markdown with what is known of it: the steps in their order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tabane.reader.extraction.content import Content, content
+from tabane.reader.extraction.metadata import Metadata, metadata
+from tabane.reader.extraction.tree import parsed
+
+Element = Any
+_PLEA = re.compile(
+    r"(?:enable|need|requires?|turn on|activate|without)\s+(?:\w+\s+){0,3}java\s?script|java\s?script\s+(?:\w+\s+){0,3}"
+    r"(?:enabled|required|disabled)|JavaScript\s*(?:を|が)(?:有効|必要|無効)", re.IGNORECASE
+)  # fmt: skip
+_ROOTS = frozenset(
+    ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
+)
+_SHORT = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """What was read: ``script`` where the page seems to be made by a script; the rest as in Content."""
+
+    markdown: str
+    metadata: Metadata
+    letters: int
+    share: float
+    hidden: int
+    script: bool
+
+
+def article(html: str, url: str) -> Article:
+    """Parse once, learn what the page says of itself, find its content and write that down."""
+    from tabane.reader.markdown import markdown
+
+    root = parsed(html)
+    known = metadata(root, url)
+    script = _scripted(root)
+    found = content(root)
+    text = markdown(found.elements, url)
+    if known.body and _missed(found, known.body):
+        text, found = known.body, Content((), len(known.body), found.share, found.hidden, "json-ld")
+    script = script and found.letters < _SHORT
+    return Article(text, known, found.letters, found.share, found.hidden, script)
+
+
+def _missed(found: Content, body: str) -> bool:
+    """Whether the text that the page gives to machines says a good deal that was not found in its elements."""
+    return len(body) > _SHORT and len(body) > 3 * found.letters
+
+
+def _scripted(root: Element) -> bool:
+    """Whether a page seems to be made by a script: it pleads for one, or has an empty element for what it makes."""
+    if root.find(".//script") is None:
+        return False
+    for element in root.iter("noscript"):
+        if _PLEA.search("".join(element.itertext())[:2000]):
+            return True
+    for element in root.iter("div", "app-root", "main"):
+        if (element.get("id") or element.tag).lower() in _ROOTS and not "".join(element.itertext()).strip():
+            return True
+    return bool(
+        _PLEA.search(" ".join("".join(at.itertext())[:400] for at in root.iter("p", "h1", "h2"))[:4000])
+    )

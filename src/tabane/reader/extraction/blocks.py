@@ -1,0 +1,370 @@
+"""A page cut into blocks: the shortest runs of text that are content or not as a whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tabane.reader.extraction import words
+
+Element = Any  # lxml's, which is imported with the first page
+
+TAGS = (
+    "main", "article", "section", "nav", "header", "footer", "aside", "form", "ul", "ol", "li", "table", "td",
+    "figure", "figcaption", "blockquote", "a", "button", "dl", "pre", "p", "label", "details", "summary",
+    "h1", "h2", "h3", "h4", "h5", "h6", "dd", "dt", "div", "span",
+)  # fmt: skip
+_TAG = {tag: number for number, tag in enumerate(TAGS)}
+INLINE = frozenset(
+    [
+        "a",
+        "abbr",
+        "acronym",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "cite",
+        "code",
+        "data",
+        "del",
+        "dfn",
+        "em",
+        "font",
+        "i",
+        "img",
+        "ins",
+        "kbd",
+        "label",
+        "mark",
+        "math",
+        "meter",
+        "nobr",
+        "output",
+        "picture",
+        "progress",
+        "q",
+        "rp",
+        "rt",
+        "ruby",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "tt",
+        "u",
+        "var",
+        "wbr",
+        "video",
+        "audio",
+        "source",
+        "input",
+        "svg",
+        "o:p",
+        "object",
+        "embed",
+        "iframe",
+    ]
+)
+SILENT = frozenset(
+    [
+        "script",
+        "style",
+        "noscript",
+        "template",
+        "head",
+        "title",
+        "meta",
+        "link",
+        "base",
+        "svg",
+        "select",
+        "option",
+        "textarea",
+        "object",
+        "embed",
+        "iframe",
+        "canvas",
+        "audio",
+        "video",
+        "map",
+        "param",
+        "source",
+        "track",
+        "datalist",
+    ]
+)
+_ENTER, _TAIL, _END = range(3)
+_WHOLE = frozenset(("pre", "table"))
+_SPACE = re.compile(r"\s+")
+_DENSE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f\uac00-\ud7af]+")
+_WORDS = re.compile(r"[^\W\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f\uac00-\ud7af]+")
+FAR = 12
+
+
+@dataclass(slots=True)
+class Box:
+    """An element that blocks stand in, with what is known of it from its ancestors and its blocks."""
+
+    element: Element
+    parent: Box | None
+    depth: int
+    near: list[int]
+    """Depth of the nearest ancestor or self of each of TAGS, then of each kind of name; -1 for none."""
+    path: int
+    letters: int = 0
+    linked: int = 0
+    blocks: int = 0
+    long: int = 0
+    headings: int = 0
+    twins: int = 1
+    nth: int = 0
+
+
+@dataclass(slots=True)
+class Block:
+    """A run of text: where it stands, what it says, and how much of it is links."""
+
+    box: Box
+    pieces: list[tuple[Element, bool]] = field(default_factory=list)
+    """Text nodes: an element and whether it is its tail."""
+    pictures: list[Element] = field(default_factory=list)
+    text: str = ""
+    letters: int = 0
+    words: int = 0
+    linked: int = 0
+    bold: int = 0
+    links: int = 0
+
+
+class Cutting:
+    """Walks a tree once, without recursion, and cuts it into blocks.
+
+    ``boxes`` are in the order of the document, so that each stands after its parent. ``hidden`` are the
+    elements that ``hides`` told to be out of sight, where they say something.
+    """
+
+    def __init__(self, root: Element, hides: Callable[[Element], bool] = lambda element: False) -> None:
+        self.boxes: list[Box] = []
+        self.blocks: list[Block] = []
+        self.hidden: list[Element] = []
+        self._hides = hides
+        self._kinds: dict[str, frozenset[int]] = {}
+        self._paths: dict[tuple[int, str, str], int] = {}
+        self._open: Block | None = None
+        self._texts: list[str] = []
+        self._walk(root)
+        self._close()
+
+    def _walk(self, root: Element) -> None:
+        top = self._box(root, None, [-1] * (len(TAGS) + len(words.NAMES)))
+        todo: list[tuple[int, Element, Box, bool, bool]] = []
+        self._inside(root, top, False, False, todo)
+        while todo:
+            what, element, box, link, bold = todo.pop()
+            if what == _TAIL:
+                self._text(element.tail, element, True, box, link, bold)
+            elif what == _END:
+                self._close()
+            else:
+                self._enter(element, box, link, bold, todo)
+
+    def _inside(self, element: Element, box: Box, link: bool, bold: bool, todo: list[Any]) -> None:
+        for child in reversed(element):
+            if child.tail:
+                todo.append((_TAIL, child, box, link, bold))
+            todo.append((_ENTER, child, box, link, bold))
+        self._text(element.text, element, False, box, link, bold)
+
+    def _enter(self, element: Element, box: Box, link: bool, bold: bool, todo: list[Any]) -> None:
+        tag = element.tag
+        if not self._said(element, tag):
+            return
+        if tag in ("img", "math"):
+            self._run(box).pictures.append(element)
+        elif tag == "br":
+            self._texts.append("\n")
+        elif tag in INLINE:
+            if tag == "a" and element.get("href"):
+                link = True
+                self._run(box).links += 1
+            self._inside(element, box, link, bold or tag in ("b", "strong"), todo)
+        else:
+            self._close()
+            inner = self._box(element, box, box.near)
+            todo.append((_END, element, inner, link, bold))
+            if tag in _WHOLE and (tag == "pre" or plain_table(element)):
+                self._whole(element, inner, link)
+            else:
+                self._inside(element, inner, link, bold, todo)
+
+    def _said(self, element: Element, tag: object) -> bool:
+        """Whether an element is for readers at all."""
+        if not isinstance(tag, str) or tag in SILENT:
+            return False
+        if self._hides(element):
+            self.hidden.append(element)
+            return False
+        return True
+
+    def _whole(self, element: Element, box: Box, link: bool) -> None:
+        """A block that is not cut further: code, and a table of data."""
+        skip: Element | None = None
+        for event, child in iterwalk(element):
+            if event == "start":
+                if skip is None and child is not element and not self._said(child, child.tag):
+                    skip = child
+                if skip is None:
+                    self._start(child, box, link or child.tag == "a")
+                continue
+            if child is skip:
+                skip = None
+            if skip is None and child is not element:
+                self._text(child.tail, child, True, box, link, False)
+
+    def _start(self, child: Element, box: Box, link: bool) -> None:
+        if child.tag in ("td", "th", "tr", "br"):
+            self._texts.append(" ")
+        elif child.tag == "img":
+            self._run(box).pictures.append(child)
+        self._text(child.text, child, False, box, link, False)
+
+    def _run(self, box: Box) -> Block:
+        if self._open is None:
+            self._open = Block(box)
+        return self._open
+
+    def _text(self, text: str | None, element: Element, tail: bool, box: Box, link: bool, bold: bool) -> None:
+        if not text:
+            return
+        self._texts.append(text)
+        if text.isspace():
+            return
+        block = self._run(box)
+        block.pieces.append((element, tail))
+        letters = size(text)
+        block.letters += letters
+        if link:
+            block.linked += letters
+        if bold:
+            block.bold += letters
+
+    def _close(self) -> None:
+        block, self._open = self._open, None
+        texts, self._texts = self._texts, []
+        if block is None:
+            return
+        block.text = _SPACE.sub(" ", "".join(texts)).strip()
+        if block.pieces or block.pictures:
+            block.words = len(_WORDS.findall(block.text)) + round(_dense(block.text) / 2)
+            self.blocks.append(block)
+
+    def _box(self, element: Element, parent: Box | None, near: list[int]) -> Box:
+        depth = parent.depth + 1 if parent else 0
+        name = f"{element.get('class') or ''} {element.get('id') or ''} {element.get('role') or ''}"
+        tag = element.tag
+        found = self._kinds.get(name)
+        if found is None:
+            found = self._kinds[name] = words.kinds(name)
+        number = _TAG.get(tag)
+        if number is not None or found:
+            near = near.copy()
+            if number is not None:
+                near[number] = depth
+            for kind in found:
+                near[len(TAGS) + kind] = depth
+        key = (parent.path if parent else -1, tag, element.get("class") or "")
+        path = self._paths.setdefault(key, len(self._paths))
+        box = Box(element, parent, depth, near, path)
+        self.boxes.append(box)
+        return box
+
+
+def iterwalk(root: Element) -> Iterator[tuple[str, Element]]:
+    """Each element and comment within a tree, where it begins and where it ends, without recursion."""
+    stack = [(root, iter(root))]
+    yield "start", root
+    while stack:
+        element, children = stack[-1]
+        child = next(children, None)
+        if child is None:
+            stack.pop()
+            yield "end", element
+        else:
+            yield "start", child
+            stack.append((child, iter(child)))
+
+
+def plain_table(table: Element) -> bool:
+    """Whether a table is one of data, whose cells belong together: no tables, forms or long texts within."""
+    rows, cells = 0, 0
+    for inner in table.iter("tr", "td", "th", "table", "form", "div", "p", "ul", "h1", "h2", "h3"):
+        if inner.tag == "tr":
+            rows += 1
+        elif inner.tag in ("td", "th"):
+            cells += 1
+        elif inner.tag in ("table", "form", "h1", "h2") and inner is not table:
+            return False
+    if rows < 2 or cells < 2 * rows * 0.7:
+        return False
+    letters = sum(len(text.strip()) for text in table.itertext())
+    return letters / max(1, cells) < 150
+
+
+def measured(cutting: Cutting) -> None:
+    """Add what each box holds to it and to those around it, and count boxes that are made alike."""
+    for block in cutting.blocks:
+        box = block.box
+        box.letters += block.letters
+        box.linked += block.linked
+        box.blocks += 1
+        if block.letters - block.linked > 80:
+            box.long += block.letters - block.linked
+        if box.element.tag in ("h1", "h2", "h3", "h4"):
+            box.headings += 1
+    for box in reversed(cutting.boxes):
+        if (up := box.parent) is not None:
+            up.letters += box.letters
+            up.linked += box.linked
+            up.blocks += box.blocks
+            up.long += box.long
+            up.headings += box.headings
+    _count_twins(cutting.boxes)
+
+
+def _count_twins(boxes: list[Box]) -> None:
+    counts: dict[tuple[int, int], int] = {}
+    for box in boxes:
+        key = (id(box.parent), box.path)
+        box.nth = counts.get(key, 0)
+        counts[key] = box.nth + 1
+    for box in boxes:
+        box.twins = counts[id(box.parent), box.path]
+
+
+def size(text: str) -> int:
+    """Length of a text as if it were written in letters: a character of Chinese or Japanese says more than one.
+
+    The same text has 2.3 times as many letters in English as characters in Japanese, so that each counts so.
+    """
+    text = text.strip()
+    return len(text) if text.isascii() else len(text) + round(1.3 * _dense(text))
+
+
+def _dense(text: str) -> int:
+    return 0 if text.isascii() else sum(map(len, _DENSE.findall(text)))
+
+
+def up(box: Box) -> Iterator[Box]:
+    """The boxes around one, from itself to the root."""
+    at: Box | None = box
+    while at is not None:
+        yield at
+        at = at.parent

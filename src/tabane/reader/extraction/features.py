@@ -1,0 +1,260 @@
+"""What is measured of each block: numbers that mean the same in every script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import log1p
+
+from tabane.reader.extraction.blocks import FAR, TAGS, Block, Box, size, up
+from tabane.reader.extraction.words import NAMES
+
+_END = re.compile(r"[.!?。!?…:;][\"'”’」』)\]]*$")
+_COMMAS = re.compile(r"[,、，;]|(?<=[^\d])\.(?=\s)|。")
+_DATE = re.compile(r"\b(19|20)\d\d\b|\d{1,2}:\d\d|\bago\b|年|前$")
+_PRICE = re.compile(r"[$€£¥￥]\s?\d|\d\s?[€円]")
+_LEGAL = re.compile(
+    r"©|\(c\)\s|all rights reserved|copyright|cookies?\b|terms (?:of|and)|無断", re.IGNORECASE
+)
+_CALL = re.compile(
+    r"^(?:share|tweet|pin it|follow|subscribe|sign (?:in|up)|log ?in|register|read more|learn more|more|related|view"
+    r"|see (?:all|more)|show|load more|add to|buy|shop|download|skip to|back to|reply|report|print|e-?mail|copy"
+    r"|next|prev|previous|home|menu|search|close|contact|advertisement|sponsored|you (?:may|might)|popular"
+    r"|trending|recommended|latest|recent|tags?|categor|posted|published|by\b|filed|comments?|leave a|join"
+    r"|シェア|フォロー|登録|ログイン|続きを|もっと|関連|おすすめ|人気|検索|メニュー|ホーム|トップ|前の|次の|お問い?合|広告|一覧|コメント"
+    r"|タグ|カテゴリ|ランキング|新着|最新|利用規約|会員)",
+    re.IGNORECASE,
+)
+_LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
+
+
+def rows(boxes: Sequence[Box], blocks: Sequence[Block], title: str = "") -> list[list[float]]:
+    """A row of features for each block. ``title`` is what the page calls itself, with its site's name or not."""
+    if not blocks:
+        return []
+    best = _best(boxes)
+    page = _page(boxes, blocks, best)
+    own = [_own(block) for block in blocks]
+    root = boxes[0]
+    repeated = _repeated(blocks)
+    paths = _paths(blocks)
+    around: dict[int, list[float]] = {}
+    found: list[list[float]] = []
+    before = 0
+    total = max(1, root.letters)
+    ends = _ends(best, blocks)
+    heading_at = title_at = -1
+    heading = [0.0, 0.0, 0.0]
+    titles = _titles(blocks, title)
+    for number, block in enumerate(blocks):
+        box = block.box
+        key = id(box)
+        outside = around.get(key)
+        if outside is None:
+            outside = around[key] = _around(box, root, best)
+        tag = box.element.tag
+        if tag in _LEVELS:
+            heading_at = number
+            heading = [own[number][13], float(_LEVELS.index(tag) + 1), own[number][2]]
+        if number in titles:
+            title_at = number
+        row = [
+            *own[number],
+            *outside,
+            before / total,
+            number / len(blocks),
+            log1p(number),
+            log1p(len(blocks) - number - 1),
+            repeated[number],
+            *paths[box.path],
+            min(30, number - heading_at) if heading_at >= 0 else 40,
+            *heading,
+            min(60, number - title_at) if title_at >= 0 else (-2 if titles else -1),
+            min(40, number - ends[0]) if number >= ends[0] else max(-40, number - ends[0]),
+            max(-40, min(40, ends[1] - number)),
+            *page,
+        ]
+        before += block.letters
+        for step in (-2, -1, 1, 2):
+            at = number + step
+            if 0 <= at < len(blocks):
+                other = own[at]
+                row += [other[0], other[2], other[4], 1.0 if blocks[at].box.path == box.path else 0.0]
+            else:
+                row += [-1.0, -1.0, -1.0, -1.0]
+        row.append(_mean(own, number, 6))
+        found.append(row)
+    return found
+
+
+def _own(block: Block) -> list[float]:
+    text, letters = block.text, max(1, block.letters)
+    tag = block.box.element.tag
+    head = text[:400]
+    length = max(1, len(head))
+    return [
+        log1p(block.letters - block.linked),
+        log1p(min(60, block.linked)),
+        block.linked / letters,
+        block.links,
+        1.0 if _END.search(text[-4:]) else 0.0,
+        len(_COMMAS.findall(head)) / length,
+        sum(map(str.isdigit, head)) / length,
+        sum(map(str.isupper, head)) / length,
+        size(text) / max(1, block.words),
+        block.bold / letters,
+        1.0 if _DATE.search(head) else 0.0,
+        1.0 if _PRICE.search(head) else 0.0,
+        1.0 if _LEGAL.search(head) else 0.0,
+        1.0 if _CALL.match(text) else 0.0,
+        _LEVELS.index(tag) + 1 if tag in _LEVELS else 0,
+        {
+            "p": 1,
+            "li": 2,
+            "td": 3,
+            "th": 3,
+            "table": 3,
+            "div": 4,
+            "pre": 5,
+            "dd": 6,
+            "dt": 6,
+            "button": 7,
+            "label": 7,
+        }.get(tag, 0),
+        len(block.pieces),
+        1.0 if block.pictures else 0.0,
+    ]
+
+
+def _mean(own: list[list[float]], number: int, reach: int) -> float:
+    low, high = max(0, number - reach), min(len(own), number + reach + 1)
+    return sum(own[at][0] * (1 - own[at][2]) for at in range(low, high)) / (high - low)
+
+
+def _around(box: Box, root: Box, best: Box) -> list[float]:
+    depth, near = box.depth, box.near
+    row: list[float] = [float(depth)]
+    row += [min(FAR, depth - at) if at >= 0 else FAR + 1 for at in near]
+    total = max(1, root.letters)
+    chain = list(up(box))
+    for step in (0, 1, 2, 3, 5):
+        at = chain[min(step, len(chain) - 1)]
+        letters = max(1, at.letters)
+        row += [
+            letters / total,
+            at.linked / letters,
+            at.long / letters,
+            log1p(letters / max(1, at.blocks)),
+            log1p(at.blocks),
+        ]
+    twins = max(chain[:8], key=lambda at: at.twins)
+    row += [
+        log1p(twins.twins),
+        twins.nth / twins.twins,
+        log1p(twins.letters),
+        twins.linked / max(1, twins.letters),
+    ]
+    row += [log1p(box.twins), log1p(box.nth)]
+    row.append(float(_apart(chain, best)))
+    return row
+
+
+def _apart(chain: list[Box], best: Box) -> int:
+    """How many steps up until the best box is around; 0 within it."""
+    inside = {id(at) for at in up(best)}
+    for step, at in enumerate(chain):
+        if at is best:
+            return 0
+        if id(at) in inside:
+            return min(20, best.depth - at.depth)
+    return 20
+
+
+def _best(boxes: Sequence[Box]) -> Box:
+    """The box that holds most of the long, unlinked text without being too wide: as Readability would choose."""
+    scores: dict[int, float] = {}
+    of: dict[int, Box] = {}
+    for box in boxes:
+        if box.long and box.blocks <= 2:
+            for step, at in enumerate(up(box)):
+                if step > 3:
+                    break
+                if step:
+                    scores[id(at)] = scores.get(id(at), 0.0) + box.long / (1, 1, 2, 4)[step]
+                    of[id(at)] = at
+    if not scores:
+        return boxes[0]
+    return of[max(scores, key=lambda key: scores[key] * (1 - of[key].linked / max(1, of[key].letters)))]
+
+
+def _ends(best: Box, blocks: Sequence[Block]) -> tuple[int, int]:
+    """Numbers of the first and last block within a box."""
+    within = [number for number, block in enumerate(blocks) if any(at is best for at in up(block.box))]
+    return (within[0], within[-1]) if within else (0, len(blocks) - 1)
+
+
+def _titles(blocks: Sequence[Block], title: str) -> set[int]:
+    """Numbers of the headings that say what the page calls itself."""
+    title = title.casefold()
+    found = set()
+    for number, block in enumerate(blocks):
+        text = block.text.casefold()
+        if (
+            len(text) > 3
+            and block.box.element.tag in _LEVELS[:3]
+            and text in title
+            and 2 * len(text) > len(title)
+        ):
+            found.add(number)
+    return found
+
+
+def _repeated(blocks: Sequence[Block]) -> list[float]:
+    counts: dict[str, int] = {}
+    for block in blocks:
+        counts[block.text] = counts.get(block.text, 0) + 1
+    return [log1p(counts[block.text] - 1) for block in blocks]
+
+
+def _paths(blocks: Sequence[Block]) -> dict[int, list[float]]:
+    """Of all blocks at the same path: how many, how long, how much of it links."""
+    sums: dict[int, list[int]] = {}
+    for block in blocks:
+        kept = sums.setdefault(block.box.path, [0, 0, 0])
+        kept[0] += 1
+        kept[1] += block.letters
+        kept[2] += block.linked
+    total = max(1, sum(kept[1] for kept in sums.values()))
+    return {
+        path: [log1p(n), log1p(letters / n), linked / max(1, letters), letters / total]
+        for path, (n, letters, linked) in sums.items()
+    }
+
+
+def _page(boxes: Sequence[Box], blocks: Sequence[Block], best: Box) -> list[float]:
+    root = boxes[0]
+    letters = max(1, root.letters)
+    tags: dict[str, int] = {}
+    for box in boxes:
+        tags[box.element.tag] = tags.get(box.element.tag, 0) + 1
+    prose = sum(block.letters for block in blocks if block.box.element.tag == "p")
+    talk = sum(1 for box in boxes if box.near[len(TAGS) + NAMES.index("talk")] == box.depth)
+    shop = sum(1 for box in boxes if box.near[len(TAGS) + NAMES.index("shop")] == box.depth)
+    card = sum(1 for box in boxes if box.near[len(TAGS) + NAMES.index("card")] == box.depth)
+    return [
+        log1p(letters),
+        root.linked / letters,
+        root.long / letters,
+        best.long / max(1, root.long),
+        best.linked / max(1, best.letters),
+        log1p(best.long),
+        prose / letters,
+        log1p(len(blocks)),
+        tags.get("article", 0),
+        tags.get("main", 0),
+        tags.get("h1", 0),
+        log1p(talk),
+        log1p(shop),
+        log1p(card),
+        log1p(sum(1 for block in blocks if _PRICE.search(block.text[:200]))),
+    ]

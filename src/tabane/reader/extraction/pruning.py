@@ -1,0 +1,143 @@
+"""The original tree with nothing left in it but content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tabane.reader.extraction.blocks import SILENT, Block, Box, iterwalk, up
+
+Element = Any
+_EMPTY = frozenset(("br", "hr", "wbr", "td", "th", "col", "colgroup"))
+"""Elements that mean something with nothing in them."""
+_FILLED = 0.6
+
+
+def filled(blocks: Sequence[Block], kept: list[bool]) -> list[bool]:
+    """The choice made whole: a list that is mostly kept is kept, and pictures go with what is around them."""
+    kept = _lists(blocks, list(kept))
+    return [
+        choice and bool(block.pieces) or (not block.pieces and _between(blocks, kept, number))
+        for number, (block, choice) in enumerate(zip(blocks, kept, strict=True))
+    ]
+
+
+def _lists(blocks: Sequence[Block], kept: list[bool]) -> list[bool]:
+    groups: dict[int, list[int]] = {}
+    for number, block in enumerate(blocks):
+        for box in up(block.box):
+            if box.element.tag in ("ul", "ol", "dl", "table"):
+                groups.setdefault(id(box), []).append(number)
+                break
+    for numbers in groups.values():
+        whole = sum(blocks[number].letters for number in numbers)
+        if sum(blocks[number].letters for number in numbers if kept[number]) >= _FILLED * whole:
+            for number in numbers:
+                kept[number] = True
+    return kept
+
+
+def _between(blocks: Sequence[Block], kept: Sequence[bool], number: int) -> bool:
+    """Whether a block without text stands between two of content."""
+    before = next((kept[at] for at in range(number - 1, -1, -1) if blocks[at].pieces), False)
+    after = next((kept[at] for at in range(number + 1, len(blocks)) if blocks[at].pieces), False)
+    return before and after
+
+
+def pruned(root: Element, blocks: Sequence[Block], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+    """Cut away in place what was not kept; returns how many hidden parts stood amid what was."""
+    pictures: set[int] = set()
+    for block, choice in zip(blocks, kept, strict=True):
+        if choice:
+            pictures.update(map(id, block.pictures))
+        else:
+            _silence(block)
+    amid = _amid(blocks, kept, hidden)
+    _sweep(root, pictures, {id(element) for element in hidden})
+    return amid
+
+
+def _silence(block: Block) -> None:
+    for element, tail in block.pieces:
+        if tail:
+            element.tail = None
+        else:
+            element.text = None
+    for picture in block.pictures:
+        picture.clear(keep_tail=True)
+
+
+def _amid(blocks: Sequence[Block], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+    """How many of the hidden elements that say something stand in a box of which something is kept."""
+    alive: set[Element] = set()
+    for block, choice in zip(blocks, kept, strict=True):
+        if choice:
+            alive.add(block.box.element)
+            if block.box.parent is not None:
+                alive.add(block.box.parent.element)
+    count = 0
+    for element in hidden:
+        above = element.getparent()
+        while above is not None and above.tag in ("span", "a", "b", "em", "strong", "i", "font"):
+            above = above.getparent()
+        if above in alive and len("".join(element.itertext()).strip()) > 1:
+            count += 1
+    return count
+
+
+def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
+    """Take out every element that says nothing any more.
+
+    Elements are known by their ids: lxml makes objects of them as they are asked for, and these are held, by the
+    walk, by the blocks and by who found the hidden ones, for as long as their ids are needed.
+    """
+    alive: set[int] = set()
+    gone: list[Element] = []
+    for event, element in iterwalk(root):
+        if event == "start" or element is root:
+            continue
+        parent = element.getparent()
+        silent = not isinstance(element.tag, str) or element.tag in SILENT or id(element) in hidden
+        speaks = not silent and (
+            id(element) in alive or id(element) in pictures or bool(element.text and element.text.strip())
+        )
+        alive.discard(id(element))
+        if speaks or (element.tail and element.tail.strip()):
+            alive.add(id(parent))
+        if silent or not (speaks or element.tag in _EMPTY):
+            gone.append(element)
+    for element in gone:
+        _drop(element)
+
+
+def _drop(element: Element) -> None:
+    """Take an element out and leave what follows it."""
+    parent = element.getparent()
+    if parent is None:
+        return
+    if tail := element.tail:
+        before = element.getprevious()
+        if before is not None:
+            before.tail = (before.tail or "") + tail
+        else:
+            parent.text = (parent.text or "") + tail
+        element.tail = None
+    parent.remove(element)
+
+
+def lowest(root: Element, blocks: Sequence[Block], kept: Sequence[bool]) -> Element:
+    """The lowest element around all that was kept."""
+    common: list[Box] | None = None
+    for block, choice in zip(blocks, kept, strict=True):
+        if choice:
+            chain = list(up(block.box))[::-1]
+            if common is None:
+                common = chain
+            else:
+                length = 0
+                for one, other in zip(common, chain, strict=False):
+                    if one is not other:
+                        break
+                    length += 1
+                common = common[:length]
+    return common[-1].element if common else root

@@ -1,0 +1,67 @@
+"""What headers of a response say, as values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from email.utils import parsedate_to_datetime
+
+_SPENT = frozenset({"content-encoding", "content-length", "transfer-encoding", "set-cookie", "set-cookie2"})
+"""What no longer holds of a body that was unpacked, and cookies, of which there are none here."""
+
+
+def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by lower-case name; those that are said twice are joined by commas (RFC 9110, 5.3)."""
+    found: dict[str, str] = {}
+    for name, value in raw:
+        key, text = name.decode("ascii", "replace").lower(), _text(value).strip()
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found
+
+
+def kept(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those that still hold of the body as it is handed on."""
+    return {name: value for name, value in headers.items() if name not in _SPENT}
+
+
+def media(value: str) -> tuple[str, str | None]:
+    """Media type and charset of a Content-Type: lower case, "" and None where it does not say them."""
+    kind, *parameters = value.split(";")
+    charset = None
+    for parameter in parameters:
+        name, _, said = parameter.partition("=")
+        if name.strip().lower() == "charset" and charset is None:
+            charset = said.strip().strip("\"'").strip().lower() or None
+    kind = kind.strip().lower()
+    return (kind if "/" in kind else ""), charset
+
+
+def declared(headers: Mapping[str, str]) -> int | None:
+    """The length that a body is said to have, in bytes as they come."""
+    said = headers.get("content-length", "").partition(",")[0].strip()
+    return int(said[:20]) if said.isascii() and said.isdigit() else None
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds to wait, by Retry-After as seconds or date, or by the reset of a spent X-RateLimit.
+
+    ``now`` is the time as seconds since 1970. None where nothing is said.
+    """
+    said = headers.get("retry-after", "").strip()
+    if said.isascii() and said.isdigit():
+        return float(said[:10])
+    if said:
+        try:
+            return max(0.0, parsedate_to_datetime(said).timestamp() - now)
+        except (ValueError, OverflowError):
+            return None
+    reset = headers.get("x-ratelimit-reset", "")
+    if headers.get("x-ratelimit-remaining") == "0" and reset.isascii() and reset.isdigit():
+        return max(0.0, float(reset[:12]) - now)
+    return None
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

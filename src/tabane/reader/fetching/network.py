@@ -1,0 +1,150 @@
+"""Connections, each to an address that was judged: what is looked up once is what is connected to.
+
+It is all imported with the first fetch. httpcore2 is the lower half of httpx2, released with it:
+the upper half does redirects, cookies, proxies and unpacking, all of which are our own matter here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+import httpcore2
+
+from tabane.errors import ReadError
+from tabane.messages import say
+from tabane.reader.fetching.guarded import Guarded, Source
+from tabane.reader.fetching.headers import lowered
+from tabane.reader.fetching.policy import Policy
+from tabane.reader.fetching.resolving import Resolver
+from tabane.reader.fetching.troubles import Passing, broken, by_proxy, connecting, late, tls
+from tabane.reader.fetching.trust import trusted
+from tabane.reader.fetching.turns import AT_ONCE
+from tabane.reader.fetching.unpacking import accepted
+from tabane.reader.guard import Guard, Target
+
+KEPT = 15.0
+"""Seconds that a connection is kept for the next request to the same host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response whose body is still to be read. Names of ``headers`` are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    stream: AsyncIterator[bytes]
+
+
+class Network:
+    """Connections under one policy. Made off the event loop, since it reads authorities; used on it.
+
+    ``encodings`` is what the header Accept-Encoding may say.
+    """
+
+    def __init__(self, policy: Policy, guard: Guard, resolve: Resolver, source: Source) -> None:
+        self._policy = policy
+        self.encodings = accepted()
+        proxy = _proxy(policy.proxy) if policy.proxy else None
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=trusted(policy.ca),
+            proxy=proxy,
+            max_connections=2 * AT_ONCE,
+            max_keepalive_connections=AT_ONCE,
+            keepalive_expiry=KEPT,
+            http2=True,
+            network_backend=Guarded(guard, resolve, source, proxy=proxy.url if proxy else None),
+        )
+
+    @asynccontextmanager
+    async def answer(self, target: Target, headers: Mapping[str, str]) -> AsyncIterator[Response]:
+        """The response to a GET, closed with the block. Raises ReadError and Passing."""
+        request = self._request(target, headers)
+        try:
+            response = await self._pool.handle_async_request(request)
+        except Exception as error:
+            raise self._trouble(error, target) from None
+        spent = False
+
+        async def stream() -> AsyncGenerator[bytes]:
+            nonlocal spent
+            try:
+                async with aclosing(response.aiter_stream()) as pieces:
+                    async for data in pieces:
+                        yield data
+            except Exception as error:
+                raise self._trouble(error, target) from None
+            spent = True
+
+        try:
+            async with aclosing(stream()) as pieces:
+                yield Response(response.status, lowered(response.headers), pieces)
+        finally:
+            await _ended(response, spent)
+
+    async def close(self) -> None:
+        await self._pool.aclose()
+
+    def _request(self, target: Target, headers: Mapping[str, str]) -> httpcore2.Request:
+        said = {"Host": target.authority, **headers}
+        wait = self._policy
+        return httpcore2.Request(
+            b"GET",
+            httpcore2.URL(
+                scheme=target.scheme.encode(),
+                host=target.host.encode(),
+                port=target.port,
+                target=target.path.encode(),
+            ),
+            headers=[(name.encode("ascii"), value.encode()) for name, value in said.items()],
+            extensions={
+                "timeout": {
+                    "connect": wait.connect_timeout,
+                    "read": wait.read_timeout,
+                    "write": wait.read_timeout,
+                    "pool": wait.timeout,
+                }
+            },
+        )
+
+    def _trouble(self, error: Exception, target: Target) -> Exception:
+        if isinstance(error, (ReadError, Passing)):
+            return error
+        if (found := tls(error, target.authority)) is not None:
+            return found
+        if isinstance(error, httpcore2.ConnectTimeout):
+            return late(say("connecting to {host}", host=target.authority), self._policy.connect_timeout)
+        if isinstance(error, httpcore2.TimeoutException):
+            return late(say("an answer of {host}", host=target.authority), self._policy.read_timeout)
+        if isinstance(error, httpcore2.ProxyError):
+            return by_proxy(error, target.authority)
+        if isinstance(error, httpcore2.ConnectError):
+            return connecting(error, target.host, target.port)
+        return broken(error, target.authority)
+
+
+async def _ended(response: httpcore2.Response, spent: bool) -> None:
+    """Over HTTP/2 a response that is left unread would go on filling the connection: it is closed."""
+    await response.aclose()
+    if not spent and response.extensions.get("http_version") == b"HTTP/2":
+        await response.extensions["network_stream"].aclose()
+
+
+def _proxy(url: str) -> httpcore2.Proxy:
+    """Raises ReadError, cause ``connect``, where the setting cannot be used."""
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, {"http": 80, "https": 443}[parts.scheme]
+        port = parts.port or port
+        if not host:
+            raise ValueError
+    except (ValueError, KeyError):
+        raise ReadError(
+            say("the setting reader_proxy is no URL of http:// or https://; no other proxies are used."),
+            "connect",
+        ) from None
+    auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+    where = httpcore2.URL(scheme=parts.scheme.encode(), host=host.encode(), port=port, target=b"/")
+    return httpcore2.Proxy(where, auth=auth)

@@ -1,0 +1,50 @@
+"""What the reader may do on the network, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tabane import __version__
+
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The limits of fetching. Times are seconds, sizes bytes.
+
+    ``allowed``: hosts that are reached though they are not public (see guard.allowed.Allowed). ``ports``:
+    those that public hosts are asked at. ``max_bytes`` holds for a body as it comes and as it is unpacked.
+    ``timeout`` is for a read as a whole, with its redirects, retries and waiting for a turn; of
+    ``connect_timeout`` there is one for looking up and connecting and one for TLS; ``read_timeout`` is the
+    longest silence of a server. ``longest_wait`` is the longest wait before a retry that a server may ask
+    for; ``backoff`` the first one where it asks for none. ``gap`` is the time between the beginnings of two
+    requests to a host. ``robots``: whether robots.txt is heeded; a person's own request is no crawl.
+    ``ca``: a PEM file of authorities that are trusted beside the system's.
+
+    ``proxy`` is the URL of an HTTP proxy (http:// or https://); the environment's are never used. A proxy is
+    a way around the guard: it looks names up itself, so that their addresses are not seen here. Then names
+    and written addresses alone are judged, and the proxy has to keep private networks closed.
+    """
+
+    allowed: tuple[str, ...] = ()
+    ports: tuple[int, ...] = (80, 443, 8080, 8443)
+    max_bytes: int = 20 * MB
+    timeout: float = 30.0
+    connect_timeout: float = 10.0
+    read_timeout: float = 15.0
+    redirects: int = 10
+    retries: int = 2
+    backoff: float = 0.5
+    longest_wait: float = 5.0
+    gap: float = 0.25
+    robots: bool = False
+    robots_timeout: float = 10.0
+    user_agent: str = f"Tabane/{__version__} (a reader that a person runs at home)"
+    ca: str | None = None
+    proxy: str | None = None
+
+    @property
+    def product(self) -> str:
+        """The name that robots.txt calls the reader by: the product of the User-Agent."""
+        return self.user_agent.partition("/")[0].partition(" ")[0]

@@ -1,0 +1,118 @@
+"""Every host's robots.txt, fetched when it is first needed and kept a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.robots.rules import Rules, rules
+from tabane.reader.guard import Target
+
+LIMIT = 500 * 1024
+"""Bytes that are read; what follows is as if it were not there (RFC 9309, 2.5)."""
+
+KEPT = 3_600.0
+"""Seconds for which an answer holds; RFC 9309, 2.4, allows a day."""
+
+RETRIED = 60.0
+"""Seconds for which a robots.txt that could not be reached is not asked for again."""
+
+_HOSTS = 1_000
+_CHARACTERS = 4_000_000
+_MANY = 1_000
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of one host. ``why`` is set where it could not be read: then nothing may be."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    until: float = -1.0
+    rules: Rules = field(default_factory=Rules)
+    size: int = 0
+    why: Message | None = None
+
+
+class Robots:
+    """Says whether a page may be read by a program of this name.
+
+    ``get`` fetches a URL under the guard, to ``LIMIT`` bytes and no more. ``timeout`` is for a robots.txt
+    as a whole.
+    """
+
+    def __init__(
+        self,
+        get: Callable[[str], Awaitable[Fetched]],
+        product: str,
+        timeout: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._get, self._product, self._timeout, self._clock = get, product, timeout, clock
+        self._hosts: OrderedDict[str, _Known] = OrderedDict()
+
+    async def judge(self, target: Target) -> None:
+        """Raises ReadError, cause ``robots``, where the host asks not to be read there."""
+        known = await self._known(target.origin)
+        if known.why is not None:
+            raise ReadError(
+                say(
+                    "the robots.txt of {host} cannot be read, and until it can, programs are to read nothing "
+                    "there ({why}) Try again later, or set reader_robots to never.",
+                    host=target.authority,
+                    why=known.why,
+                ),
+                "robots",
+            )
+        if len(known.rules.lines) > _MANY:
+            allowed = await asyncio.to_thread(known.rules.allow, target.path)
+        else:
+            allowed = known.rules.allow(target.path)
+        if not allowed:
+            raise ReadError(
+                say(
+                    "the robots.txt of {host} asks programs not to read this page. Where a person asks for "
+                    "it, that is no crawl: set reader_robots to never.",
+                    host=target.authority,
+                ),
+                "robots",
+            )
+
+    async def _known(self, origin: str) -> _Known:
+        known = self._hosts.setdefault(origin, _Known())
+        self._hosts.move_to_end(origin)
+        async with known.lock:
+            if known.until <= self._clock():
+                await self._ask(origin, known)
+                self._forget()
+        return known
+
+    async def _ask(self, origin: str, known: _Known) -> None:
+        known.rules, known.why, known.size, kept = Rules(), None, 0, KEPT
+        try:
+            async with asyncio.timeout(self._timeout):
+                fetched = await self._get(origin + "/robots.txt")
+            text = fetched.body.decode("utf-8", "replace")
+            known.rules, known.size = await asyncio.to_thread(rules, text, self._product), len(text)
+        except TimeoutError:
+            known.why, kept = say("it took too long."), RETRIED
+        except ReadError as error:
+            if not _means_none(error):
+                known.why, kept = error.message, RETRIED
+        known.until = self._clock() + kept
+
+    def _forget(self) -> None:
+        while len(self._hosts) > _HOSTS or sum(known.size for known in self._hosts.values()) > _CHARACTERS:
+            oldest = next(iter(self._hosts))
+            if self._hosts[oldest].lock.locked():
+                return
+            del self._hosts[oldest]
+
+
+def _means_none(error: ReadError) -> bool:
+    """Whether there are no rules: 400 to 499, or redirects without an end (RFC 9309, 2.3.1.2 and 2.3.1.3)."""
+    return error.cause == "redirect" or (error.status is not None and 400 <= error.status < 500)

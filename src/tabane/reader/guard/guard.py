@@ -1,0 +1,127 @@
+"""The judgement itself: a URL before it is looked up, and every address that its name has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.guard.addresses import Address, address_of, fault
+from tabane.reader.guard.allowed import Allowed
+from tabane.reader.guard.urls import Target, joined, target
+
+_LOCAL = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa")
+"""Names that are of no public network, wherever they lead (RFC 6761, 6762, 8375; ICANN's name collisions)."""
+
+
+class Guard:
+    """Lets through what is public, and what a person allowed; refuses everything else.
+
+    ``ports`` are those that any public host is asked at; an allowed entry brings its own. ``resolves`` is
+    False where a proxy looks names up: then a name is judged as a name alone, since its addresses are not
+    seen. What is refused is a ReadError with cause ``refused``.
+    """
+
+    def __init__(
+        self, allowed: Iterable[str] = (), ports: Iterable[int] = (80, 443), *, resolves: bool = True
+    ) -> None:
+        self._allowed = Allowed(allowed)
+        self._ports = frozenset(ports)
+        self._resolves = resolves
+
+    def target(self, url: str) -> Target:
+        """Where ``url`` leads, where it may be asked. Raises ReadError: url, scheme, refused."""
+        return self._judged(target(url))
+
+    def joined(self, base: Target, location: str) -> Target:
+        """Where a redirect leads, judged like any other URL."""
+        return self._judged(joined(base, location))
+
+    def addresses(self, host: str, port: int, found: Sequence[str]) -> list[Address]:
+        """The addresses of ``host``, of which any may be connected to.
+
+        One that is not public refuses the name as a whole: who answers with both means mischief, and which
+        of them is connected to is a matter of chance. What is no address at all is left out.
+        """
+        addresses = [address for text in found if (address := address_of(text)) is not None]
+        if not self._allowed.name(host, port):
+            for address in addresses:
+                self._judge(host, address, port)
+        return addresses
+
+    def apart(self, host: str, address: Address, port: int, source: Address | None) -> None:
+        """Refuses addresses of this computer and of its own network, public by number as they may be.
+
+        ``source`` is the address that packets to ``address`` leave from: equal, it is this computer; within
+        the same 64 bits of IPv6, a neighbour, which no firewall stands before.
+        """
+        if source is None or self._allowed.name(host, port) or self.allows(address, port):
+            return
+        near = address == source or (
+            address.version == 6 == source.version and int(address) >> 64 == int(source) >> 64
+        )
+        if near:
+            raise _refused(
+                say("{host} leads to {address}, which is in this computer's own network, so the reader does "
+                    "not go there.", host=host, address=address), host, port)  # fmt: skip
+
+    def allows(self, address: Address, port: int) -> bool:
+        """Whether a person allowed this very address."""
+        return self._allowed.address(address, port)
+
+    def names(self, host: str, port: int) -> bool:
+        """Whether a person allowed this very host, by its name or its address."""
+        address = address_of(host)
+        return self._allowed.name(host, port) or (address is not None and self.allows(address, port))
+
+    def _judged(self, found: Target) -> Target:
+        if self.names(found.host, found.port):
+            return found
+        if found.address is not None:
+            self._judge(found.host, found.address, found.port)
+        elif self._resolves and self._allowed.networks(found.port):
+            return found  # its addresses will tell
+        elif is_local(found.host):
+            raise _refused(
+                say("{host} is a name of a local network, so the reader does not go there.", host=found.host),
+                found.host, found.port,
+            )  # fmt: skip
+        self._at_a_port(found.host, found.port)
+        return found
+
+    def _judge(self, host: str, address: Address, port: int) -> None:
+        if self.allows(address, port):
+            return
+        if (kind := fault(address)) is not None:
+            raise _refused(_not_public(host, address, kind), host, port)
+        self._at_a_port(host, port)
+
+    def _at_a_port(self, host: str, port: int) -> None:
+        if port not in self._ports:
+            ports = ", ".join(map(str, sorted(self._ports)))
+            raise _refused(
+                say("the reader asks at the ports {ports} alone, not at {port}.", ports=ports, port=port),
+                host,
+                port,
+            )
+
+
+def is_local(host: str) -> bool:
+    """Whether ``host`` is a name that only a local network knows."""
+    return "." not in host or any(host == name or host.endswith("." + name) for name in _LOCAL)
+
+
+def _not_public(host: str, address: Address, kind: Message) -> Message:
+    if host == str(address):
+        return say("{address} is no public address ({kind}), so the reader does not go there.",
+                   address=host, kind=kind)  # fmt: skip
+    return say("{host} leads to {address}, which is no public address ({kind}), so the reader does not go "
+               "there.", host=host, address=address, kind=kind)  # fmt: skip
+
+
+def _refused(why: Message, host: str, port: int) -> ReadError:
+    entry = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return ReadError(
+        say("{why} A person can allow it: add {entry} to the setting reader_allow.", why=why, entry=entry),
+        "refused",
+    )

@@ -1,0 +1,208 @@
+"""A URL as every part of the reader understands it: one reading, done once, so that no two can differ.
+
+What is judged is what is connected to: hosts come out in ASCII and lower case, addresses as numbers, in
+whatever way they were written. The rules are those of browsers (https://url.spec.whatwg.org), less what is
+only ever written to deceive: credentials and hosts of bytes that no name has.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, unquote_to_bytes, urljoin
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.guard.addresses import Address, address_of
+
+LONGEST = 8_000
+"""Characters of a URL."""
+
+PORTS = {"http": 80, "https": 443}
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(.*)", re.DOTALL)
+_AUTHORITY = re.compile(r"//([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?", re.DOTALL)
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+_PATH = "/:@!$&'()*+,;=~%-._[]|"
+_QUERY = _PATH + "?"
+_SPACE = "".join(map(chr, range(0x21)))
+_BROKEN = str.maketrans("", "", "\t\r\n")  # a URL that was broken over lines
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a URL leads. ``host`` is ASCII, lower case, without brackets or a dot at its end.
+
+    ``address`` is set where the host is an address and no name; ``host`` is then its canonical text.
+    ``path`` is what a request asks for: path and query, in ASCII.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    address: Address | None = None
+
+    @property
+    def authority(self) -> str:
+        """Host and port as the header Host says them."""
+        host = f"[{self.host}]" if self.address is not None and self.address.version == 6 else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def url(self) -> str:
+        """The URL in the one way that it is written here; no fragment."""
+        return self.origin + self.path
+
+
+def target(url: str) -> Target:
+    """Where ``url`` leads.
+
+    Raises ReadError: ``url`` where it is none, ``scheme`` where it is neither http nor https.
+    """
+    url = url.strip(_SPACE).translate(_BROKEN)
+    if len(url) > LONGEST:
+        raise _bad(say("the URL is longer than {limit} characters.", limit=LONGEST))
+    if any("\ud800" <= character <= "\udfff" for character in url):
+        raise _bad(say("the URL has characters in it that no text has."))
+    found = _SCHEME.fullmatch(url)
+    if found is None:
+        raise _bad(say("this is no URL: it has to begin with https:// or http://."))
+    scheme = found[1].lower()
+    if scheme not in PORTS:
+        raise ReadError(
+            say("only URLs of http and https are read, and this one is of {scheme}.", scheme=scheme), "scheme"
+        )
+    parts = _AUTHORITY.fullmatch(_forward(found[2]))
+    if parts is None:
+        raise _bad(say("this is no URL: // and a host have to follow {scheme}:.", scheme=scheme))
+    host, port, address = _authority(parts[1], PORTS[scheme])
+    query = "" if parts[3] is None else "?" + quote(parts[3], safe=_QUERY)
+    return Target(scheme, host, port, _path(parts[2]) + query, address)
+
+
+def joined(base: Target, location: str) -> Target:
+    """Where a redirect to ``location`` leads, from ``base``. Raises as :func:`target`."""
+    location = location.strip(_SPACE)
+    if _SCHEME.fullmatch(location):
+        return target(location)
+    if (forward := _forward(location)).startswith("//"):
+        return target(f"{base.scheme}:{forward}")
+    try:
+        return target(urljoin(base.url, forward))
+    except ValueError:
+        raise _bad(say("this is no URL.")) from None
+
+
+def _forward(rest: str) -> str:
+    """Backward slashes before the query are slashes: a browser takes them for such."""
+    end = re.search(r"[?#]", rest)
+    at = end.start() if end else len(rest)
+    return rest[:at].replace("\\", "/") + rest[at:]
+
+
+def _path(path: str) -> str:
+    """The path in ASCII, its dot segments gone: what is encoded already stays as it is."""
+    kept: list[str] = []
+    segments = path.split("/")[1:] or [""]
+    for number, segment in enumerate(segments):
+        plain = segment.lower().replace("%2e", ".")
+        if plain == "..":
+            kept = kept[:-1]
+        elif plain != ".":
+            kept.append(quote(segment, safe=_PATH))
+        if plain in (".", "..") and number == len(segments) - 1:
+            kept.append("")
+    return "/" + "/".join(kept)
+
+
+def _authority(text: str, port: int) -> tuple[str, int, Address | None]:
+    if "@" in text:
+        raise _bad(say("the URL has a name or a password before its host: write it without."))
+    host, colon, digits = text.partition(":") if not text.startswith("[") else _bracketed(text)
+    if colon and digits:
+        if not re.fullmatch(r"[0-9]{1,5}", digits) or not 0 < int(digits) < 65536:
+            raise _bad(say("the port in the URL is no number from 1 to 65535."))
+        port = int(digits)
+    name, address = _host(host)
+    return name, port, address
+
+
+def _bracketed(text: str) -> tuple[str, str, str]:
+    inside, bracket, rest = text.partition("]")
+    if not bracket or (rest and not rest.startswith(":")):
+        raise _bad(say("the address in brackets in the URL cannot be read."))
+    return inside + bracket, rest[:1], rest[1:]
+
+
+def _host(text: str) -> tuple[str, Address | None]:
+    if text.startswith("["):
+        address = None if "%" in text else address_of(text[1:-1])
+        if address is None or address.version != 6:
+            raise _bad(say("the address in brackets in the URL cannot be read."))
+        return str(address), address
+    name = _ascii(text).removesuffix(".")
+    if not name:
+        raise _bad(say("the URL names no host."))
+    if _NUMBER.fullmatch(name.rpartition(".")[2]):
+        number = _number(name)
+        return str(number), number
+    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
+        raise _bad(say("the host {host} in the URL cannot be one.", host=name[:80]))
+    return name, None
+
+
+def _ascii(host: str) -> str:
+    """The host in ASCII and lower case, by UTS 46: full-width letters, digits and stops are plain ones."""
+    try:
+        host = unquote_to_bytes(host).decode() if "%" in host else host
+        if host.isascii():
+            return host.lower()
+        import idna
+
+        plain = idna.uts46_remap(host, std3_rules=False, transitional=False)
+        return ".".join(map(_label, plain.split("."))).lower()
+    except (UnicodeError, ValueError):  # IDNAError is a UnicodeError
+        raise _bad(say("the host in the URL is no name that can be looked up.")) from None
+
+
+def _label(label: str) -> str:
+    return label if label.isascii() else "xn--" + label.encode("punycode").decode("ascii")
+
+
+def _number(host: str) -> Address:
+    """An IPv4 address in any of the ways of inet_aton: 127.1, 0x7f.0.0.1, 017700000001, 2130706433."""
+    parts = host.split(".")
+    numbers = [_digits(part) for part in parts]
+    if len(parts) > 4 or any(number > 255 for number in numbers[:-1]):
+        raise _no_address(host)
+    if numbers[-1] >= 256 ** (5 - len(parts)):
+        raise _no_address(host)
+    value = numbers[-1] + sum(number << 8 * (3 - place) for place, number in enumerate(numbers[:-1]))
+    address = address_of(".".join(str(value >> shift & 255) for shift in (24, 16, 8, 0)))
+    assert address is not None
+    return address
+
+
+def _digits(part: str) -> int:
+    try:
+        if part[:2].lower() == "0x":
+            return int(part[2:] or "0", 16)
+        return int(part, 8) if len(part) > 1 and part[0] == "0" else int(part, 10)
+    except ValueError:
+        raise _no_address(part) from None
+
+
+def _no_address(host: str) -> ReadError:
+    return _bad(
+        say("the host {host} in the URL is no address, and no name ends in a number.", host=host[:80])
+    )
+
+
+def _bad(message: Message) -> ReadError:
+    return ReadError(message, "url")

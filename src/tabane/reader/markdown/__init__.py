@@ -1,0 +1,29 @@
+"""Subtrees of a page as Markdown: CommonMark with the tables, footnotes and crossings-out of GFM.
+
+The original elements are converted once, so that nothing is lost: levels of headings, nested lists,
+languages of listings, spans of tables, formulas. Pure; every tree converts, and what a reader sees of its
+text is in the Markdown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement
+
+__all__ = ["markdown"]
+
+
+def markdown(elements: Sequence[HtmlElement], base_url: str, *, links: bool = True) -> str:
+    """The elements, one below the other, as Markdown. The text behind an element (its tail) is no part of it.
+
+    Links and images are absolute against ``base_url``; ``links=False`` leaves the addresses out and the text
+    in. What is hidden by style is not judged here: elements that are given are written.
+    """
+    from tabane.reader.markdown.converter import Converter
+    from tabane.reader.markdown.writer import stacked
+
+    converter = Converter(elements, base_url, links=links)
+    return stacked(converter.all(elements))

@@ -1,0 +1,218 @@
+"""One subtree after the other, written as blocks of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from lxml.html import HtmlElement
+
+from tabane.reader.markdown import addresses, escaping, listings, lists, tables
+from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, classes, text_of
+from tabane.reader.markdown.inline import Inline
+from tabane.reader.markdown.notes import notes
+from tabane.reader.markdown.spans import Piece, joined
+from tabane.reader.markdown.writer import Block, indented, stacked
+
+_WRAPPERS = frozenset({"div", "section", "article", "main", "center", "body", "span", "font", "form"})
+_DEEP = 60  # blocks within each other: what is deeper becomes a line
+
+
+class Converter:
+    """Writes these elements. It looks at them once beforehand: where blocks and headings are, which notes."""
+
+    def __init__(self, elements: Sequence[HtmlElement], base: str, *, links: bool = True) -> None:
+        self.notes = notes(elements)
+        self._base, self._links = base, links
+        self._inline = Inline(base, self.notes, links=links)
+        self._mixed = _above(elements, BLOCKS)
+        self._headed = _above(elements, HEADINGS.keys())
+        self._depth = 0
+        self._card: str | None = None  # where the card that is being written leads
+        self._headline = False  # whether its heading is what takes the link
+
+    def all(self, elements: Sequence[HtmlElement]) -> list[Block]:
+        """The blocks that the elements are."""
+        found: list[Block] = []
+        for element in elements:
+            lists.extend(found, self._flow("", [element]))
+        return found
+
+    def blocks(self, element: HtmlElement) -> list[Block]:
+        return self._flow(element.text or "", element)
+
+    def line(self, element: HtmlElement) -> str:
+        return self._inline.line(element, plain=element.tag == "th")
+
+    def has_headings(self, element: HtmlElement) -> bool:
+        return element in self._headed
+
+    def _flow(self, text: str, children: Sequence[HtmlElement] | HtmlElement) -> list[Block]:
+        """Runs of text between blocks are paragraphs."""
+        found: list[Block] = []
+        run: list[Piece] = [text]
+        for child in children:
+            if self._is_block(child):
+                self._end(run, found)
+                lists.extend(found, self.written(child))
+            else:
+                self._inline.add(child, run)
+            if isinstance(children, HtmlElement):
+                run.append(child.tail or "")
+        self._end(run, found)
+        return found
+
+    def _is_block(self, element: HtmlElement) -> bool:
+        return element.tag in BLOCKS or element in self._mixed or _is_listing(element)
+
+    def _end(self, run: list[Piece], found: list[Block]) -> None:
+        """End a run: what it says becomes paragraphs, linked where it is on a card that has no heading."""
+        line = joined(run)
+        run.clear()
+        texts = (escaping.lines(text.strip()) for text in line.split("\n\n"))
+        found.extend(Block(self._linked(text)) for text in texts if text)
+
+    def _linked(self, text: str) -> str:
+        if self._card is None or self._headline or "](" in text or "\n" in text:
+            return text
+        url, self._card = self._card, None
+        return f"[{escaping.label(text)}]({url})"
+
+    def said(self, text: str | None) -> list[Block]:
+        found: list[Block] = []
+        self._end([text or ""], found)
+        return found
+
+    def written(self, element: HtmlElement) -> list[Block]:
+        element = self._unwrapped(element)
+        if self._depth >= _DEEP:
+            line = " ".join(text_of(element).split())
+            return [Block(escaping.lines(escaping.inline(line)))] if line else []
+        self._depth += 1
+        try:
+            return self._writing(element)
+        finally:
+            self._depth -= 1
+
+    def _unwrapped(self, element: HtmlElement) -> HtmlElement:
+        """What is within wrappers around it alone: builders of pages nest dozens of them."""
+        while element.tag in _WRAPPERS and len(element) == 1 and not (element.text or "").strip():
+            inner = element[0]
+            if (inner.tail or "").strip() or not self._is_block(inner) or self.notes.note(element):
+                break
+            if element.get("role") == "heading":
+                break
+            element = inner
+        return element
+
+    def _writing(self, element: HtmlElement) -> list[Block]:
+        tag = str(element.tag)
+        if tag in HEADINGS:
+            return self._heading(element, HEADINGS[tag])
+        if tag in LISTS:
+            return lists.listed(self, element)
+        if writing := _WRITING.get(tag):
+            return writing(self, element)
+        if element.get("role") == "heading":
+            return self._heading(element, _level(element))
+        if _is_listing(element):
+            return self._listing(element)
+        label = self.notes.note(element)
+        blocks = self.blocks(element)
+        return [lists.note(label, blocks)] if label and blocks else blocks
+
+    def _heading(self, element: HtmlElement, level: int) -> list[Block]:
+        text = self._inline.line(element, plain=True)
+        if not text:
+            return []
+        if self._card is not None and "](" not in text:
+            url, self._card = self._card, None
+            text = f"[{escaping.label(text)}]({url})"
+        return [Block(f"{'#' * level} {escaping.heading(text)}", "heading")]
+
+    def _listing(self, element: HtmlElement) -> list[Block]:
+        code = listings.fenced(element)
+        return [Block(code, "code")] if code else []
+
+    def _table(self, element: HtmlElement) -> list[Block]:
+        return tables.tabled(self, element)
+
+    def _definitions(self, element: HtmlElement) -> list[Block]:
+        return lists.defined(self, element)
+
+    def _quotation(self, element: HtmlElement) -> list[Block]:
+        text = stacked(self.blocks(element))
+        quoted = "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
+        return [Block(quoted, "quotation")] if text else []
+
+    def _rule(self, _element: HtmlElement) -> list[Block]:
+        return [Block("---", "rule")]
+
+    def _item(self, element: HtmlElement) -> list[Block]:
+        """An item whose list is not here."""
+        blocks = self.blocks(element)
+        if not blocks or self.has_headings(element):
+            return blocks
+        if label := self.notes.note(element):
+            return [lists.note(label, blocks)]
+        return [Block(indented(stacked(blocks, tight=True), "- "), "list", "-")]
+
+    def _summary(self, element: HtmlElement) -> list[Block]:
+        if self.has_headings(element):
+            return self.blocks(element)
+        line = self._inline.line(element, plain=True)
+        return [Block(f"**{line}**")] if line else []
+
+    def _anchor(self, element: HtmlElement) -> list[Block]:
+        """A card: a link around blocks. Its heading is linked, or else its first paragraph."""
+        self._card = addresses.address(element.get("href"), self._base) if self._links else None
+        self._headline = self.has_headings(element)
+        blocks = self.blocks(element)
+        if self._card is not None and len(blocks) == 1 and blocks[0].markdown.startswith("!["):
+            blocks[0] = Block(f"[{blocks[0].markdown}]({self._card})")
+        self._card = None
+        return blocks
+
+
+_WRITING: Mapping[str, Callable[[Converter, HtmlElement], list[Block]]] = {
+    "a": Converter._anchor,
+    "pre": Converter._listing,
+    "listing": Converter._listing,
+    "xmp": Converter._listing,
+    "table": Converter._table,
+    "dl": Converter._definitions,
+    "blockquote": Converter._quotation,
+    "hr": Converter._rule,
+    "li": Converter._item,
+    "summary": Converter._summary,
+}
+
+
+def _above(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElement]:
+    """Every element that has one of the tags somewhere in it."""
+    found: set[HtmlElement] = set()
+    for element in elements:
+        for inner in element.iter(*tags):
+            for above in inner.iterancestors():
+                if inner is element or above in found:
+                    break
+                found.add(above)
+                if above is element:
+                    break
+    return found
+
+
+def _is_listing(element: HtmlElement) -> bool:
+    """Whether code that is not in a ``<pre>`` is a listing: lines of it, with nothing beside it."""
+    if element.tag != "code" or (element.tail or "").strip():
+        return False
+    parent = element.getparent()
+    if parent is None or len(parent) != 1 or (parent.text or "").strip():
+        return False
+    return len([line for line in text_of(element).split("\n") if line.strip()]) > 1 or "block" in classes(
+        element
+    )
+
+
+def _level(element: HtmlElement) -> int:
+    said = element.get("aria-level", "2")
+    return min(max(int(said), 1), 6) if said.isascii() and said.isdigit() and len(said) < 3 else 2

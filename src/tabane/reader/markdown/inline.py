@@ -1,0 +1,259 @@
+"""What stands in a line of text, as pieces: emphasis, links, images, code, formulas, ruby."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from lxml.html import HtmlElement
+
+from tabane.reader.markdown import addresses, escaping
+from tabane.reader.markdown.elements import BLOCKS, SILENT, classes, text_of
+from tabane.reader.markdown.formulas import formula, rendered
+from tabane.reader.markdown.listings import source
+from tabane.reader.markdown.notes import Notes
+from tabane.reader.markdown.spans import Atom, Break, Closing, Link, Opening, Piece, blank, joined
+
+_MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "dfn": "*", "del": "~~", "s": "~~", "strike": "~~"}
+_CODE = frozenset({"code", "kbd", "samp", "tt"})
+_LISTINGS = frozenset({"pre", "listing", "xmp"})
+_EMBEDDED = frozenset({"iframe", "video", "audio", "embed", "object"})
+_ANCHOR_NAMES = (
+    "headerlink anchor anchorjs-link permalink hash-link header-anchor heading-anchor heading-link "
+    "mw-editsection anchor-link header-link toc-anchor autolink-headings "
+)
+_ANCHORS = frozenset(_ANCHOR_NAMES.split())
+_COPY = re.compile(r"copy|copied|コピー|clipboard", re.I)
+_PLAYERS = re.compile(
+    r"youtube|youtu\.be|vimeo|nicovideo|speakerdeck|slideshare|codepen|jsfiddle|/embed/|player", re.I
+)
+_DEEP = 90  # elements within each other; what is deeper is taken as text
+
+
+class Inline:
+    """Makes pieces. ``plain`` within a heading, where nothing needs to be bold."""
+
+    def __init__(self, base: str, notes: Notes, *, links: bool = True) -> None:
+        self._base, self._notes, self._links = base, notes, links
+        self._depth = 0
+        self._plain = 0
+
+    def line(self, element: HtmlElement, *, plain: bool = False) -> str:
+        """All that is in the element as one line."""
+        self._plain += plain
+        try:
+            return " ".join(joined(self.pieces(element)).split())
+        finally:
+            self._plain -= plain
+
+    def pieces(self, element: HtmlElement) -> list[Piece]:
+        """What is in the element."""
+        found: list[Piece] = [element.text or ""]
+        for child in element:
+            self.add(child, found)
+            found.append(child.tail or "")
+        return found
+
+    def add(self, element: HtmlElement, found: list[Piece]) -> None:
+        """Add an element's own pieces to what was found, without its tail."""
+        tag = element.tag
+        if not isinstance(tag, str):
+            return
+        if self._depth >= _DEEP:
+            found.append(text_of(element))
+            return
+        self._depth += 1
+        try:
+            self._write(tag, element, found)
+        finally:
+            self._depth -= 1
+
+    def _write(self, tag: str, element: HtmlElement, found: list[Piece]) -> None:
+        if self._left_out(element):
+            return
+        made = formula(element)
+        if made is not None:
+            found.extend([Break(), Break()] * made.shown)
+            found.append(Atom(made.markdown))
+            found.extend([Break(), Break()] * made.shown)
+        elif tag in _MARKS:
+            self._mark(_MARKS[tag], element, found)
+        elif writing := _WRITING.get(tag):
+            writing(self, element, found)
+        elif tag in _CODE:
+            self._code(element, found)
+        elif tag in _EMBEDDED:
+            self._embedded(element, found)
+        elif tag in BLOCKS:
+            self._block(tag, element, found)
+        elif tag not in SILENT:
+            found.extend(self.pieces(element))
+
+    def _left_out(self, element: HtmlElement) -> bool:
+        """What is there for the mouse: links to a heading, buttons to copy; and pictures of formulas."""
+        names = classes(element)
+        if element.tag == "button":
+            words = [*names, element.get("aria-label", ""), text_of(element)[:20]]
+            return bool(_COPY.search(" ".join(words)))
+        if not names:
+            return False
+        if _ANCHORS.intersection(names) and len(text_of(element).strip()) <= 12:
+            return element.tag != "a" or not re.search(r"\w{3}", text_of(element)) or "headerlink" in names
+        return "katex-html" in names or rendered(element)
+
+    def _mark(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
+        inside = self.pieces(element)
+        if blank(inside) or (self._plain and sign == "**"):
+            found.extend(inside)
+            return
+        seen = [piece for piece in inside if not isinstance(piece, str) or piece.strip()]
+        if len(seen) == 1 and isinstance(seen[0], Link) and not seen[0].label.startswith(("![", sign)):
+            found.append(Link(f"{sign}{seen[0].label}{sign}", seen[0].url))
+            return
+        found.extend([Opening(sign), *inside, Closing(sign)])
+
+    def _link(self, element: HtmlElement, found: list[Piece]) -> None:
+        if label := self._notes.mark(element):
+            found.append(Atom(f"[^{label}]"))
+            return
+        if self._notes.leads_back(element):
+            return
+        inside = self.pieces(element)
+        url = addresses.address(element.get("href"), self._base) if self._links else None
+        if url is None or blank(inside):
+            found.extend(inside)
+            return
+        label = " ".join(joined(inside).split())
+        before, behind = _edges(inside)
+        found.append(before)
+        found.append(Link(label, url))
+        found.append(behind)
+
+    def _image(self, element: HtmlElement, found: list[Piece]) -> None:
+        words = " ".join((element.get("alt") or "").split())
+        names = classes(element)
+        if "emoji" in names or "wp-smiley" in names:
+            found.append(words)
+            return
+        where = addresses.image(element, self._base)
+        if where is None:
+            return
+        if words or not (addresses.decorative(element) and not self._in_figure(element)):
+            label = escaping.label(escaping.inline(words))
+            found.append(Atom(f"![{label}]({where if self._links else ''})"))
+
+    def _in_figure(self, element: HtmlElement) -> bool:
+        return next(element.iterancestors("figure"), None) is not None
+
+    def _code(self, element: HtmlElement, found: list[Piece]) -> None:
+        text = text_of(element)
+        links = [child for child in element if child.tag == "a"]
+        code = escaping.code(text.replace("\xa0", " ").replace("\u200b", "").replace("\xad", ""))
+        if not code:
+            found.append(text)
+            return
+        if len(links) == 1 and text_of(links[0]).strip() == text.strip() and self._links:
+            url = addresses.address(links[0].get("href"), self._base)
+            found.append(Link(code, url) if url else Atom(code))
+            return
+        found.extend([text[: len(text) - len(text.lstrip())], Atom(code), text[len(text.rstrip()) :]])
+
+    def _break(self, _element: HtmlElement, found: list[Piece]) -> None:
+        found.append(Break())
+
+    def _raised(self, element: HtmlElement, found: list[Piece]) -> None:
+        self._moved("^", element, found)
+
+    def _lowered(self, element: HtmlElement, found: list[Piece]) -> None:
+        self._moved("_", element, found)
+
+    def _moved(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
+        """Exponents as ``10^3``, indexes as ``x_i``, but ``H2O`` and ``1st`` as everybody writes them."""
+        inside = self.pieces(element)
+        text = text_of(element).strip()
+        value = re.fullmatch(r"[-+−\u2212]?\d+|[A-Za-z]|[-+−\u2212]?\w\s*[-+−\u2212]\s*\w", text)
+        before = _last_char(found)
+        if value is None or not before.isalnum() or (sign == "_" and text.isdigit() and before.isalpha()):
+            found.extend(inside)
+            return
+        if any(isinstance(piece, Atom | Link) for piece in inside):
+            found.extend(inside)
+            return
+        found.append(Atom(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
+
+    def _reading(self, element: HtmlElement, found: list[Piece]) -> None:
+        """Ruby text: the reading behind what it is the reading of."""
+        inside = self.pieces(element)
+        if not blank(inside):
+            found.extend(["(", *inside, ")"])
+
+    def _quoted(self, element: HtmlElement, found: list[Piece]) -> None:
+        found.extend(['"', *self.pieces(element), '"'])
+
+    def _box(self, element: HtmlElement, found: list[Piece]) -> None:
+        """A box to tick in a list of tasks."""
+        if element.get("type") == "checkbox" and next(element.iterancestors("li"), None) is not None:
+            found.extend([Atom("[x]" if element.get("checked") is not None else "[ ]"), " "])
+
+    def _unscripted(self, element: HtmlElement, found: list[Piece]) -> None:
+        """An image for browsers without scripts, where the one for the others says no address."""
+        before = element.getprevious()
+        shown = before is not None and before.tag == "img" and addresses.image(before, self._base)
+        for child in element.iter("img"):
+            if not shown:
+                self._image(child, found)
+
+    def _embedded(self, element: HtmlElement, found: list[Piece]) -> None:
+        """A player or a frame as a link to it."""
+        where = element.get("src") or element.get("data") or element.get("data-src")
+        if where is None:
+            where = next((source.get("src") for source in element.iter("source")), None)
+        url = addresses.address(where, self._base)
+        words = " ".join((element.get("title") or element.get("aria-label") or "").split())
+        if url and self._links and (words or element.tag != "iframe" or _PLAYERS.search(url)):
+            label = escaping.label(escaping.inline(words)) if words else None
+            found.extend([" ", Link(label, url) if label else Atom(f"<{url}>"), " "])
+        elif element.tag in ("object", "video", "audio"):
+            found.extend(self.pieces(element))
+
+    def _block(self, tag: str, element: HtmlElement, found: list[Piece]) -> None:
+        """A block where only a line can be, as in a cell: set off by white space."""
+        if tag in _LISTINGS:
+            lines = source(element).split("\n")
+            found.append(" ")
+            found.extend(
+                piece for line in lines if line.strip() for piece in (Atom(escaping.code(line)), " ")
+            )
+            return
+        before = " • " if tag == "li" and element.getprevious() is not None else " "
+        found.extend([before, *self.pieces(element), " "])
+
+
+_WRITING: Mapping[str, Callable[[Inline, HtmlElement, list[Piece]], None]] = {
+    "a": Inline._link,
+    "img": Inline._image,
+    "br": Inline._break,
+    "sup": Inline._raised,
+    "sub": Inline._lowered,
+    "rt": Inline._reading,
+    "q": Inline._quoted,
+    "input": Inline._box,
+    "noscript": Inline._unscripted,
+}
+
+
+def _edges(pieces: list[Piece]) -> tuple[str, str]:
+    """White space at both ends of a run."""
+    texts = [piece for piece in pieces if isinstance(piece, str) and piece]
+    first, last = (texts[0], texts[-1]) if texts else ("", "")
+    return " " if first[:1].isspace() else "", " " if last[-1:].isspace() else ""
+
+
+def _last_char(pieces: list[Piece]) -> str:
+    for piece in reversed(pieces):
+        if isinstance(piece, str):
+            if piece:
+                return piece[-1]
+        elif not isinstance(piece, Opening | Closing):
+            return " "
+    return " "

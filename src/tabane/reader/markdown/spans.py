@@ -1,0 +1,289 @@
+"""The pieces of a line, put together: white space as a browser shows it, marks where they hold.
+
+CommonMark reads ``**「はい」**と`` as it stands: an ending ``**`` after punctuation wants white space or
+punctuation behind it, and Japanese has none. So marks are moved inside the punctuation, or left out, wherever
+they would not be read as marks (CommonMark 0.31, 6.2).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from tabane.reader.markdown import escaping
+
+
+class Atom(NamedTuple):
+    """A piece that is Markdown already."""
+
+    markdown: str
+
+
+class Link(NamedTuple):
+    """A link whose label is Markdown already."""
+
+    label: str
+    url: str
+
+
+class Opening(NamedTuple):
+    """A mark of emphasis begins."""
+
+    sign: str
+
+
+class Closing(NamedTuple):
+    """The last mark that began ends."""
+
+    sign: str
+
+
+class Break(NamedTuple):
+    """A line ends; two in a row end a paragraph."""
+
+
+Piece = str | Atom | Link | Opening | Closing | Break
+"""A piece of a line; a str is text as the page has it, neither collapsed nor escaped."""
+
+_SPACE = " \t\n\r\f\v\xa0\u2009\u202f"
+_SPACES = re.compile(f"[{_SPACE}]+")
+_UNSEEN = re.compile("[\xad\u200b\u2060\ufeff\x00-\x08\x0e-\x1f\x7f]")
+_WIDE = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff60\uff66-\uff9f\U00020000-\U0003ffff"
+_FOLD = re.compile(f"(?<=[{_WIDE}])[ \t]*[\r\n][{_SPACE}]*(?=[{_WIDE}])")
+_IS_WIDE = re.compile(f"[{_WIDE}]")
+_SIGN = re.compile(r"[*~]{1,2}$")
+_TEX = re.compile(r"\\\((.{1,2000}?)\\\)|\\\[(.{1,5000}?)\\\]|\$\$(.{1,5000}?)\$\$", re.S)
+
+
+def joined(pieces: Iterable[Piece]) -> str:
+    """The Markdown of a run: lines end in two spaces and a newline, paragraphs in an empty line."""
+    tokens = _Tokens()
+    for piece in pieces:
+        if isinstance(piece, str):
+            for part in _formulas(piece):
+                tokens.add(part)
+        else:
+            tokens.add(piece)
+    return _written(_holding(tokens.done()))
+
+
+def blank(pieces: Iterable[Piece]) -> bool:
+    """Whether nothing of it can be seen."""
+    return all(
+        not _UNSEEN.sub("", piece).strip() if isinstance(piece, str) else not isinstance(piece, Atom | Link)
+        for piece in pieces
+    )
+
+
+def _formulas(text: str) -> list[Piece]:
+    """Text with the formulas that a script would have set: their letters are no marks."""
+    if "\\(" not in text and "\\[" not in text and "$$" not in text:
+        return [text]
+    parts: list[Piece] = []
+    at = 0
+    for found in _TEX.finditer(text):
+        parts.append(text[at : found.start()])
+        inside, shown = found[1], found[2] or found[3]
+        parts.append(Atom(f"${inside.strip()}$" if inside else f"$${(shown or '').strip()}$$"))
+        at = found.end()
+    return [*parts, text[at:]]
+
+
+class _Token(NamedTuple):
+    kind: str  # text, atom, open, close, break
+    text: str
+
+
+class _Tokens:
+    """Tokens in order, with white space collapsed across them and kept outside of marks."""
+
+    def __init__(self) -> None:
+        self._tokens: list[_Token] = []
+        self._space = ""
+        self._waiting: list[str] = []
+
+    def add(self, piece: Piece) -> None:
+        if isinstance(piece, str):
+            self._text(piece)
+        elif isinstance(piece, Opening):
+            self._waiting.append(piece.sign)
+        elif isinstance(piece, Closing):
+            self._close(piece.sign)
+        elif isinstance(piece, Break):
+            self._space = ""
+            self._tokens.append(_Token("break", "\n"))
+        elif isinstance(piece, Link):
+            self._visible("atom", f"[{escaping.label(piece.label)}]({piece.url})")
+        elif piece.markdown:
+            self._visible("atom", piece.markdown)
+
+    def _text(self, text: str) -> None:
+        text = _UNSEEN.sub("", text)
+        core = text.strip(_SPACE)
+        if not core:
+            self._space = self._space or text
+            return
+        if text[0] in _SPACE:
+            self._space = self._space or text[: len(text) - len(text.lstrip(_SPACE))]
+        if "\n" in core:
+            core = _FOLD.sub("", core)
+        self._visible("text", _SPACES.sub(" ", core))
+        self._space = text[len(text.rstrip(_SPACE)) :]
+
+    def _visible(self, kind: str, text: str) -> None:
+        if self._space and self._tokens and self._tokens[-1].kind != "break":
+            if not self._folds(text):
+                self._tokens.append(_Token("text", " "))
+        elif kind == "atom" and text.startswith("[") and self._after_link():
+            self._tokens.append(_Token("text", " "))
+        self._space = ""
+        self._tokens.extend(_Token("open", sign) for sign in self._waiting)
+        self._waiting.clear()
+        self._tokens.append(_Token(kind, escaping.inline(text) if kind == "text" else text))
+
+    def _folds(self, text: str) -> bool:
+        """Whether white space before ``text`` is a line of Japanese that was cut in the source."""
+        if "\n" not in self._space:
+            return False
+        last = next((token.text for token in reversed(self._tokens) if token.kind in ("text", "atom")), "")
+        return bool(last and _IS_WIDE.match(last[-1]) and _IS_WIDE.match(text))
+
+    def _after_link(self) -> bool:
+        return bool(self._tokens) and self._tokens[-1].kind == "atom" and self._tokens[-1].text.endswith(")")
+
+    def _close(self, sign: str) -> None:
+        if self._waiting:
+            self._waiting.pop()
+        else:
+            self._tokens.append(_Token("close", sign))
+
+    def done(self) -> list[_Token]:
+        return self._tokens
+
+
+def _holding(tokens: Sequence[_Token]) -> list[_Token]:
+    """The tokens with marks only where CommonMark reads them as marks."""
+    found = list(tokens)
+    for begin, end in _pairs(found):
+        _move_in(found, begin, end)
+        if not _holds(found, begin, end):
+            found[begin] = found[end] = _Token("text", "")
+    return found
+
+
+def _pairs(tokens: Sequence[_Token]) -> list[tuple[int, int]]:
+    """Positions of marks that belong together, the inner before the outer; a mark in its like is none."""
+    pairs: list[tuple[int, int]] = []
+    begun: list[int] = []
+    for position, token in enumerate(tokens):
+        if token.kind == "open":
+            begun.append(position)
+        elif token.kind == "close" and begun:
+            pairs.append((begun.pop(), position))
+    return pairs
+
+
+def _move_in(tokens: list[_Token], begin: int, end: int) -> None:
+    """Let punctuation at the edges stand outside of the marks, where the mark would not hold beside it."""
+    first, last = _near(tokens, begin, 1), _near(tokens, end, -1)
+    if first is None or last is None or first > last:
+        return
+    before, behind = _char(tokens, begin, -1), _char(tokens, end, 1)
+    if _is_word(before) and tokens[first].kind == "text":
+        _split(tokens, first, begin, leading=True)
+    if _is_word(behind) and tokens[last].kind == "text":
+        _split(tokens, last, end, leading=False)
+
+
+def _split(tokens: list[_Token], text: int, mark: int, *, leading: bool) -> None:
+    """Move punctuation at one end of a text over the mark beside it: it is joined to the mark's own token."""
+    whole = tokens[text].text
+    edge = len(whole) - len(_unpunctuated(whole, leading=leading))
+    if not edge or edge == len(whole):
+        return
+    sign = tokens[mark].text
+    if leading:
+        tokens[text] = _Token("text", whole[edge:])
+        tokens[mark] = _Token("open", whole[:edge] + sign)
+    else:
+        tokens[text] = _Token("text", whole[:-edge])
+        tokens[mark] = _Token("close", sign + whole[-edge:])
+
+
+def _unpunctuated(text: str, *, leading: bool) -> str:
+    position = 0
+    chars = text if leading else text[::-1]
+    while position < len(chars) and _is_punctuation(chars[position]):
+        position += 1
+    return text[position:] if leading else text[: len(text) - position]
+
+
+def _holds(tokens: Sequence[_Token], begin: int, end: int) -> bool:
+    if any(token.kind == "break" for token in tokens[begin:end]) and _two_breaks(tokens[begin:end]):
+        return False
+    opens, closes = tokens[begin].text, tokens[end].text
+    before = opens[0] if opens[0] not in "*~" else _char(tokens, begin, -1)
+    behind = closes[-1] if closes[-1] not in "*~" else _char(tokens, end, 1)
+    first, last = _char(tokens, begin, 1), _char(tokens, end, -1)
+    if not first.strip() or not last.strip() or _crowded(tokens, begin, end):
+        return False
+    return not ((_is_punctuation(first) and _is_word(before)) or (_is_punctuation(last) and _is_word(behind)))
+
+
+def _two_breaks(tokens: Sequence[_Token]) -> bool:
+    return any(one.kind == two.kind == "break" for one, two in pairwise(tokens))
+
+
+def _crowded(tokens: Sequence[_Token], begin: int, end: int) -> bool:
+    """Whether another mark stands right before the first or is the same one, within or around."""
+    if begin and tokens[begin - 1].kind == "close" and tokens[begin - 1].text:
+        return True
+    sign = _sign(tokens[begin])
+    return any(token.kind == "open" and _sign(token) == sign for token in tokens[begin + 1 : end])
+
+
+def _sign(opening: _Token) -> str:
+    found = _SIGN.search(opening.text)
+    return found[0] if found else ""
+
+
+def _near(tokens: Sequence[_Token], position: int, step: int) -> int | None:
+    """The nearest token that has something to see."""
+    position += step
+    while 0 <= position < len(tokens):
+        if tokens[position].kind in ("text", "atom") and tokens[position].text:
+            return position
+        position += step
+    return None
+
+
+def _char(tokens: Sequence[_Token], position: int, step: int) -> str:
+    """The character beside a mark, beyond other marks; a space at a border."""
+    position += step
+    while 0 <= position < len(tokens):
+        kind, text = tokens[position]
+        if kind == "break":
+            return " "
+        if kind in ("text", "atom") and text:
+            return text[0] if step > 0 else text[-1]
+        position += step
+    return " "
+
+
+def _is_punctuation(char: str) -> bool:
+    return unicodedata.category(char)[0] in "PS"
+
+
+def _is_word(char: str) -> bool:
+    return not char.isspace() and not _is_punctuation(char)
+
+
+def _written(tokens: Sequence[_Token]) -> str:
+    parts: list[str] = []
+    for kind, text in tokens:
+        parts.append("\0" if kind == "break" else text)
+    line = re.sub(r" *\0 *", "\0", "".join(parts)).strip("\0 ")
+    return re.sub(r"\0{2,}", "\n\n", line).replace("\0", "  \n")

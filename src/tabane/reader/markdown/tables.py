@@ -1,0 +1,176 @@
+"""Tables of data as tables; those that only arrange a page as what is in their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lxml.html import HtmlElement
+
+from tabane.reader.markdown import escaping, listings
+from tabane.reader.markdown.elements import HEADINGS, text_of
+from tabane.reader.markdown.writer import Block, Writer
+
+_PARTS = ("thead", "tbody", "tfoot")
+_OWN = frozenset({*_PARTS, "tr", "td", "th", "caption", "colgroup", "col"})
+_WIDEST = 100  # columns
+_CELLS = 50_000  # of a table: beyond them a span counts as one cell
+_LONG = 1200  # characters that a cell of data hardly has
+_REPEATED = 60  # characters of a cell over several rows that are said in each of them
+
+
+class _Cell(NamedTuple):
+    element: HtmlElement
+    wide: int
+    high: int
+
+
+class _Row(NamedTuple):
+    cells: list[_Cell]
+    head: bool
+
+
+def tabled(writer: Writer, element: HtmlElement) -> list[Block]:
+    """The table's caption and the table; or the blocks of its cells, where it is not one of data."""
+    listing = listings.in_table(element)
+    if listing is not None:
+        code = listings.fenced(listing)
+        return [Block(code, "code")] if code else []
+    rows = list(_rows(element))
+    blocks = [block for caption in element.iterchildren("caption") for block in writer.blocks(caption)]
+    blocks += _beside(writer, element)
+    if _arranges(element, rows):
+        return blocks + [block for row in rows for cell in row.cells for block in writer.blocks(cell.element)]
+    table = _written(_grid(writer, rows), _heads(rows), titled=_titled(rows))
+    return [*blocks, Block(table, "table")] if table else blocks
+
+
+def _beside(writer: Writer, table: HtmlElement) -> list[Block]:
+    """What stands in a table and in no cell: browsers show it above."""
+    found: list[Block] = []
+    for part in (table, *table.iterchildren(*_PARTS, "tr"), *table.xpath("./*/tr")):
+        found += writer.said(part.text)
+        for child in part:
+            if isinstance(child.tag, str) and child.tag not in _OWN:
+                found += writer.written(child)
+            found += writer.said(child.tail)
+    return found
+
+
+def _rows(table: HtmlElement) -> Iterator[_Row]:
+    """Rows in the order in which they are seen: the foot comes last wherever it stands."""
+    feet: list[_Row] = []
+    for part in table:
+        if part.tag == "tr":
+            yield _row(part, head=False)
+        elif part.tag in _PARTS:
+            found = [_row(row, head=part.tag == "thead") for row in part.iterchildren("tr")]
+            if part.tag == "tfoot":
+                feet.extend(found)
+            else:
+                yield from found
+    yield from feet
+
+
+def _row(row: HtmlElement, *, head: bool) -> _Row:
+    cells = [
+        _Cell(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in row.iterchildren("td", "th")
+    ]
+    return _Row(cells, head or (bool(cells) and all(cell.element.tag == "th" for cell in cells)))
+
+
+def _span(cell: HtmlElement, name: str) -> int:
+    said = cell.get(name, "1").strip()
+    return min(max(1, int(said)), _WIDEST) if said.isascii() and said.isdigit() and len(said) < 6 else 1
+
+
+def _arranges(table: HtmlElement, rows: list[_Row]) -> bool:
+    """Whether the table only puts parts of the page beside each other."""
+    widest = max((len(row.cells) for row in rows), default=0)
+    if (
+        table.get("role") in ("presentation", "none")
+        or next(table.iterdescendants("table"), None) is not None
+    ):
+        return True
+    named = any(cell.element.tag == "th" for row in rows for cell in row.cells)
+    if widest < 2 or (len(rows) < 2 and not named):
+        return True
+    return any(_is_page(cell.element, named) for row in rows for cell in row.cells)
+
+
+def _is_page(cell: HtmlElement, named: bool) -> bool:
+    """Whether a cell holds a piece of a page more than a value."""
+    long = _LONG * (3 if named else 1)
+    if cell.tag == "td" and not named and next(cell.iter(*HEADINGS, "blockquote"), None) is not None:
+        return True
+    if any(text_of(pre).strip().count("\n") >= (8 if named else 2) for pre in cell.iter("pre")):
+        return True
+    return len(cell) > 0 and len(text_of(cell)) > long
+
+
+def _grid(writer: Writer, rows: list[_Row]) -> list[list[str]]:
+    """A text for each place. A cell over several columns is in the first of them, or in each of a head's."""
+    grid: list[list[str]] = []
+    over: dict[int, tuple[int, str]] = {}  # column → rows still to come, and what is said in them
+    room = _CELLS
+    several = _heads(rows) > 1
+    for row in rows:
+        places: list[str] = []
+        for cell in row.cells:
+            _fill(places, over)
+            text = escaping.cell(writer.line(cell.element))
+            wide = min(cell.wide, _WIDEST - len(places)) if room > 0 else 1
+            for nth in range(max(wide, 1)):
+                said = text if nth == 0 or (row.head and several) else ""
+                if cell.high > 1 and room > 0:
+                    over[len(places)] = (cell.high - 1, said if len(said) <= _REPEATED else "")
+                places.append(said)
+            if len(places) >= _WIDEST:
+                break
+        _fill(places, over)
+        room -= len(places)
+        grid.append(places)
+    return grid
+
+
+def _fill(places: list[str], over: dict[int, tuple[int, str]]) -> None:
+    """Put in what reaches down from rows above, up to the first free place."""
+    while len(places) in over:
+        column = len(places)
+        left, text = over.pop(column)
+        if left > 1:
+            over[column] = (left - 1, text)
+        places.append(text)
+
+
+def _heads(rows: list[_Row]) -> int:
+    """How many rows at the top are heads."""
+    count = 0
+    while count < len(rows) and rows[count].head:
+        count += 1
+    return count if count < len(rows) else min(count, 1)
+
+
+def _titled(rows: list[_Row]) -> bool:
+    """Whether what heads a row is at its left, and no row is a head."""
+    lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
+    return _heads(rows) == 0 and sum(lefts) * 2 > len(lefts)
+
+
+def _written(grid: list[list[str]], heads: int, *, titled: bool) -> str:
+    wide = max(map(len, grid), default=0)
+    padded = [row + [""] * (wide - len(row)) for row in grid]
+    used = [column for column in range(wide) if any(row[column] for row in padded)]
+    if not used:
+        return ""
+    head = _merged(padded[:heads], wide) if heads else [""] * wide
+    body = padded[heads:]
+    if not heads and not titled and body:
+        head, body = body[0], body[1:]
+    rows = [head, ["---"] * wide, *(row for row in body if any(row))]
+    return "\n".join("| " + " | ".join(row[column] for column in used) + " |" for row in rows)
+
+
+def _merged(heads: list[list[str]], wide: int) -> list[str]:
+    """Several rows of heads as one: what stands above each column, from the top."""
+    return [" / ".join(dict.fromkeys(row[column] for row in heads if row[column])) for column in range(wide)]

@@ -1,0 +1,189 @@
+"""The reader as operations: a page for an assistant, a program or a person; and the pages that are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from tabane.errors import TabaneError
+from tabane.messages import Message, say
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.reader import texts
+from tabane.reader.cleaning import without_links
+from tabane.reader.guard import target
+from tabane.reader.page import Page
+from tabane.reader.paging import (
+    DEFAULT_TOKENS,
+    LEAST_TOKENS,
+    Cursor,
+    Format,
+    decode,
+    digest,
+    encode,
+    part,
+    tokens,
+)
+from tabane.reader.parameters import ForgetPage, ListPages, ReadUrl
+from tabane.reader.reading import Reading
+from tabane.reader.shelf import Shelf
+
+Remember = Callable[[Caller, Page], Awaitable[str]]
+"""Puts a page into documents and tells under which key. Raises a TabaneError where it cannot."""
+
+_AROUND = 120  # tokens of the note, the fence and how to go on
+
+
+class Reader:
+    """Pages read for whoever asks, by the reading that is for such callers. ``default`` is how many tokens a part has where nobody says."""
+
+    def __init__(
+        self,
+        reading: Callable[[Caller], Reading],
+        shelf: Shelf | None = None,
+        remember: Remember | None = None,
+        *,
+        default: Callable[[], int] = lambda: DEFAULT_TOKENS,
+    ) -> None:
+        self._reading, self._shelf, self._remember = reading, shelf, remember
+        self._default = default
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "read_url_content",
+                "Read a web page, PDF or other URL as clean Markdown.",
+                ReadUrl,
+                self.read_url_content,
+                frozenset({Face.MCP, Face.RPC, Face.CLI}),
+                Privilege.READ,
+                text=texts.assistant,
+                read_only=True,
+                annotations={"openWorldHint": True},
+            ),
+            Operation(
+                "list_pages",
+                "Pages that were read and are kept.",
+                ListPages,
+                self.list_pages,
+                frozenset({Face.RPC, Face.CLI}),
+                Privilege.READ,
+                read_only=True,
+            ),
+            Operation(
+                "forget_page",
+                "Let go of a page that is kept.",
+                ForgetPage,
+                self.forget_page,
+                frozenset({Face.RPC, Face.CLI}),
+                Privilege.WRITE,
+            ),
+        ]
+
+    async def read_url_content(self, caller: Caller, params: ReadUrl) -> dict[str, Any]:
+        """A page or a part of it. Raises ReadError, and BadArguments for a cursor that is none."""
+        wish = _wish(params, self._default())
+        page = await self._reading(caller).read(
+            params.url,
+            refresh=params.refresh and not params.cursor,
+            raw=wish.form == "raw",
+            settled=params.cursor is not None,
+        )
+        changed = params.cursor is not None and wish.page != digest(page.markdown)
+        if changed:
+            warning = say("The page has changed since the cursor was given: this is its beginning.")
+            page, wish = replace(page, warnings=(*page.warnings, warning)), wish._replace(start=0)
+        remembered, why = await self._put(caller, page) if params.remember else (None, None)
+        if why is not None:
+            page = replace(page, warnings=(*page.warnings, why))
+        value = facts(page, caller)
+        if remembered is not None:
+            value["remembered"] = remembered
+        return await asyncio.to_thread(_given, page, value, wish, caller)
+
+    async def list_pages(self, caller: Caller, params: ListPages) -> dict[str, Any]:
+        if self._shelf is None:
+            return {"results": []}
+        rows, after = await self._shelf.rows(params.site, params.limit, params.after)
+        found: dict[str, Any] = {"results": [row._asdict() for row in rows]}
+        return {**found, "next_cursor": after} if after else found
+
+    async def forget_page(self, caller: Caller, params: ForgetPage) -> dict[str, Any]:
+        return {"forgotten": await self._shelf.forget(params.url) if self._shelf else 0}
+
+    async def _put(self, caller: Caller, page: Page) -> tuple[str | None, Message | None]:
+        """The page as a document: its key, or why it is none."""
+        if self._remember is None:
+            return None, say("It is not put into documents: there are none here.")
+        try:
+            return await self._remember(caller, page), None
+        except TabaneError as error:
+            return None, say("It is not put into documents: {reason}", reason=error.message)
+
+
+def _wish(params: ReadUrl, default: int) -> Cursor:
+    """What is wanted: as the cursor says, and otherwise as the parameters do."""
+    url = target(params.url).url
+    if params.cursor is None:
+        budget = params.max_tokens or default
+        return Cursor(0, params.format, params.links, budget, b"", digest(url))
+    wish = decode(params.cursor, url)
+    return wish._replace(budget=params.max_tokens) if params.max_tokens else wish
+
+
+def facts(page: Page, caller: Caller) -> dict[str, Any]:
+    """What is known of a page, as JSON; what is not known is left out."""
+    known = {
+        "url": page.url,
+        "title": page.title,
+        "author": page.author,
+        "date": page.date,
+        "site": page.site,
+        "language": page.lang,
+        "canonical": page.canonical if page.canonical != page.url else None,
+        "way": page.way,
+        "share": None if page.share is None else round(page.share, 2),
+        "media_type": page.media_type,
+    }
+    found: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
+    found["warnings"] = [warning.render(caller.lang) for warning in dict.fromkeys(page.warnings)]
+    return found
+
+
+def _given(page: Page, value: dict[str, Any], wish: Cursor, caller: Caller) -> dict[str, Any]:
+    """The facts with the part that is wanted of the content."""
+    whole = page.markdown if wish.links or wish.form == "raw" else without_links(page.markdown)
+    place = {"start": wish.start, "end": len(whole), "length": len(whole)}
+    around = tokens(texts.head({**value, **place}, caller.lang)) + _AROUND
+    budget = max(wish.budget - around, LEAST_TOKENS // 2)
+    found = part(whole, min(wish.start, len(whole)), budget, structured=wish.form != "raw")
+    place = {"start": found.start, "end": found.end, "length": len(whole)}
+    value = {**value, "format": wish.form, "content": _as(found.text, wish.form), **place}
+    if not found.last:
+        place_of_next = wish._replace(start=found.end, page=digest(page.markdown))
+        value["next_cursor"] = encode(place_of_next)
+        value["tokens_left"] = tokens(whole[found.end :])
+    if page.pictures:
+        value["pictures"] = [
+            {"media_type": picture.media_type, "data": base64.b64encode(picture.data).decode()}
+            for picture in page.pictures
+        ]
+    return value
+
+
+def _as(markdown: str, form: Format) -> str:
+    if form == "text":
+        from tabane.reader.plain import plain
+
+        return plain(markdown)
+    return _html(markdown) if form == "html" else markdown
+
+
+def _html(markdown: str) -> str:
+    """Markdown as HTML. What is HTML in it stays text, and links lead to no script."""
+    # rich has it with it; 40 ms to import, for the few who ask for it.
+    from markdown_it import MarkdownIt
+
+    return str(MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).render(markdown))

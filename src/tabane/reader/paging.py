@@ -1,0 +1,249 @@
+"""Long pages in parts: where a part ends, and what it begins with so that it can be read alone; pure.
+
+Parts end before a heading where there is one in their second half, else between paragraphs or items, and
+inside code, a table or a line only where that is longer than half a part. Code and tables that go on in the
+next part are closed in this one and opened again there. Offsets are characters of the whole Markdown.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.reader.cleaning import fence_after
+
+Format = Literal["markdown", "text", "html", "raw"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+LEAST_TOKENS, MOST_TOKENS = 100, 10_000_000
+DEFAULT_TOKENS = 8_000
+
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
+_ROW = re.compile(r"[ \t>]*\|")
+_RULE = re.compile(r"[ \t>]*\|[ \t:|-]*-[ \t:|-]*\|?[ \t]*$")
+_SENTENCE = re.compile(r"[。！？](?=.)|[.!?](?=\s)|[,;、，](?=\s?)|\s(?=\S)")
+
+
+def tokens(text: str) -> int:
+    """About how many tokens a text is: four characters of ASCII each, or one of any other script.
+
+    The estimate of gateway/paging.py, bytes / 4, is a third too low for Japanese, where pages are long.
+    """
+    ascii_count = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+    return (ascii_count + 3) // 4 + len(text) - ascii_count
+
+
+class Part(NamedTuple):
+    """A part of a page: ``text`` as it is read alone, and which span of the whole it is."""
+
+    text: str
+    start: int
+    end: int
+    last: bool
+
+
+class _Line(NamedTuple):
+    """A line: where it begins, how well a part may end before it, and what has to be opened again there.
+
+    ``rank``: 0 inside code or a table, 1 inside a paragraph, 2 before an item, 3 before a paragraph, 4
+    before a heading; -1 between what belongs together. ``closing`` ends what is open, ``opening`` begins it
+    again.
+    """
+
+    start: int
+    rank: int
+    closing: str = ""
+    opening: str = ""
+
+
+def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Part:
+    """The part that begins at ``start``, of about ``budget`` tokens; never empty where something is left.
+
+    ``structured`` False: the text is no Markdown, and lines are lines.
+    """
+    limit = _reach(whole, start, budget)
+    first = inside = _Line(start, 0)
+    best: _Line | None = None
+    for line in _lines(whole, structured):
+        if line.start > limit:
+            break
+        inside = line
+        if line.start <= start:
+            first = line
+        else:
+            best = _better(best, line, start, limit)
+    if limit >= len(whole):
+        return Part(first.opening + whole[start:], start, len(whole), True)
+    if best is None or (best.start - start) * 10 < limit - start:
+        # The line is longer than a part: it is cut, and what is open at its start is open all along it.
+        end = _within_line(whole, max(start, inside.start), limit)
+        closing = f"\n{inside.closing}" if inside.closing else ""
+        return Part(first.opening + whole[start:end] + closing, start, end, False)
+    text = whole[start : best.start].rstrip("\n")
+    return Part(f"{first.opening}{text}\n{best.closing}", start, best.start, False)
+
+
+def _better(best: _Line | None, line: _Line, start: int, limit: int) -> _Line:
+    """Which of two ends is the better: the higher rank, if it leaves the part half full, else the later."""
+    if best is None:
+        return line
+    enough = start + (limit - start) // 2
+    if best.start >= enough and best.rank > line.rank:
+        return best
+    return line
+
+
+def _reach(whole: str, start: int, budget: int) -> int:
+    """How far ``budget`` tokens reach from ``start``."""
+    budget = max(budget, 1)
+    window = whole[start : start + 4 * budget]
+    if tokens(window) <= budget:
+        return start + len(window)
+    low, high = 1, len(window)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if tokens(window[:middle]) <= budget else (low, middle - 1)
+    return start + low
+
+
+def _within_line(whole: str, start: int, limit: int) -> int:
+    """Where a line is cut: behind a sentence, a comma, a blank; else where it must be."""
+    ends = [found.end() for found in _SENTENCE.finditer(whole, start + (limit - start) // 2, limit)]
+    return ends[-1] if ends else limit
+
+
+def _lines(whole: str, structured: bool) -> Iterator[_Line]:
+    """All lines of the text, with what is open where each begins."""
+    state = _State()
+    at = 0
+    for line in whole.splitlines(keepends=True):
+        yield state.before(line, at) if structured else _Line(at, 3 if state.blank else 1)
+        state.pass_by(line)
+        at += len(line)
+
+
+@dataclass(slots=True)
+class _State:
+    """What is open while the lines go by: a fence and the line that opened it, a table and its head."""
+
+    fence: str | None = None
+    opened: str = ""
+    begun: bool = False  # by the line just passed
+    head: tuple[str, ...] = ()
+    rows: int = 0
+    blank: bool = True
+    heading: bool = False
+
+    def before(self, line: str, at: int) -> _Line:
+        if self.fence is not None:
+            # The closing fence stands as far in as the opening one, without beginning an item again.
+            indent = re.sub(r"[^\s>]", " ", self.opened[: self.opened.index(self.fence)])
+            return _Line(at, -1 if self.begun else 0, f"{indent}{self.fence}\n", self.opened)
+        if self.rows >= 2 and _ROW.match(line):
+            return _Line(at, 0, "", "".join(self.head) if len(self.head) == 2 else "")
+        if _ROW.match(line) and self.rows == 1:
+            return _Line(at, -1)
+        if self.heading:
+            return _Line(at, -1)  # a heading stays with what it is about
+        return _Line(at, self._rank(line))
+
+    def _rank(self, line: str) -> int:
+        if _HEADING.match(line):
+            return 4
+        if _ITEM.match(line):
+            return 2
+        return 3 if self.blank and line.strip() and not line.startswith((" ", "\t")) else 1
+
+    def pass_by(self, line: str) -> None:
+        opened = self.fence
+        self.fence = fence_after(line, self.fence)
+        self.begun = self.fence is not None and opened is None
+        if self.begun:
+            self.opened = line if line.endswith("\n") else f"{line}\n"
+        self._pass_row(line, opened is not None or self.fence is not None)
+        self.heading = (_HEADING.match(line) is not None and opened is None) or (
+            self.heading and not line.strip()
+        )
+        self.blank = not line.strip()
+
+    def _pass_row(self, line: str, is_code: bool) -> None:
+        if is_code or not _ROW.match(line):
+            self.rows, self.head = 0, ()
+            return
+        self.rows += 1
+        if self.rows == 1:
+            self.head = (line,)
+        elif self.rows == 2 and _RULE.match(line.rstrip("\n")):
+            self.head = (*self.head, line)
+
+
+class Cursor(NamedTuple):
+    """Where the next part of a page begins, as it was asked for: what a cursor holds."""
+
+    start: int
+    form: Format
+    links: bool
+    budget: int
+    page: bytes  # the digest of the Markdown that offsets are of
+    url: bytes  # the digest of the URL that was asked for
+
+
+_LAYOUT = struct.Struct(">BBIIB8s8s")
+_VERSION = 1
+_CHECK = 4  # bytes at the end that tell a cursor from what only looks like one
+
+
+def digest(text: str) -> bytes:
+    """Eight bytes that name a text."""
+    return hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def encode(cursor: Cursor) -> str:
+    """The cursor as it is handed out: opaque, and the same for the same place."""
+    body = _LAYOUT.pack(
+        _VERSION,
+        FORMATS.index(cursor.form),
+        cursor.start,
+        cursor.budget,
+        cursor.links,
+        cursor.page,
+        cursor.url,
+    )
+    return binascii.b2a_base64(body + _check(body), newline=False).decode().translate(_TO_URL).rstrip("=")
+
+
+def decode(text: str, url: str) -> Cursor:
+    """What a cursor says. Raises BadArguments where it is none, or belongs to another URL."""
+    try:
+        packed = binascii.a2b_base64(text.translate(_FROM_URL) + "=" * (-len(text) % 4))
+        body, check = packed[:-_CHECK], packed[-_CHECK:]
+        version, form, start, budget, links, page, of = _LAYOUT.unpack(body)
+    except (ValueError, struct.error):
+        raise _no_cursor() from None
+    if check != _check(body) or version != _VERSION or form >= len(FORMATS):
+        raise _no_cursor()
+    if of != digest(url):
+        raise BadArguments(
+            say("cursor: it belongs to another URL. Give it with the url that it was given for."), "cursor"
+        )
+    return Cursor(start, FORMATS[form], bool(links), budget, page, of)
+
+
+def _no_cursor() -> BadArguments:
+    return BadArguments(say("cursor: not one of this tool. Leave it out to read from the start."), "cursor")
+
+
+def _check(body: bytes) -> bytes:
+    return hashlib.blake2s(body, digest_size=_CHECK, person=b"tabane.p").digest()
+
+
+_TO_URL = str.maketrans("+/", "-_")
+_FROM_URL = str.maketrans("-_", "+/")

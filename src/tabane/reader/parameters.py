@@ -1,0 +1,42 @@
+"""The parameters of operations on pages. Null is the same as absent, for every one that may be left out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tabane.reader.paging import DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS, Format
+
+LONGEST_URL = 4_000  # characters
+LONGEST_CURSOR = 200
+
+# What a URL must be is said by who reads it: a bad one is a failure of reading, and named as one.
+Url = Annotated[str, Meta(max_length=LONGEST_URL)]
+MaxTokens = Annotated[
+    int, Meta(ge=LEAST_TOKENS, le=MOST_TOKENS, extra_json_schema={"default": DEFAULT_TOKENS})
+]
+
+
+class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
+    """``raw`` is what was served, as it is; ``links`` False leaves the texts of links in place of them."""
+
+    url: Url
+    max_tokens: MaxTokens | None = None
+    cursor: Annotated[str, Meta(max_length=LONGEST_CURSOR, description="The next part.")] | None = None
+    format: Format = "markdown"
+    links: bool = True
+    refresh: Annotated[bool, Meta(description="Ask the site again.")] = False
+    remember: Annotated[bool, Meta(description="Also put it into documents.")] = False
+
+
+class ListPages(Struct, frozen=True, forbid_unknown_fields=True):
+    """Pages kept, those read last first. ``site`` is a host name; ``after`` goes on behind a list before."""
+
+    site: Annotated[str, Meta(max_length=255)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 50})] = 50
+    after: Annotated[str, Meta(max_length=10_000)] | None = None
+
+
+class ForgetPage(Struct, frozen=True, forbid_unknown_fields=True):
+    url: Url

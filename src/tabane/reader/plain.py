@@ -1,0 +1,83 @@
+"""Markdown without its marks: what it says, for those who want text alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})[^`\n]*$")
+_RULE = re.compile(r"^\s*(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$")
+_TABLE_RULE = re.compile(r"^\s*\|?(?:\s*:?-{3,}:?\s*\|)+(?:\s*:?-{3,}:?\s*)?$")
+_ROW = re.compile(r"^\s*\|.*\|\s*$")
+_HEADING = re.compile(r"^( {0,3})#{1,6}[ \t]+")
+_QUOTE = re.compile(r"^(?:\s*>[ \t]?)+")
+_NOTE = re.compile(r"^\[\^([^\]\s]{1,40})\]:\s*")
+_CODE = re.compile(r"(?<!`)(`+)(?!`)(.{1,5000}?)(?<!`)\1(?!`)")
+_IMAGE = re.compile(
+    r"!\[((?:[^\[\]\\]|\\.){0,1000})\]\((?:<[^<>\n]{0,3000}>|(?:[^()\s]|\([^()\s]*\)){0,3000})(?:\s+\"[^\"\n]*\")?\)"
+)
+_LINK = re.compile(
+    r"\[((?:[^\[\]\\]|\\.|\[[^\[\]]{0,500}\]){0,3000})\]"
+    r"\((?:<[^<>\n]{0,3000}>|(?:[^()\s]|\([^()\s]*\)){0,3000})(?:\s+\"[^\"\n]*\")?\)"
+)
+_AUTO = re.compile(r"<((?:https?|mailto|ftp):[^\s<>]{1,3000})>")
+_STRONG = re.compile(r"(?<!\\)(\*\*|~~)(?=\S)(.{1,5000}?)(?<=[^\s\\])\1")
+_EM = re.compile(r"(?<![\\*])\*(?=[^\s*])([^*]{1,2000}?)(?<=[^\s\\])\*(?!\*)")
+_UNDERSCORED = re.compile(r"(?<![\\\w])(__?)(?=\S)(.{1,2000}?)(?<=[^\s\\])\1(?!\w)")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_HELD = re.compile("\x02(\\d+)\x03")
+
+
+def plain(markdown: str) -> str:
+    """The text of Markdown: words, lists and lines of code stay, marks and addresses go.
+
+    Numbers and bullets of lists stay, since they say what is beside what; tabs divide the cells of a table.
+    """
+    return "\n".join(_lines(markdown)).strip("\n")
+
+
+def _lines(markdown: str) -> Iterator[str]:
+    fence = ""
+    for line in markdown.split("\n"):
+        found = _FENCE.match(line)
+        if fence:
+            if found and found[2].startswith(fence) and line.strip(" >").strip(fence[0]) == "":
+                fence = ""
+            else:
+                yield line
+        elif found:
+            fence = found[2]
+        elif _TABLE_RULE.match(line) and "|" in line:
+            continue
+        elif not _RULE.match(line):
+            yield _bare(line)
+
+
+def _bare(line: str) -> str:
+    line = _QUOTE.sub("", line)
+    line = _HEADING.sub("", line)
+    line = _NOTE.sub(r"\1. ", line)
+    if _ROW.match(line):
+        cells = re.split(r"(?<!\\)\|", line.strip()[1:-1])
+        return "\t".join(_inline(cell.strip()) for cell in cells)
+    return _inline(line).rstrip()
+
+
+def _inline(line: str) -> str:
+    """A line without its marks. Code is taken out first and put back last: in it, marks are letters."""
+    held: list[str] = []
+
+    def hold(found: re.Match[str]) -> str:
+        held.append(found[2].strip() if found[2].strip() else found[2])
+        return f"\x02{len(held) - 1}\x03"
+
+    line = _CODE.sub(hold, line.replace("\x02", "").replace("\x03", ""))
+    line = _IMAGE.sub(r"\1", line)
+    line = _LINK.sub(r"\1", _LINK.sub(r"\1", line))
+    line = _AUTO.sub(r"\1", line)
+    line = _STRONG.sub(r"\2", line)
+    line = _EM.sub(r"\1", line)
+    line = _UNDERSCORED.sub(r"\2", line)
+    line = re.sub(r"\[\^([^\]\s]{1,40})\]", r"[\1]", line)
+    line = _ESCAPE.sub(r"\1", line)
+    return _HELD.sub(lambda found: held[int(found[1])], line)

@@ -1,0 +1,81 @@
+"""Blocks of a text, and how strong the borders between its parts are."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Makeup = Literal["heading", "prose", "item", "table", "code", "whole"]
+"""How a block is taken apart where it is too long: at sentences, nested items, rows, or blank lines."""
+
+# A border is given up in the order of its strength, the weakest first, where what it parts fits together.
+GLUE = 0  # between a heading and what it is above
+LEADS = 2  # between "as follows:" and what follows
+GRAPHEME = 5
+WORD = 8
+CLAUSE = 12
+CODE_LINE = 20  # less what the line is indented
+LINE = 30
+SENTENCE = 32
+SENTENCE_LINE = 34  # a sentence that ends with its line
+ROW = 40
+CODE_BLANK = 50  # less what the line after it is indented
+NESTED = 56  # an item within an item, less its depth
+ITEM = 58
+PARAGRAPH = 60
+BREAK = 64  # two blank lines, a line across the page
+DEFINITION = 66  # of code: a blank line before what stands at the margin
+HEADING = 80  # less its level
+
+OVERLAPS = SENTENCE_LINE
+"""Prose that is cut at a border as weak as this is given again in part."""
+
+
+class Block(NamedTuple):
+    """``strength`` is that of the border before it; ``section`` counts the headings up to it."""
+
+    start: int
+    strength: int
+    makeup: Makeup
+    section: int = 0
+
+
+class Outline(NamedTuple):
+    """The blocks of a text, each up to the next, and the headings that hold in each section."""
+
+    blocks: list[Block]
+    paths: list[tuple[str, ...]]
+
+
+class Lines(NamedTuple):
+    """A text by its lines: ``starts`` has one more, the end. A line has no line break."""
+
+    lines: list[str]
+    starts: list[int]
+
+
+def lines_of(text: str) -> Lines:
+    """The lines of a text that may end as on any system."""
+    if "\r" in text:  # of the same length, so that places stay what they are
+        text = text.replace("\r\n", " \n").replace("\r", "\n")
+    lines, starts, at = text.split("\n"), [], 0
+    for line in lines:
+        starts.append(at)
+        at += len(line) + 1
+    starts.append(len(text))
+    if len(lines) > 1 and not lines[-1]:  # what ends in a line break has no line behind it
+        lines.pop()
+        starts.pop()
+    return Lines(lines, starts)
+
+
+def indent_of(line: str) -> int:
+    """The columns that a line is indented: a tab goes to the next multiple of four."""
+    column = 0
+    for character in line:
+        if character == " ":
+            column += 1
+        elif character == "\t":
+            column += 4 - column % 4
+        else:
+            break
+    return column

@@ -1,0 +1,76 @@
+"""Plain text by its paragraphs, and source code by its blank lines and indentation."""
+
+from __future__ import annotations
+
+from tabane.search.chunking.block import (
+    BREAK,
+    CODE_BLANK,
+    CODE_LINE,
+    DEFINITION,
+    PARAGRAPH,
+    Block,
+    Outline,
+    indent_of,
+    lines_of,
+)
+
+_DEEP = 18  # columns, beyond which all is as deep
+_CLOSING = ("}", ")", "]", "end", "fi", "done", "esac")
+_IDEOGRAPHIC_SPACE = "\u3000"
+
+
+def text_outline(text: str) -> Outline:
+    """Paragraphs: between blank lines, and where a line begins with the blank of a Japanese paragraph."""
+    blocks: list[Block] = []
+    blank = 0
+    lines, starts = lines_of(text)
+    for line, start in zip(lines, starts, strict=False):
+        if not line or line.isspace():
+            blank += 1
+            continue
+        if "\f" in line or blank > 1:
+            blocks.append(Block(start, BREAK, "prose"))
+        elif blank or not blocks:
+            blocks.append(Block(start, PARAGRAPH, "prose"))
+        elif line.startswith(_IDEOGRAPHIC_SPACE):
+            blocks.append(Block(start, PARAGRAPH - 1, "prose"))
+        blank = 0
+    return Outline(blocks, [()])
+
+
+def code_outline(text: str) -> Outline:
+    """Runs of lines without a blank one; what begins at the margin is a definition of its own."""
+    blocks = [Block(start, strength, "code") for start, strength in code_parts(text)]
+    return Outline(blocks, [()])
+
+
+def code_parts(text: str) -> list[tuple[int, int]]:
+    """Where runs of lines without a blank one begin, and how strong the border before each is."""
+    parts: list[tuple[int, int]] = []
+    blank, inside = 1, False  # inside: the line before was part of something that began at the margin
+    lines, starts = lines_of(text)
+    for line, start in zip(lines, starts, strict=False):
+        if not line or line.isspace():
+            blank += 1
+            continue
+        indent = indent_of(line)
+        closing = line.lstrip().startswith(_CLOSING)
+        if blank and parts and closing:
+            parts.append((start, CODE_LINE))
+        elif blank:
+            parts.append((start, DEFINITION if not indent else CODE_BLANK - min(indent, _DEEP)))
+        elif not indent and inside and not closing:
+            parts.append((start, CODE_BLANK))
+        blank, inside = 0, bool(indent) or closing
+    return parts
+
+
+def code_lines(text: str) -> list[tuple[int, int]]:
+    """Where lines begin, and how strong the border before each is: the deeper, the weaker."""
+    lines, starts = lines_of(text)
+    parts = []
+    for line, start in zip(lines, starts, strict=False):
+        if line and not line.isspace():
+            deep = _DEEP if line.lstrip().startswith(_CLOSING) else min(indent_of(line), _DEEP)
+            parts.append((start, CODE_LINE - deep // 2))
+    return parts

@@ -1,0 +1,269 @@
+"""Changes below a watched folder are searchable within three seconds, however they come about."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tabane.documents.files.adding import Adding, Folder
+from tabane.documents.files.notices import Looking, Notices, notices
+from tabane.documents.files.texts import Texts
+from tabane.documents.files.watching import Watch
+from tests.documents.files.test_adding import Shelf, shelf
+from tests.documents.library import Asked, Models, run
+
+SOON = 3.0
+"""Seconds in which a change is to be searchable."""
+
+LIMIT = 20.0
+
+Gives = Callable[[Sequence[str]], Notices]
+
+
+async def until(true: Callable[[], Awaitable[bool]], limit: float = LIMIT) -> float:
+    """Wait until that is so; the seconds it took."""
+    began = time.monotonic()
+    async with asyncio.timeout(limit):
+        while not await true():  # noqa: ASYNC110 - some of it is on the disk
+            await asyncio.sleep(0.02)
+    return time.monotonic() - began
+
+
+class Watched:
+    """A folder that is watched, and its documents."""
+
+    def __init__(self, asked: Asked, top: Path, watch: Watch) -> None:
+        self.asked, self.top, self.watch = asked, top, watch
+
+    async def says(self, name: str) -> str | None:
+        found = await self.asked.documents.text(str(self.top / name))
+        return found[1] if found else None
+
+    async def becomes(self, name: str, text: str | None) -> float:
+        async def is_so() -> bool:
+            return await self.says(name) == text
+
+        return await until(is_so)
+
+    async def names(self) -> set[str]:
+        return {d.filepath.removeprefix(f"{self.top}/") async for d in self.asked.documents.all()}
+
+    async def are(self, *names: str) -> float:
+        async def are_so() -> bool:
+            return await self.names() == set(names)
+
+        return await until(are_so)
+
+    async def stands(self, state: str) -> None:
+        async def does() -> bool:
+            return self.watch.state == state
+
+        await until(does)
+
+
+def watched(
+    top: Path, work: Callable[[Watched], Awaitable[None]], *ignore: str, gives: Gives = notices
+) -> None:
+    async def inside(asked: Asked) -> None:
+        folder = Folder(str(top), ignore=ignore)
+        watch = Watch(folder, Adding(asked.documents, Texts()), noticed=gives)
+        task = asyncio.create_task(watch.run())
+        try:
+            async with asyncio.timeout(LIMIT):
+                await watch.first
+            await work(Watched(asked, top, watch))
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    run(inside, Models())
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    folder = tmp_path / "top"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.md").write_text("one")
+    (folder / "sub" / "b.md").write_text("two")
+    return folder
+
+
+@pytest.mark.parametrize("gives", [notices, lambda folders: Looking()])
+def test_changes_are_searchable_soon(top: Path, gives: Gives) -> None:
+    async def work(watched: Watched) -> None:
+        assert await watched.names() == {"a.md", "sub/b.md"}
+        (top / "a.md").write_text("one more")
+        assert await watched.becomes("a.md", "one more") < SOON
+        (top / "c.md").write_text("three")
+        assert await watched.becomes("c.md", "three") < SOON
+        (top / "a.md").unlink()
+        assert await watched.becomes("a.md", None) < SOON
+        os.rename(top / "c.md", top / "sub" / "d.md")
+        assert await watched.are("sub/b.md", "sub/d.md") < SOON
+
+    watched(top, work, gives=gives)
+
+
+def test_editors_that_save_by_renaming_leave_one_document(top: Path) -> None:
+    async def work(watched: Watched) -> None:
+        for number in range(3):
+            (top / "4913").write_text("")
+            (top / "4913").unlink()
+            os.rename(top / "a.md", top / "a.md~")
+            (top / ".a.md.swp").write_text("swap")
+            (top / "a.md.part").write_text(f"save {number}")
+            os.rename(top / "a.md.part", top / "a.md")
+        assert await watched.becomes("a.md", "save 2") < SOON
+        await watched.are("a.md", "sub/b.md")
+
+    watched(top, work)
+
+
+def test_folders_that_come_move_and_go_take_their_documents_along(top: Path) -> None:
+    async def work(watched: Watched) -> None:
+        (top / "new" / "deep").mkdir(parents=True)
+        (top / "new" / "deep" / "x.md").write_text("deep")
+        assert await watched.becomes("new/deep/x.md", "deep") < SOON
+        (top / "new" / "deep" / "y.md").write_text("later")
+        assert await watched.becomes("new/deep/y.md", "later") < SOON
+        os.rename(top / "new", top / "moved")
+        assert await watched.are("a.md", "sub/b.md", "moved/deep/x.md", "moved/deep/y.md") < SOON
+        shutil.rmtree(top / "moved")
+        assert await watched.are("a.md", "sub/b.md") < SOON
+        shutil.rmtree(top / "sub")
+        (top / "sub").mkdir()
+        (top / "sub" / "again.md").write_text("another folder of that name")
+        assert await watched.are("a.md", "sub/again.md") < SOON
+        (top / "sub" / "more.md").write_text("and it is watched")
+        assert await watched.becomes("sub/more.md", "and it is watched") < SOON
+
+    watched(top, work)
+
+
+def test_a_gitignore_that_changes_takes_documents_out_and_brings_them_back(top: Path) -> None:
+    async def work(watched: Watched) -> None:
+        (top / ".gitignore").write_text("sub/\n")
+        assert await watched.are("a.md") < SOON
+        (top / "sub" / "c.md").write_text("unseen")
+        (top / ".gitignore").write_text("*.log\n")
+        assert await watched.are("a.md", "sub/b.md", "sub/c.md") < SOON
+        (top / ".gitignore").unlink()
+        (top / "x.log").write_text("log")
+        assert await watched.becomes("x.log", "log") < SOON
+
+    watched(top, work)
+
+
+def test_a_folder_that_goes_away_keeps_its_documents_and_is_brought_in_step_when_it_is_back(
+    top: Path,
+) -> None:
+    async def work(watched: Watched) -> None:
+        away = top.with_name("away")
+        os.rename(top, away)
+        await watched.stands("away")
+        assert await watched.names() == {"a.md", "sub/b.md"}
+        assert "not there" in str(watched.watch.plain("en")["problem"])
+        (away / "sub" / "b.md").unlink()
+        (away / "c.md").write_text("meanwhile")
+        os.rename(away, top)
+        assert await watched.are("a.md", "c.md") < SOON
+        await watched.stands("watching")
+        (top / "c.md").write_text("and after")
+        assert await watched.becomes("c.md", "and after") < SOON
+
+    watched(top, work)
+
+
+def test_many_changes_at_once_are_all_taken_in(top: Path) -> None:
+    async def work(watched: Watched) -> None:
+        for number in range(200):
+            folder = top / f"d{number % 10}"
+            folder.mkdir(exist_ok=True)
+            (folder / f"{number}.md").write_text(f"text {number}")
+
+        async def all_there() -> bool:
+            return len(await watched.names()) == 202
+
+        await until(all_there)
+
+    watched(top, work)
+
+
+def test_what_is_left_out_is_not_even_watched(top: Path) -> None:
+    seen: list[Sequence[str]] = []
+
+    def gives(folders: Sequence[str]) -> Notices:
+        seen.append(folders)
+        return notices(folders)
+
+    for name in ("node_modules/x", ".git/objects", "ignored/deep"):
+        (top / name).mkdir(parents=True)
+    (top / "cache").mkdir()
+    (top / "cache" / "CACHEDIR.TAG").touch()
+
+    async def work(watched: Watched) -> None:
+        assert set(seen[-1]) <= {str(top), str(top / "sub"), str(top / "cache")}
+
+    watched(top, work, "ignored/", gives=gives)
+
+
+# As operations
+
+
+async def settled(shelf: Shelf, job: Any) -> Any:
+    async with asyncio.timeout(LIMIT):
+        while job["status"] == "running":
+            job = await shelf.call("follow_job", job=job["job"], version=job["version"])
+    return job
+
+
+def test_watched_folders_are_remembered_listed_and_forgotten(tmp_path: Path, top: Path) -> None:
+    async def work(shelf: Shelf) -> None:
+        job = await settled(
+            shelf, await shelf.call("watch_documents", path=str(top), relative=True, id_prefix="top")
+        )
+        assert job["status"] == "done", job
+        assert job["result"]["new"] == 2
+        (row,) = (await shelf.call("list_watched"))["results"]
+        assert (row["path"], row["state"], row["files"], row["id_prefix"]) == (str(top), "watching", 2, "top")
+        for inside in (top / "sub", top.parent):
+            refused = await settled(shelf, await shelf.call("watch_documents", path=str(inside)))
+            assert refused["error"]["code"] == -32602, refused
+
+    async def after_a_restart(shelf: Shelf) -> None:
+        (top / "while away.md").write_text("three")
+        await shelf.files.start()
+
+        async def there() -> bool:
+            return "top/while away.md" in await shelf.names()
+
+        await until(there)
+        answer = await shelf.call("unwatch_documents", path=str(top), remove=True)
+        assert answer == {"path": str(top), "removed": 3}
+        assert await shelf.names() == []
+
+    async def at_last(shelf: Shelf) -> None:
+        await shelf.files.start()
+        assert not shelf.files.watched
+
+    for step in (work, after_a_restart, at_last):
+        shelf(tmp_path, step)
+    assert (tmp_path / "watched.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_list_that_is_damaged_is_put_aside(tmp_path: Path) -> None:
+    (tmp_path / "watched.json").write_text("{")
+
+    async def work(shelf: Shelf) -> None:
+        await shelf.files.start()
+        assert not shelf.files.watched
+
+    shelf(tmp_path, work)
+    assert (tmp_path / "watched.broken").exists()

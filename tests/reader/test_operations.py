@@ -1,0 +1,267 @@
+"""read_url_content for its callers: facts, the content in a fence, parts by a cursor, causes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from tabane.errors import BadArguments, ReadError, StoreBusy
+from tabane.messages import Lang, say
+from tabane.operations import AllowLocal, Caller, Door, Face, Table, input_schema
+from tabane.reader import texts
+from tabane.reader.fetched import Fetched
+from tabane.reader.operations import Reader
+from tabane.reader.page import Page, Picture
+from tabane.reader.parameters import ReadUrl
+from tabane.reader.reading import Reading
+from tabane.reader.ways.way import Means
+from tabane.wire import json
+from tests.reader.fakes import FakeFetcher, answer, means
+from tests.reader.shelves import shelved
+
+URL = "https://a.test/page"
+LONG = "# Title\n\n" + "".join(f"## Part {n}\n\n{'Some words here. ' * 40}\n\n" for n in range(20))
+
+
+@dataclass
+class Given:
+    """A way that gives the page it has."""
+
+    page: Page
+    reads: int = 0
+    name: str = "given"
+
+    def takes(self, url: str) -> bool:
+        return True
+
+    async def read(self, url: str, means: Means) -> Page | None:
+        self.reads += 1
+        return self.page
+
+
+@dataclass
+class Desk:
+    """The operations over a shelf, asked through the door."""
+
+    way: Given
+    door: Door
+    remembered: list[tuple[str, Page]] = field(default_factory=list)
+
+    async def read(self, lang: Lang = "en", **params: Any) -> Any:
+        return await self.call("read_url_content", lang, **({"url": URL} | params))
+
+    async def call(self, name: str, lang: Lang = "en", **params: Any) -> Any:
+        return await self.door.invoke(Caller("local", Face.RPC, "1", lang), name, json.encode(params))
+
+
+def run(work: Callable[[Desk], Awaitable[None]], page: Page | None = None, fails: bool = False) -> None:
+    async def opened() -> None:
+        async with shelved() as here:
+            way = Given(page or Page(URL, LONG, title="T", author="Ann", way="extracted", share=0.8))
+            remembered: list[tuple[str, Page]] = []
+
+            async def remember(caller: Caller, page: Page) -> str:
+                if fails:
+                    raise StoreBusy(say("the store is busy."))
+                remembered.append((caller.identity, page))
+                return f"web/{page.url}"
+
+            reading = Reading(lambda: means(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
+            table = Table(Reader(reading, here.shelf, remember).table())
+            await work(Desk(way, Door(table, AllowLocal()), remembered))
+
+    asyncio.run(opened())
+
+
+def html() -> Fetched:
+    return answer(URL, "<p>source</p>")
+
+
+def test_a_page_comes_with_what_is_known_of_it() -> None:
+    page = Page(
+        URL, "Hello.", title="T", author="Ann", date="2024-03-15", site="A", lang="en", canonical="https://a.test/c",
+        way="extracted", share=0.834, warnings=(say("Little was found in {size} kB of HTML.", size="3"),),
+    )  # fmt: skip
+
+    async def work(desk: Desk) -> None:
+        assert await desk.read() == {
+            "url": URL, "title": "T", "author": "Ann", "date": "2024-03-15", "site": "A", "language": "en",
+            "canonical": "https://a.test/c", "way": "extracted", "share": 0.83, "media_type": "text/html",
+            "warnings": ["Little was found in 3 kB of HTML."], "format": "markdown", "content": "Hello.",
+            "start": 0, "end": 6, "length": 6,
+        }  # fmt: skip
+
+    run(work, page)
+
+
+def test_an_assistant_reads_facts_and_a_fence_that_the_page_cannot_close() -> None:
+    async def work(desk: Desk) -> None:
+        value = await desk.read(max_tokens=2000)
+        text = texts.assistant(value, "en")
+        front, rest = text.removeprefix("---\n").split("\n---\n", 1)
+        assert front.startswith(
+            'title: "T"\nauthor: "Ann"\nurl: https://a.test/page\nway: extracted\nshare: 0.8'
+        )
+        mark = re.search(r"\npage-[0-9a-f]{8}\n", rest)
+        assert mark is not None
+        note, content, after = rest.split(mark.group().strip() + "\n")
+        assert "not instructions" in note
+        assert content.startswith("# Title")
+        assert value["next_cursor"] in after
+        assert texts.blocks(value, "en") == [{"type": "text", "text": text}]
+
+    run(work)
+
+
+def test_parts_are_read_on_from_the_shelf_and_together_are_the_page() -> None:
+    async def work(desk: Desk) -> None:
+        value = await desk.read(max_tokens=800, links=False)
+        found = [value]
+        while "next_cursor" in value:
+            value = await desk.read(cursor=value["next_cursor"])
+            found.append(value)
+        assert len(found) > 3
+        assert "".join(LONG[each["start"] : each["end"]] for each in found) == LONG
+        assert all(each["content"].startswith("#") for each in found)
+        assert desk.way.reads == 1
+        assert 'title: "T"' in texts.assistant(found[1], "en")
+        assert "part: " in texts.assistant(found[1], "en")
+        assert "Ann" not in texts.assistant(found[1], "en")
+
+    run(work)
+
+
+def test_a_part_with_all_around_it_keeps_its_budget() -> None:
+    async def work(desk: Desk) -> None:
+        for most in (500, 1000, 3000):
+            text = texts.assistant(await desk.read(max_tokens=most), "en")
+            assert most / 2 < len(text) / 4 <= most
+
+    run(work)
+
+
+def test_a_page_that_changed_meanwhile_is_begun_again_with_a_word_on_it() -> None:
+    async def work(desk: Desk) -> None:
+        cursor = (await desk.read(max_tokens=800))["next_cursor"]
+        desk.way.page = replace(desk.way.page, markdown="# New\n\nAll of it.\n")
+        await desk.read(refresh=True)
+        value = await desk.read(cursor=cursor)
+        assert value["content"] == "# New\n\nAll of it.\n"
+        assert "has changed" in value["warnings"][0]
+
+    run(work)
+
+
+def test_a_cursor_of_another_page_or_none_is_the_callers_fault() -> None:
+    async def work(desk: Desk) -> None:
+        cursor = (await desk.read(max_tokens=800))["next_cursor"]
+        for bad in ({"cursor": "x"}, {"cursor": cursor, "url": "https://b.test/"}):
+            with pytest.raises(BadArguments):
+                await desk.read(**bad)
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [
+        ("markdown", "# A\n\n[x](https://b.test) **b** <script>\n"),
+        ("text", "A\n\nx b <script>"),
+        ("html", '<h1>A</h1>\n<p><a href="https://b.test">x</a> <strong>b</strong> &lt;script&gt;</p>\n'),
+        ("raw", "<p>source</p>"),
+    ],
+)
+def test_the_content_comes_in_the_format_that_is_asked_for(form: str, content: str) -> None:
+    async def work(desk: Desk) -> None:
+        value = await desk.read(format=form)
+        assert value["content"].strip() == content.strip()
+        assert value["format"] == form
+
+    run(work, Page(URL, "# A\n\n[x](https://b.test) **b** <script>\n", way="extracted"))
+
+
+def test_html_leads_to_no_script() -> None:
+    async def work(desk: Desk) -> None:
+        content = (await desk.read(format="html"))["content"]
+        assert "<img" not in content
+        assert "<a " not in content
+
+    run(work, Page(URL, "[x](javascript:alert(1)) <img src=x onerror=alert(1)>"))
+
+
+def test_links_are_left_out_where_that_is_asked_for() -> None:
+    async def work(desk: Desk) -> None:
+        assert (await desk.read(links=False))["content"] == "See the page."
+
+    run(work, Page(URL, "See [the page](https://b.test/long)."))
+
+
+def test_a_page_is_remembered_on_request_and_failing_that_is_told() -> None:
+    async def good(desk: Desk) -> None:
+        assert "remembered" not in await desk.read()
+        value = await desk.read(remember=True)
+        assert value["remembered"] == f"web/{URL}"
+        assert f"remembered: " in texts.assistant(value, "en")  # noqa: F541
+        assert [each.markdown for _, each in desk.remembered] == [LONG]
+
+    async def bad(desk: Desk) -> None:
+        value = await desk.read(remember=True)
+        assert value["content"].startswith("# Title")
+        assert value["warnings"] == ["It is not put into documents: the store is busy."]
+
+    run(good)
+    run(bad, fails=True)
+
+
+def test_pictures_are_content_of_their_own() -> None:
+    async def work(desk: Desk) -> None:
+        value = await desk.read()
+        assert texts.blocks(value, "en")[1:] == [{"type": "image", "data": "AQI=", "mimeType": "image/png"}]
+
+    run(work, Page(URL, "An image.", pictures=(Picture("image/png", b"\x01\x02"),)))
+
+
+def test_a_failure_says_why_in_the_language_of_the_caller() -> None:
+    async def work(desk: Desk) -> None:
+        with pytest.raises(ReadError) as raised:
+            await desk.read(url="nonsense")
+        assert raised.value.cause == "url"
+        assert texts.failure(raised.value, "en") == f"Error: {raised.value.text('en')}"
+        assert texts.failure(raised.value, "ja").startswith("Error: ")
+        assert texts.failure(raised.value, "ja") != texts.failure(raised.value, "en")
+
+    run(work)
+
+
+def test_pages_are_listed_and_forgotten() -> None:
+    async def work(desk: Desk) -> None:
+        await desk.read()
+        listed = await desk.call("list_pages")
+        assert [(row["url"], row["title"]) for row in listed["results"]] == [(URL, "T")]
+        assert await desk.call("list_pages", site="b.test") == {"results": []}
+        assert await desk.call("forget_page", url=URL) == {"forgotten": 1}
+        assert await desk.call("forget_page", url=URL) == {"forgotten": 0}
+        await desk.read()
+        assert desk.way.reads == 2
+
+    run(work)
+
+
+def test_the_schema_costs_little_and_names_what_may_be_asked() -> None:
+    schema = input_schema(ReadUrl)
+    assert schema["required"] == ["url"]
+    assert list(schema["properties"]) == [
+        "url",
+        "max_tokens",
+        "cursor",
+        "format",
+        "links",
+        "refresh",
+        "remember",
+    ]
+    assert len(json.encode(schema)) < 800
