@@ -24,7 +24,7 @@ from tabane.documents.parts import Parts
 from tabane.documents.putting import Event, Putting, Told
 from tabane.documents.reading import Reading
 from tabane.documents.searching import Asked, Question, Searching
-from tabane.errors import BadArguments, TabaneError
+from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.search.engine import Collection
@@ -64,7 +64,7 @@ def answered(handler: Handler[P]) -> Handler[P]:
         try:
             return await handler(self, caller, params)
         except TabaneError as error:
-            log.warning("%s failed: %s", handler.__name__, answers.type_of(error))
+            log.warning("%s failed: %s", handler.__name__, _said(error))
             return answers.failure(error, caller.lang)
 
     return guarded
@@ -112,7 +112,7 @@ class Documents:
         results = await self._putting.put(drafts)
         for draft, result in zip(drafts, results, strict=True):
             if isinstance(result, TabaneError):
-                log.warning("%r was not put: %s", draft.filepath[:200], answers.type_of(result))
+                log.warning("%r was not put: %s", draft.filepath[:200], _said(result))
         return results
 
     async def delete(self, filepaths: Iterable[str]) -> int:
@@ -131,6 +131,11 @@ class Documents:
         """Documents in order of their names, behind ``after``; at most 1,000."""
         return await self.reading.behind(after, limit)
 
+    async def beginning(self, prefix: str, limit: int) -> list[str]:
+        """Names that begin so, in order; at most 1,000."""
+        where = await self.searching.heads(prefix, None, {})
+        return [document.filepath for document in (await self.reading.listed(where, limit)).documents]
+
     async def text(self, filepath: str) -> tuple[Document, str] | None:
         """A document, whole; None where there is none."""
         return await self.reading.text(filepath)
@@ -146,15 +151,14 @@ class Documents:
 
     def _for_putting(self) -> list[Operation]:
         def operation(name: str, description: str, params: Any, handler: Any, **marks: bool) -> Operation:
-            hints = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
             return Operation(
                 name, description, params, handler, EVERYWHERE, Privilege.WRITE, text=texts.as_json,
-                structured=lambda value, _: value, failed=answers.failed, annotations=hints | marks,
+                structured=lambda value, _: value, failed=answers.failed, annotations=marks,
             )  # fmt: skip
 
         found = [
             operation(
-                "put_document", "Keep a text under a filepath, in place of what was there.",
+                "put_document", "Keep a text under a filepath, replacing what was there.",
                 given.PutDocument, self.put_document,
             ),
             operation(
@@ -163,7 +167,7 @@ class Documents:
             ),
             operation(
                 "delete_document", "Delete a kept document.",
-                given.DeleteDocument, self.delete_document, destructiveHint=True,
+                given.DeleteDocument, self.delete_document, destructiveHint=True, idempotentHint=True,
             ),
         ]  # fmt: skip
         if self._files is not None:
@@ -310,6 +314,12 @@ class Documents:
         if not (caller.face is Face.RPC if wanted is None else wanted):
             return {}
         return await self._parts.beginnings(documents, longest)
+
+
+def _said(error: TabaneError) -> str:
+    """A failure for the log: what a store says of itself; what others say may repeat what they were given."""
+    kind = answers.type_of(error)
+    return f"{kind}: {error}" if isinstance(error, StoreError) else kind
 
 
 def _draft(params: given.PutDocument) -> Draft:

@@ -18,12 +18,12 @@ LARGEST_OFFSET = 2**53
 LONGEST_PART = 200_000  # characters of a document in one answer
 DEFAULT_PART = 10_000
 
-Text = Annotated[str, Meta(description="Markdown or plain text, whole.")]
-Filepath = Annotated[str, Meta(description="Its key, such as notes/todo.md; nothing is opened.")]
-FileType = Annotated[str, Meta(description="Such as spec, to filter by.")]
+Text = str
+Filepath = Annotated[str, Meta(description="Its key, as notes/todo.md.")]
+FileType = str
 Metadata = Annotated[
     dict[str, Any],
-    Meta(description="Strings, numbers, booleans, lists of strings: to filter by. No secrets."),
+    Meta(description="No secrets."),
 ]
 Normalize = Annotated[bool, Meta(extra_json_schema={"default": False})]
 

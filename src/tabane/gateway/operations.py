@@ -90,7 +90,7 @@ class ToolOperations:
         return [
             Operation(
                 "search_tools",
-                "Find tools by task, in English or Japanese. Results: name(args): purpose.",
+                "Find tools by task, in English or Japanese: name(args): purpose.",
                 SearchTools,
                 self.search,
                 MODEL,

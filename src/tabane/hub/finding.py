@@ -121,7 +121,7 @@ class Finding:
         return [
             Operation(
                 "search_everything",
-                "Search the user's posts and documents, pages read, all tools and Tabane's documentation.",
+                "Search the user's posts, documents, pages read, tools and Tabane's docs.",
                 SearchEverything,
                 self.search,
                 frozenset({Face.MCP, Face.RPC, Face.CLI}),

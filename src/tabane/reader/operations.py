@@ -37,7 +37,10 @@ _AROUND = 120  # tokens of the note, the fence and how to go on
 
 
 class Reader:
-    """Pages read for whoever asks, by the reading that is for such callers. ``default`` is how many tokens a part has where nobody says."""
+    """Pages read for whoever asks, by the reading that is for such callers.
+
+    ``default`` is how many tokens a part has where nobody says.
+    """
 
     def __init__(
         self,
@@ -54,14 +57,16 @@ class Reader:
         return [
             Operation(
                 "read_url_content",
-                "Read a web page, PDF or other URL as clean Markdown.",
+                "Read a URL (page, PDF, …) as clean Markdown.",
                 ReadUrl,
                 self.read_url_content,
                 frozenset({Face.MCP, Face.RPC, Face.CLI}),
                 Privilege.READ,
                 text=texts.assistant,
                 read_only=True,
-                annotations={"openWorldHint": True},
+                label="Read URL Content",
+                failure=texts.failure,
+                content=texts.blocks,
             ),
             Operation(
                 "list_pages",

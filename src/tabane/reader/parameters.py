@@ -23,11 +23,11 @@ class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
 
     url: Url
     max_tokens: MaxTokens | None = None
-    cursor: Annotated[str, Meta(max_length=LONGEST_CURSOR, description="The next part.")] | None = None
+    cursor: Annotated[str, Meta(max_length=LONGEST_CURSOR, description="Goes on.")] | None = None
     format: Format = "markdown"
     links: bool = True
-    refresh: Annotated[bool, Meta(description="Ask the site again.")] = False
-    remember: Annotated[bool, Meta(description="Also put it into documents.")] = False
+    refresh: bool = False
+    remember: Annotated[bool, Meta(description="As a document.")] = False
 
 
 class ListPages(Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,6 +6,8 @@ pinned. It is the same for every client and over time, which also keeps clients'
 
 from __future__ import annotations
 
+from typing import Any
+
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.disclosure import light_definition
@@ -107,7 +109,7 @@ def definition(operation: Operation) -> dict[str, object]:
     shown: dict[str, object] = {
         "name": operation.name,
         "description": operation.description,
-        "inputSchema": input_schema(operation.params),
+        "inputSchema": _for_models(input_schema(operation.params)),
     }
     if operation.label:
         shown["title"] = operation.label
@@ -115,3 +117,30 @@ def definition(operation: Operation) -> dict[str, object]:
     if annotations or operation.annotations:
         shown["annotations"] = {**annotations, **operation.annotations}
     return shown
+
+
+_SILENT = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
+_ENDLESS = 1_000_000
+
+
+def _for_models(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without what a model does not go by: it reads the list at each start, token by token.
+
+    Lengths that nobody reaches by accident, a least of one, defaults that are the same as nothing, and that
+    no other parameter is taken: the door holds to all of it and says so.
+    """
+    properties = {name: _part(part) for name, part in schema["properties"].items()}
+    return {key: value for key, value in schema.items() if key != "additionalProperties"} | {
+        "properties": properties
+    }
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in part.items()
+        if key not in _SILENT
+        and not (key == "default" and (value is False or value == {}))
+        and not (key == "maximum" and value >= _ENDLESS)
+        and not (key == "minimum" and value in (0, 1))
+    }
