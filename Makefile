@@ -57,6 +57,7 @@ bench: env
 	@$(BIN)/python -m benchmarks.search.vectors --write
 	@$(BIN)/python -m benchmarks.search.embedding --write
 	@$(BIN)/python -m benchmarks.posts --write
+	@$(BIN)/python -m benchmarks.documents --write
 
 # Engines that the store is measured beside: in an environment of their own, which nothing else uses.
 $(PEERS_READY): benchmarks/search/peers.txt | $(BIN)/uv

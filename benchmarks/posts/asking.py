@@ -92,31 +92,34 @@ async def measured(url: str, sources: Sources, hub: int) -> Figures:
             await client.ask("embed_text", {"text": text})  # its vector is in the cache from now on
         for kind, (method, several) in kinds(sources).items():
             asked = [lambda params=params, method=method: client.ask(method, params) for params in several]
-            figures[kind] = await _latencies(asked, hub)
+            figures[kind] = await latencies(asked, hub)
         for name, read in (("parts", False), ("parts, read", True)):
             figures[name] = await _streams(client, sources.questions(), read=read)
     figures["together"] = await _together(url, sources.questions(), hub)
     return figures
 
 
-def connected(url: str) -> websockets.connect:
-    return websockets.connect(url, proxy=None)
+def connected(url: str, token: str = "", max_size: int = 2**20) -> websockets.connect:
+    """A client: with the library's usual limit of an answer, and no token, where none is given."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return websockets.connect(url, proxy=None, max_size=max_size, additional_headers=headers)
 
 
-async def _latencies(several: Iterable[Callable[[], Awaitable[Any]]], hub: int) -> Figures:
+async def latencies(several: Iterable[Callable[[], Awaitable[Any]]], hub: int) -> Figures:
+    """Milliseconds of each, and the hub's CPU for one: for some seconds, after some that do not count."""
     asked = list(several)
     warm = min(_WARM, len(asked) // 2)
     for ask in asked[:warm]:
         await ask()
     found: list[float] = []
-    before = _cpu(hub)
+    before = cpu_of(hub)
     for ask in asked[warm:]:
         began = time.perf_counter()
         await ask()
         found.append((time.perf_counter() - began) * 1e3)
         if sum(found) > SECONDS * 1e3 and len(found) >= _FEWEST:
             break
-    return {"ms": sorted(found), "cpu": (_cpu(hub) - before) / len(found) * 1e3}
+    return {"ms": sorted(found), "cpu": (cpu_of(hub) - before) / len(found) * 1e3}
 
 
 async def _streams(client: Client, questions: Iterable[str], *, read: bool) -> Figures:
@@ -147,9 +150,9 @@ async def _together(url: str, questions: list[str], hub: int) -> Figures:
                 errors.append(str(error))
 
     connections = [await connected(url) for _ in range(CLIENTS)]
-    before, began = _cpu(hub), time.perf_counter()
+    before, began = cpu_of(hub), time.perf_counter()
     await asyncio.gather(*(one(Client(each), began + TOGETHER) for each in connections))
-    seconds, cpu = time.perf_counter() - began, _cpu(hub) - before
+    seconds, cpu = time.perf_counter() - began, cpu_of(hub) - before
     await asyncio.gather(*(each.close() for each in connections))
     return {
         "ms": sorted(found),
@@ -160,7 +163,7 @@ async def _together(url: str, questions: list[str], hub: int) -> Figures:
     }
 
 
-def _cpu(hub: int) -> float:
+def cpu_of(hub: int) -> float:
     return own_cpu(family(hub, "hub"))
 
 

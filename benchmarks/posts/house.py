@@ -37,6 +37,11 @@ class House:
         return f"ws://127.0.0.1:{self._environment['TABANE_PORT']}/"
 
     @property
+    def token(self) -> str:
+        """What a client says to be allowed everything."""
+        return (Path(self._environment["TABANE_HOME"]) / "token").read_text(encoding="utf-8").strip()
+
+    @property
     def is_filled(self) -> bool:
         """Whether there is an archive."""
         return any(Path(self._environment["TABANE_HOME"]).rglob("posts.db"))

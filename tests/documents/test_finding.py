@@ -199,6 +199,7 @@ def test_documents_are_listed_in_pages_and_by_their_beginnings() -> None:
         ]  # fmt: skip
         assert [each.filepath async for each in documents.all("b_")] == [f"b_/{n:02}.txt" for n in range(5)]
         assert await documents.text("none") is None
+        assert await documents.beginning("b", 6) == names[5:11]
 
     run(work)
 
@@ -309,6 +310,6 @@ def test_pieces_make_the_text_they_were_cut_from(data: st.DataObject) -> None:
     pieces = [Piece("", begin, end) for begin, end in zip(begins, cuts, strict=True)]
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text) + 5))
-    chosen = covering(pieces, start, end)
+    chosen = pieces[covering(pieces, start, end)]
     found = joined(chosen, [text[piece.start : piece.end] for piece in chosen], start, end)
     assert found == text[start:end]

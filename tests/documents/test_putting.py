@@ -172,10 +172,29 @@ def test_an_edit_embeds_the_chunks_that_changed_alone() -> None:
         assert len(model.embedded[1]) == 1
         assert "cherries" in model.embedded[1][0]
         left = {each.record.key: each.row for each in (await asked.collection.select(CHUNKS)).records}
-        assert len(rows.items() & left.items()) == len(rows) - 1
+        assert len(rows.items() & left.items()) == len(rows) - 2  # it, and the first, which is the head
         assert await asked.found("bananas", mode="lexical") == []
         assert await asked.found("cherries", mode="lexical") == ["guide.md"]
         assert asked.heard == [("guide.md", "created"), ("guide.md", "updated")]
+
+    run(work)
+
+
+def test_what_is_put_before_the_others_embeds_itself_alone() -> None:
+    async def work(asked: Asked) -> None:
+        model = asked.models.known["letters#1"]
+        fruits = [
+            f"{fruit} " + "grow on trees in the old garden behind the house." for fruit in ("Apples", "Figs")
+        ]
+        await asked.put("fruit.txt", "\n\n".join(fruits))
+        whole = "\n\n".join(["Dates do so in other lands, where it never rains.", *fruits])
+        details = await asked.put("fruit.txt", whole)
+        assert (details["chunks"], details["embedded"]) == (3, True)
+        assert model.embedded[1:] == [["Dates do so in other lands, where it never rains."]]
+        vectors = await asked.collection.vectors((await asked.documents.page(None, 1))[0].keys, "text")
+        assert vectors == [model.vector(text) for text in whole.split("\n\n")]
+        await asked.put("fruit.txt", "\n\n".join(fruits))
+        assert len(model.embedded) == 2
 
     run(work)
 

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.reader.cleaning import cleaned, one_line, warnings_of, without_comments, without_links
+from tabane.reader.cleaning import (
+    cleaned,
+    one_line,
+    warnings_of,
+    with_whole_links,
+    without_comments,
+    without_links,
+)
 
 FAMILY = "👨‍👩‍👧‍👦"
 
@@ -81,11 +88,25 @@ def test_links_give_way_to_their_texts_and_code_stays() -> None:
     )
 
 
+def test_links_lead_where_they_lead_from_the_page() -> None:
+    markdown = (
+        "[a](/x) ![b](p.png 'T') [![c](../c.png)](d) [e](#f) [g](mailto:h@i) [j](https://k.test/) `[l](m)`\n"
+        "\n[n]: o/p\n\n```\n[q](r)\n```\n"
+    )
+    assert with_whole_links(markdown, "https://z.test/docs/guide") == (
+        "[a](https://z.test/x) ![b](https://z.test/docs/p.png 'T') "
+        "[![c](https://z.test/c.png)](https://z.test/docs/d) [e](#f) [g](mailto:h@i) [j](https://k.test/) "
+        "`[l](m)`\n"
+        "\n[n]: https://z.test/docs/o/p\n\n```\n[q](r)\n```\n"
+    )
+
+
 @pytest.mark.parametrize("bad", ["[", "`", "<!--", "![[", "[a](", "` `` ", "```\n", "> - "])
 def test_no_text_takes_long(bad: str) -> None:
     begun = time.process_time()
     text = bad * (400_000 // len(bad))
     cleaned(text), without_comments(text), without_links(text)
+    with_whole_links(text, "https://a.test/")
     assert time.process_time() - begun < 5
 
 

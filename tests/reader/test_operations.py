@@ -72,7 +72,7 @@ def run(work: Callable[[Desk], Awaitable[None]], page: Page | None = None, fails
                 return f"web/{page.url}"
 
             reading = Reading(lambda: means(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
-            table = Table(Reader(reading, here.shelf, remember).table())
+            table = Table(Reader(lambda _: reading, here.shelf, remember).table())
             await work(Desk(way, Door(table, AllowLocal()), remembered))
 
     asyncio.run(opened())
@@ -192,6 +192,18 @@ def test_html_leads_to_no_script() -> None:
         assert "<a " not in content
 
     run(work, Page(URL, "[x](javascript:alert(1)) <img src=x onerror=alert(1)>"))
+
+
+def test_null_is_the_same_as_absent() -> None:
+    async def work(desk: Desk) -> None:
+        nothing: dict[str, Any] = dict.fromkeys(
+            ("max_tokens", "cursor", "format", "links", "refresh", "remember")
+        )
+        assert await desk.read(**nothing) == await desk.read()
+        listed = await desk.call("list_pages", site=None, limit=None, after=None)
+        assert len(listed["results"]) == 1
+
+    run(work)
 
 
 def test_links_are_left_out_where_that_is_asked_for() -> None:

@@ -39,6 +39,7 @@ COMMANDS = {
     "mcp": Entry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
     "servers": Entry("servers", "servers", say("List, add, change and look after MCP servers.")),
     "tools": Entry("tools", "tools", say("Find, read and call the tools of all servers.")),
+    "docs": Entry("docs", "docs", say("Keep documents, add and watch folders, search them.")),
     "posts": Entry("posts", "posts", say("Search, import and export your archive of posts.")),
     "read": Entry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
     "search": Entry("search", "search", say("Search posts, tools and Tabane's documentation at once.")),

@@ -281,6 +281,8 @@ _STATES: dict[str, tuple[Message, str]] = {
     "enabled": (say("enabled"), "green"),
     "done": (say("done"), "green"),
     "starting": (say("starting"), "cyan"),
+    "watching": (say("watching"), "green"),
+    "away": (say("away"), "yellow"),
     "idle": (say("idle"), "cyan"),
     "not loaded": (say("not loaded"), "yellow"),
     "waiting": (say("waiting"), "yellow"),

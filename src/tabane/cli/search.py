@@ -10,7 +10,7 @@ import click
 from tabane.cli.output import Terminal, examples, hub_options, text
 from tabane.messages import say
 
-KINDS = ("posts", "tools", "docs")
+KINDS = ("posts", "documents", "pages", "tools", "docs")
 
 
 def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
@@ -36,7 +36,12 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     "places",
     metavar="KIND,…",
     callback=_kinds,
-    help=text(say("What to look among: posts, tools, docs (Tabane's own); all where none is named.")),
+    help=text(
+        say(
+            "What to look among: posts, documents, pages, tools, docs (Tabane's own); all where none is "
+            "named."
+        )
+    ),
 )
 @click.option(
     "--limit",

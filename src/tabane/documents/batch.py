@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tabane.documents.cutting import Change, exchanged
+from tabane.documents.cutting import Change, with_vectors
 from tabane.documents.document import SPACE, Document, meaning
 from tabane.documents.embedding import Embedding, Lent, space_of, too_much
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, TabaneError
@@ -126,20 +126,19 @@ class _Batch:
             if sum(map(len, vectors.values())) > LARGEST_VECTORS:
                 vectors = {}
                 self._lent[place] = Lent(warning=too_much())
-            by_key = {key: {SPACE: vector} for key, vector in vectors.items()}
             async with self._turn:
-                await self._collection.exchange(exchanged(change, by_key), change.gone)
+                await self._collection.exchange(with_vectors(change, vectors), change.gone)
         except TabaneError as error:
             return error
         return None
 
     async def _carried(self, change: Change) -> dict[str, bytes]:
         """The vectors of chunks that are written again with the same text."""
-        keys, found = sorted(change.carried), dict[str, bytes]()
+        found: dict[str, bytes] = {}
         if space_of(self._collection) is None:
             return found
-        for part in _slices(keys):
-            vectors = await self._collection.vectors(part, SPACE)
+        for part in _slices(list(change.carried)):
+            vectors = await self._collection.vectors([change.carried[key] for key in part], SPACE)
             found |= {key: vector for key, vector in zip(part, vectors, strict=True) if vector is not None}
         return found
 

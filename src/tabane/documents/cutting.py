@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 
 from tabane.documents import metadata, naming
 from tabane.documents.document import (
+    SPACE,
     Document,
     Draft,
     Piece,
-    chunk_key,
-    chunk_prefix,
+    Said,
     chunk_record,
-    head_key,
     head_record,
     heading,
+    suffix,
 )
 from tabane.documents.files import kinds
 from tabane.errors import BadArguments, ModelError
@@ -44,21 +44,20 @@ _LONGEST_HEADING = 200
 class Change:
     """What puts a document in place of the one that was there.
 
-    ``written``: chunks that are new, or carry other metadata. ``carried``: keys of those among them whose
-    text was there before, so that its vectors still fit. ``gone``: keys of chunks that are there no more.
-    ``head`` is None where nothing at all is to be written.
+    ``written``: the head, and chunks that are new or carry other metadata; nothing at all where nothing is to
+    be done. ``carried``: the keys of those among them whose text was there before, each with the key that it
+    was under, so that its vectors still fit. ``gone``: keys of chunks that are there no more.
     """
 
     document: Document
     before: Document | None
-    head: Record | None = None
     written: Sequence[Record] = ()
-    carried: frozenset[str] = frozenset()
+    carried: Mapping[str, str] = field(default_factory=dict)
     gone: Sequence[str] = ()
 
     @property
     def untouched(self) -> bool:
-        return self.head is None
+        return not self.written
 
     @property
     def unchanged(self) -> bool:
@@ -118,12 +117,11 @@ def change(draft: Draft, before: Document | None, measure: Measure, now: float) 
     document = _described(draft, measure, now)
     same = before is not None and (before.hash, before.measure) == (document.hash, document.measure)
     if before is not None and same:
-        document = changed(document, chunks=before.chunks)
+        document = changed(document, chunks=before.chunks, above=before.above)
         if changed(document, updated_at=before.updated_at) == before:
             return Change(before, before)
         if _found_alike(document, before):
-            dated = _dated(document, before)
-            return Change(dated, before, _head(dated))
+            return _beside(draft, _dated(document, before), before)
     return _compared(draft, document if before is None else _dated(document, before), before, measure)
 
 
@@ -160,22 +158,40 @@ def _dated(document: Document, before: Document) -> Document:
 
 def _reads_alike(document: Document, before: Document) -> bool:
     """Whether they differ at most in what nobody is shown."""
-    return before == changed(document, source=before.source, measure=before.measure, chunks=before.chunks)
+    return before == changed(
+        document, source=before.source, measure=before.measure, chunks=before.chunks, above=before.above
+    )
 
 
-def _head(document: Document) -> Record:
-    return head_record(document, metadata.encoded(document.metadata))
+def _beside(draft: Draft, document: Document, before: Document) -> Change:
+    """The head alone: what is kept beside the text is another."""
+    headings = tuple(document.above)
+    text = draft.text[: document.chunks[0].end]
+    said = Said(text, headings, heading(document.filepath, document.title, headings))
+    head = head_record(document, metadata.encoded(document.metadata), said)
+    return Change(document, before, [head], {head.key: head.key})
 
 
 def _compared(draft: Draft, document: Document, before: Document | None, measure: Measure) -> Change:
     """The text cut, and set against the chunks there were."""
     whole, records = _cut(draft, document, measure)
-    there = frozenset(before.keys if before else ())
-    keys = {record.key for record in records}
+    there = {} if before is None else dict(zip(map(_suffix, before.chunks), before.keys, strict=True))
     alike = before is not None and (whole.file_type, whole.metadata) == (before.file_type, before.metadata)
-    written = [record for record in records if not (alike and record.key in there)]
-    carried = frozenset(record.key for record in written if record.key in there)
-    return Change(whole, before, _head(whole), written, carried, sorted(there - keys))
+    carried: dict[str, str] = {}
+    written: list[Record] = []
+    for piece, record in zip(whole.chunks, records, strict=True):
+        old = there.get(piece.suffix)
+        if old == record.key and alike and record is not records[0]:
+            continue
+        written.append(record)
+        if old is not None:
+            carried[record.key] = old
+    gone = set(before.keys if before else ()) - {record.key for record in records}
+    return Change(whole, before, written, carried, sorted(gone))
+
+
+def _suffix(piece: Piece) -> str:
+    return piece.suffix
 
 
 def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, list[Record]]:
@@ -184,20 +200,24 @@ def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, 
 
     lang = kinds.ending(document.filepath)
     spans = fewer(chunks(draft.text, document.kind, measure, lang), MOST_CHUNKS)
-    encoded = metadata.encoded(document.metadata)
+    parts = [_said(draft.text, document, span) for span in spans]
+    times: Counter[Said] = Counter()
     pieces: list[Piece] = []
-    records: list[Record] = []
-    said: Counter[str] = Counter()
-    for span in spans:
-        text = draft.text[span.start : span.end]
-        headings = _headings(span.headings)
-        above = heading(document.filepath, document.title, headings)
-        same = "\0".join((above, text))
-        key = chunk_key(document.filepath, above, headings, text, said[same])
-        said[same] += 1
-        pieces.append(Piece(key[len(chunk_prefix(document.filepath)) :], span.start, span.end))
-        records.append(chunk_record(document, encoded, key, above, headings, text))
-    return changed(document, chunks=pieces), records
+    for span, said in zip(spans, parts, strict=True):
+        told = suffix(said.heading, said.headings, said.text, times[said])
+        times[said] += 1
+        pieces.append(Piece(told, span.start, span.end))
+    whole = changed(document, chunks=pieces, above=list(parts[0].headings))
+    encoded = metadata.encoded(whole.metadata)
+    others = zip(pieces[1:], parts[1:], strict=True)
+    records = [chunk_record(whole, encoded, piece, said) for piece, said in others]
+    return whole, [head_record(whole, encoded, parts[0]), *records]
+
+
+def _said(text: str, document: Document, span: Chunk) -> Said:
+    headings = _headings(span.headings)
+    above = heading(document.filepath, document.title, headings)
+    return Said(text[span.start : span.end], headings, above)
 
 
 def _headings(headings: Sequence[str]) -> tuple[str, ...]:
@@ -217,12 +237,9 @@ def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:
     return joined
 
 
-def exchanged(made: Change, vectors: Mapping[str, Mapping[str, bytes]]) -> list[Record]:
+def with_vectors(made: Change, vectors: Mapping[str, bytes]) -> list[Record]:
     """The records of a change, with the vectors that there are for them by key."""
-    chunk_records = [changed(record, vectors=dict(vectors.get(record.key, {}))) for record in made.written]
-    return [*chunk_records, *([made.head] if made.head else ())]
-
-
-def removed(document: Document) -> list[str]:
-    """The keys of a document that is taken out."""
-    return [head_key(document.filepath), *document.keys]
+    return [
+        changed(record, vectors={SPACE: vectors[record.key]}) if record.key in vectors else record
+        for record in made.written
+    ]

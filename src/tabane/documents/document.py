@@ -1,7 +1,8 @@
-"""A document as it is kept: a head that says what it is, and chunks by which it is found; pure.
+"""A document as it is kept: in chunks, the first of which is its head and says what it is; pure.
 
-The head has no texts: it is never found by a search, and says where in the whole each chunk stands. A chunk
-knows nothing of its place, so one that is the same after an edit is the same record.
+The head tells where in the whole each chunk stands. The others know nothing of their place, so one that is
+the same after an edit is the same record. A head of its own, without a text, would make texts shorter on
+average and words rarer than they are: with one for each of 3,000 paragraphs, nDCG@10 fell from .958 to .947.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tabane.search.filters import Equal
+from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.records import Field, Kind, Record, Shape, TextField
 
 DOMAIN = "documents"
@@ -34,12 +35,12 @@ SHAPE = Shape(
         Field(DOCUMENT, Kind.STRING),
         Field(FILE_TYPE, Kind.STRING),
         Field(METADATA, Kind.STRINGS),
-        Field(UPDATED_AT, Kind.DATE),  # of heads alone: a chunk is not another one because time passed
+        Field(UPDATED_AT, Kind.DATE),  # of heads alone: others are not another one because time passed
     ),
 )
 
-HEADS = Equal(PART, "document")
-CHUNKS = Equal(PART, "chunk")
+HEADS: Filter = Equal(PART, "document")
+CHUNKS: Filter = EVERYTHING
 
 TextKind = Literal["markdown", "text", "code"]
 
@@ -67,7 +68,10 @@ class Draft:
 
 
 class Piece(NamedTuple):
-    """Where a chunk stands: ``text[start:end]``, in code points. ``suffix`` is the last part of its key."""
+    """Where a chunk stands: ``text[start:end]``, in code points. ``suffix`` tells what it says.
+
+    It is the last part of its key, where the chunk is not the first.
+    """
 
     suffix: str
     start: int
@@ -79,7 +83,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``updated_at`` is in seconds since 1970, ``size`` in bytes of UTF-8, ``length`` in code points, ``hash``
     the SHA-256 of the text in hexadecimal. ``measure`` names what its chunks were measured by. ``normalize``
-    is as it was asked for: all vectors here have the length one.
+    is as it was asked for: all vectors here have the length one. ``above`` are the headings of the first
+    chunk.
     """
 
     filepath: str
@@ -95,12 +100,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Own] = {}
     source: str = ""
     chunks: list[Piece] = []
+    above: list[str] = []
 
     @property
     def keys(self) -> list[str]:
         """The keys of its chunks, in order."""
         first = chunk_prefix(self.filepath)
-        return [first + piece.suffix for piece in self.chunks]
+        return [head_key(self.filepath), *(first + piece.suffix for piece in self.chunks[1:])]
 
     @property
     def updated(self) -> str:
@@ -129,12 +135,24 @@ def chunk_prefix(filepath: str) -> str:
     return "." + _digest(filepath)
 
 
-LONGEST_PREFIX = 17  # characters: a dot and 96 bits
+_PREFIX = 17  # characters: a dot and 96 bits
 
 
-def chunk_key(filepath: str, heading: str, headings: Sequence[str], text: str, ordinal: int) -> str:
-    """The key of a chunk: by what it says, not by where. ``ordinal`` counts those that say the same."""
-    return chunk_prefix(filepath) + _digest("\0".join((heading, "\x1f".join(headings), str(ordinal), text)))
+def group(key: str) -> str:
+    """What the keys of one document's chunks have in common, and those of no other."""
+    return chunk_prefix(key[1:]) if key.startswith("=") else key[:_PREFIX]
+
+
+def piece_of(document: Document, key: str) -> Piece | None:
+    """Where the chunk of that key stands in its document; None where it is no chunk of it."""
+    if key == head_key(document.filepath):
+        return document.chunks[0]
+    return next((piece for piece in document.chunks[1:] if piece.suffix == key[_PREFIX:]), None)
+
+
+def suffix(heading: str, headings: Sequence[str], text: str, ordinal: int) -> str:
+    """What a chunk says, in 16 characters. ``ordinal`` counts those that say the same."""
+    return _digest("\0".join((heading, "\x1f".join(headings), str(ordinal), text)))
 
 
 def _digest(text: str) -> str:
@@ -142,22 +160,31 @@ def _digest(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=12).digest()).decode()
 
 
-def head_record(document: Document, metadata: tuple[str, ...]) -> Record:
-    """``metadata`` is as :func:`tabane.documents.metadata.encoded` gives it."""
-    fields = _fields("document", document, metadata) | {UPDATED_AT: document.updated_at}
+class Said(NamedTuple):
+    """What a chunk says: its text, the headings above it, and all that it is found by beside the text."""
+
+    text: str
+    headings: tuple[str, ...]
+    heading: str
+
+
+def head_record(document: Document, metadata: tuple[str, ...], said: Said) -> Record:
+    """The first chunk. ``metadata`` is as :func:`tabane.documents.metadata.encoded` gives it."""
     return Record(
-        key=head_key(document.filepath), fields=fields, payload=msgspec.json.encode(document, order=None)
+        key=head_key(document.filepath),
+        texts={HEADING: said.heading, TEXT: said.text},
+        fields=_fields("document", document, metadata) | {UPDATED_AT: document.updated_at},
+        payload=msgspec.json.encode(document),
     )
 
 
-def chunk_record(
-    document: Document, metadata: tuple[str, ...], key: str, heading: str, headings: Sequence[str], text: str
-) -> Record:
+def chunk_record(document: Document, metadata: tuple[str, ...], piece: Piece, said: Said) -> Record:
+    """Another chunk."""
     return Record(
-        key=key,
-        texts={HEADING: heading, TEXT: text},
+        key=chunk_prefix(document.filepath) + piece.suffix,
+        texts={HEADING: said.heading, TEXT: said.text},
         fields=_fields("chunk", document, metadata),
-        payload=msgspec.json.encode(headings),
+        payload=msgspec.json.encode(said.headings),
     )
 
 
@@ -175,6 +202,8 @@ def document_of(record: Record) -> Document:
 
 def headings_of(record: Record) -> tuple[str, ...]:
     """The headings above a chunk, the outermost first."""
+    if record.fields.get(PART) == "document":
+        return tuple(document_of(record).above)
     return _HEADINGS.decode(record.payload)
 
 
@@ -184,9 +213,13 @@ def text_of(record: Record) -> str:
 
 
 def heading(filepath: str, title: str, headings: Sequence[str]) -> str:
-    """What a chunk is found by beside its text: the name, then on lines of their own title and headings."""
+    """What a chunk is found by beside its text: the name, then on lines of their own title and headings.
+
+    A name that is a mere number is none: questions have numbers that mean something else.
+    """
     above = [title, *headings] if title and title not in headings[:1] else list(headings)
-    return "\n".join((filepath.rstrip("/").rpartition("/")[2] or filepath, *above))
+    name = filepath.rstrip("/").rpartition("/")[2]
+    return "\n".join(("" if name.partition(".")[0].isdigit() else name, *above))
 
 
 _LOOKED = 200  # characters of a chunk in which its own headings are expected

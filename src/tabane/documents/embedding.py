@@ -34,10 +34,6 @@ class Lent:
     vectors: Sequence[bytes] = ()
     warning: Message | None = None
 
-    @property
-    def dimension(self) -> int | None:
-        return None if self.space is None or self.warning is not None else self.space.dimension
-
 
 def space_of(collection: Collection) -> Space | None:
     """The space of the chunks' texts, None before anything was embedded."""

@@ -84,7 +84,7 @@ class Putting:
             collection = await self._collection()
             for document in await self._reading.documents(names):
                 if document is not None:
-                    await collection.exchange((), cutting.removed(document))
+                    await collection.exchange((), document.keys)
                     self._told(document.filepath, "deleted")
                     removed += 1
         return removed

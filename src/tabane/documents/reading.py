@@ -9,9 +9,9 @@ from typing import NamedTuple
 from tabane.documents.document import (
     DOCUMENT,
     HEADS,
+    PART,
     Document,
     Piece,
-    chunk_prefix,
     document_of,
     head_key,
     text_of,
@@ -20,6 +20,7 @@ from tabane.errors import StoreBusy
 from tabane.messages import say
 from tabane.search.engine import MOST_AT_ONCE, Collection
 from tabane.search.filters import And, Filter, Prefix, Range
+from tabane.search.records import Record
 
 _TRIES = 10  # a document that is put again and again is read between two of them
 
@@ -85,23 +86,30 @@ class Reading:
 
     async def part(self, document: Document, start: int, end: int) -> str | None:
         """``text[start:end]``; None where the document is another one by now."""
-        pieces = covering(document.chunks, start, end)
-        first, collection = chunk_prefix(document.filepath), await self._collection()
+        collection, chosen = await self._collection(), covering(document.chunks, start, end)
+        keys = document.keys[chosen]
         texts: list[str] = []
-        for at in range(0, len(pieces), MOST_AT_ONCE):
-            keys = [first + piece.suffix for piece in pieces[at : at + MOST_AT_ONCE]]
-            for record in await collection.get(keys):
-                if record is None:
+        for at in range(0, len(keys), MOST_AT_ONCE):
+            for record in await collection.get(keys[at : at + MOST_AT_ONCE]):
+                if record is None or not _is_of(record, document):
                     return None
                 texts.append(text_of(record))
-        return joined(pieces, texts, start, end)
+        return joined(document.chunks[chosen], texts, start, end)
 
 
-def covering(pieces: Sequence[Piece], start: int, end: int) -> Sequence[Piece]:
-    """The pieces, which are in order, that hold something between ``start`` and ``end``."""
+def _is_of(record: Record, document: Document) -> bool:
+    """Whether a chunk is of this text: the key of the first one tells nothing of what it says."""
+    if record.fields.get(PART) != "document":
+        return True
+    there = document_of(record)
+    return (there.hash, there.measure) == (document.hash, document.measure)
+
+
+def covering(pieces: Sequence[Piece], start: int, end: int) -> slice:
+    """Which of the pieces, which are in order, hold something between ``start`` and ``end``."""
     first = bisect_right(pieces, start, key=lambda piece: piece.end)
     last = bisect_right(pieces, end - 1, key=lambda piece: piece.start)
-    return pieces[first:last]
+    return slice(first, last)
 
 
 def joined(pieces: Sequence[Piece], texts: Sequence[str], start: int, end: int) -> str:

@@ -13,13 +13,14 @@ from tabane.documents.document import (
     DOCUMENT,
     FILE_TYPE,
     HEADS,
-    LONGEST_PREFIX,
     SPACES,
     Document,
     document_of,
+    group,
     head_key,
     headings_of,
     meaning,
+    piece_of,
     text_of,
 )
 from tabane.documents.resolving import resolved
@@ -199,7 +200,7 @@ def _by_document(hits: Sequence[Found]) -> _Groups:
     """Hits, best first, by the document that their keys tell: nothing need be read for it."""
     groups: dict[str, list[Found]] = {}
     for hit in hits:
-        groups.setdefault(hit.key[:LONGEST_PREFIX], []).append(hit)
+        groups.setdefault(group(hit.key), []).append(hit)
     return _Groups(groups, len(hits))
 
 
@@ -215,6 +216,8 @@ async def _read(collection: Collection, groups: Mapping[str, Sequence[Found]]) -
     names = list(dict.fromkeys(str(record.fields[DOCUMENT]) for record in records.values()))
     heads = await collection.get([head_key(name) for name in names])
     documents = {name: document_of(head) for name, head in zip(names, heads, strict=True) if head}
+    # A first chunk is shown as it is in the head that says where it stands.
+    records |= {head.key: head for head in heads if head is not None}
     answers = (_answer(group, records, documents) for group in groups.values())
     return [answer for answer in answers if answer is not None]
 
@@ -229,7 +232,7 @@ def _answer(
         document = documents.get(str(record.fields[DOCUMENT])) if record else None
         if record is None or document is None:
             return None
-        place = next((p for p in document.chunks if p.suffix == hit.key[LONGEST_PREFIX:]), None)
+        place = piece_of(document, hit.key)
         if place is None:
             return None
         text, headings = text_of(record), headings_of(record)

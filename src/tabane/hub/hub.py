@@ -157,6 +157,7 @@ class Hub:
         self.follower.start()
         self.embedding.open()
         self.posts.open(self._archive_given(), language(self.settings.lang, self.environment.get("LANG")))
+        self.reader.open()
         self._watching = self.loop.create_task(self.documents.open())
         if self.settings.start_servers == "at_start":
             self.gateway.start_all()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tabane.errors import ConfigurationError
 from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Hit
 from tabane.hub.stores import Stores
@@ -13,6 +15,7 @@ from tabane.operations import Caller, Face, Operation
 from tabane.reader.conversion import Conversion
 from tabane.reader.fetching import Fetching, Policy
 from tabane.reader.finding import Finder
+from tabane.reader.guard.allowed import Allowed
 from tabane.reader.operations import Reader
 from tabane.reader.page import Page
 from tabane.reader.passages import DOMAIN, SHAPE
@@ -26,6 +29,8 @@ from tabane.settings import Settings
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
+
+log = logging.getLogger(__name__)
 
 Remember = Callable[[Caller, Page], Awaitable[str]]
 
@@ -69,6 +74,13 @@ class PageReader:
         )
         self._finder = Finder(self._collection, models, self._question)
 
+    def open(self) -> None:
+        """Say at the start what would make every page fail."""
+        try:
+            Allowed(self._settings().reader_allow)
+        except ConfigurationError as error:
+            log.warning("%s", error)
+
     def table(self) -> list[Operation]:
         return self._reader.table()
 
@@ -96,6 +108,8 @@ class PageReader:
                 allowed=settings.reader_allow,
                 max_bytes=settings.reader_size,
                 timeout=settings.reader_timeout,
+                connect_timeout=settings.reader_timeout / 3,
+                read_timeout=settings.reader_timeout / 2,
                 robots=heeded == "always" or (heeded == "assistants" and assistant),
                 ca=str(settings.reader_ca) if settings.reader_ca else None,
                 proxy=settings.reader_proxy or None,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from tabane.reader.fetching import Fetching, Policy
 from tabane.reader.page import Page
 from tabane.reader.reading import Reading
-from tabane.reader.ways.way import Means
+from tabane.reader.ways.way import Means, Way
 
 
 class InThread:
@@ -24,11 +24,11 @@ class InThread:
 
 
 @asynccontextmanager
-async def reading(policy: Policy | None = None) -> AsyncIterator[Reading]:
-    """What reads pages until the end of the block."""
+async def reading(policy: Policy | None = None, ways: Sequence[Way] = ()) -> AsyncIterator[Reading]:
+    """What reads pages until the end of the block; ``ways`` are those of single sites."""
     policy = policy or Policy()
     fetching = Fetching(lambda: policy)
     try:
-        yield Reading(lambda: Means(fetching, InThread()))
+        yield Reading(lambda: Means(fetching, InThread()), ways)
     finally:
         await fetching.close()

@@ -16,6 +16,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
+from urllib.parse import urljoin
 
 from tabane.messages import Message, say
 
@@ -107,6 +108,14 @@ _TITLE = r"""(?:[ \t\n]+(?:"[^"\n]*"|'[^'\n]*'|\([^()\n]*\)))?"""
 _DESTINATION = rf"\([ \t]*(?:<[^<>\n]*>|(?:[^()\s<]|\([^()\s]*\))*){_TITLE}[ \t]*\)"
 _LABEL = r"\[(?P<label>(?:[^\[\]\\]|\\.|\[[^\[\]\n]{0,500}\]){0,1000}?)\]"
 
+# The label may hold a picture, whose own address comes first: what stands before an address is its bracket.
+_ADDRESS = re.compile(
+    rf"{_CODE}|(?P<before>(?<!\\)\]\([ \t]*)(?P<address>[^\s()<>]+)(?=[ \t]*(?:\)|[ \t\n][\"'(]))"
+    r"|(?P<definition>^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*)(?P<defined>[^\s<>]+)",
+    re.MULTILINE,
+)
+_LEADS_ITSELF = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|#")
+
 _UNSHOWN = re.compile(f"{_CODE}|{_COMMENT}|{_NOTE}", re.MULTILINE)
 _PICTURE = re.compile(f"{_CODE}|!{_LABEL}{_DESTINATION}", re.MULTILINE)
 _LINK = re.compile(f"{_CODE}|{_LABEL}{_DESTINATION}", re.MULTILINE)
@@ -133,6 +142,21 @@ def without_links(markdown: str) -> str:
             lambda found: found["label"] if found["code"] is None else found["code"], markdown
         )
     return markdown
+
+
+def with_whole_links(markdown: str, base: str) -> str:
+    """Markdown whose links and pictures lead where they lead from ``base``, whoever follows them."""
+
+    def whole(found: re.Match[str]) -> str:
+        address = found["address"] or found["defined"]
+        if found["code"] is not None or not address or _LEADS_ITSELF.match(address):
+            return found.group()
+        try:
+            return f"{found['before'] or found['definition']}{urljoin(base, address)}"
+        except ValueError:
+            return found.group()
+
+    return _ADDRESS.sub(whole, markdown)
 
 
 def fence_after(line: str, fence: str | None) -> str | None:

@@ -25,6 +25,7 @@ _XML = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9_:.\-]+)"""
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 _ESCAPED = re.compile(rb"\x1b(?:\$[@B]|\$\([DOPQ]|\([BJI])")
 _ODD = re.compile(r"[\ufffd\u0080-\u009f\uff61-\uff9f\ue000-\uf8ff\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_NO_PAGES = {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf-7", "undefined"}
 _WESTERN = {"cp1252", "latin-1", "iso8859-1", "ascii", "iso8859-15"}
 _MEANT = {  # what browsers take a label to mean (WHATWG Encoding, 4.2), where Python takes it more narrowly
     "shift_jis": "cp932",
@@ -115,8 +116,10 @@ def _known(label: str) -> str | None:
     name = label.strip().lower()
     try:
         codec = codecs.lookup(_MEANT.get(name, name))
-        b"".decode(codec.name)
-    except (LookupError, ValueError):
+        b"a".decode(codec.name)
+    except (LookupError, ValueError):  # binary codecs are a LookupError too
+        return None
+    if codec.name in _NO_PAGES:
         return None
     return _MEANT.get(codec.name, codec.name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -90,4 +91,6 @@ def _hit(found: Found, passage: Record, page: Record, words: list[str]) -> Hit:
     url = head_of(page).facts["url"]
     shown = snippet(without_links(passage.texts.get(TEXT, "")), words)
     title = passage.texts.get(TITLE) or url
-    return Hit(url, title, shown.text, f"tabane read {url}", found.score, shown.marks, found.cosine)
+    return Hit(
+        url, title, shown.text, f"tabane read {shlex.quote(url)}", found.score, shown.marks, found.cosine
+    )

@@ -26,7 +26,7 @@ from tabane.reader.paging import (
     part,
     tokens,
 )
-from tabane.reader.parameters import ForgetPage, ListPages, ReadUrl
+from tabane.reader.parameters import MOST_LISTED, ForgetPage, ListPages, ReadUrl
 from tabane.reader.reading import Reading
 from tabane.reader.shelf import Shelf
 
@@ -92,7 +92,7 @@ class Reader:
         wish = _wish(params, self._default())
         page = await self._reading(caller).read(
             params.url,
-            refresh=params.refresh and not params.cursor,
+            refresh=bool(params.refresh) and not params.cursor,
             raw=wish.form == "raw",
             settled=params.cursor is not None,
         )
@@ -111,7 +111,7 @@ class Reader:
     async def list_pages(self, caller: Caller, params: ListPages) -> dict[str, Any]:
         if self._shelf is None:
             return {"results": []}
-        rows, after = await self._shelf.rows(params.site, params.limit, params.after)
+        rows, after = await self._shelf.rows(params.site, params.limit or MOST_LISTED, params.after)
         found: dict[str, Any] = {"results": [row._asdict() for row in rows]}
         return {**found, "next_cursor": after} if after else found
 
@@ -133,7 +133,7 @@ def _wish(params: ReadUrl, default: int) -> Cursor:
     url = target(params.url).url
     if params.cursor is None:
         budget = params.max_tokens or default
-        return Cursor(0, params.format, params.links, budget, b"", digest(url))
+        return Cursor(0, params.format or "markdown", params.links is not False, budget, b"", digest(url))
     wish = decode(params.cursor, url)
     return wish._replace(budget=params.max_tokens) if params.max_tokens else wish
 

@@ -10,6 +10,7 @@ from tabane.reader.paging import DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS, Form
 
 LONGEST_URL = 4_000  # characters
 LONGEST_CURSOR = 200
+MOST_LISTED = 50  # pages, where nobody says
 
 # What a URL must be is said by who reads it: a bad one is a failure of reading, and named as one.
 Url = Annotated[str, Meta(max_length=LONGEST_URL)]
@@ -24,17 +25,17 @@ class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
     url: Url
     max_tokens: MaxTokens | None = None
     cursor: Annotated[str, Meta(max_length=LONGEST_CURSOR, description="Goes on.")] | None = None
-    format: Format = "markdown"
-    links: bool = True
-    refresh: bool = False
-    remember: Annotated[bool, Meta(description="As a document.")] = False
+    format: Annotated[Format, Meta(extra_json_schema={"default": "markdown"})] | None = None
+    links: Annotated[bool, Meta(extra_json_schema={"default": True})] | None = None
+    refresh: bool | None = None
+    remember: Annotated[bool, Meta(description="As a document.")] | None = None
 
 
 class ListPages(Struct, frozen=True, forbid_unknown_fields=True):
     """Pages kept, those read last first. ``site`` is a host name; ``after`` goes on behind a list before."""
 
     site: Annotated[str, Meta(max_length=255)] | None = None
-    limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 50})] = 50
+    limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": MOST_LISTED})] | None = None
     after: Annotated[str, Meta(max_length=10_000)] | None = None
 
 

@@ -12,7 +12,7 @@ _ROW = re.compile(r"^\s*\|.*\|\s*$")
 _HEADING = re.compile(r"^( {0,3})#{1,6}[ \t]+")
 _QUOTE = re.compile(r"^(?:\s*>[ \t]?)+")
 _NOTE = re.compile(r"^\[\^([^\]\s]{1,40})\]:\s*")
-_CODE = re.compile(r"(?<!`)(`+)(?!`)(.{1,5000}?)(?<!`)\1(?!`)")
+_HELD_BACK = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.{1,5000}?)(?<!`)\2(?!`)")
 _IMAGE = re.compile(
     r"!\[((?:[^\[\]\\]|\\.){0,1000})\]\((?:<[^<>\n]{0,3000}>|(?:[^()\s]|\([^()\s]*\)){0,3000})(?:\s+\"[^\"\n]*\")?\)"
 )
@@ -24,7 +24,6 @@ _AUTO = re.compile(r"<((?:https?|mailto|ftp):[^\s<>]{1,3000})>")
 _STRONG = re.compile(r"(?<!\\)(\*\*|~~)(?=\S)(.{1,5000}?)(?<=[^\s\\])\1")
 _EM = re.compile(r"(?<![\\*])\*(?=[^\s*])([^*]{1,2000}?)(?<=[^\s\\])\*(?!\*)")
 _UNDERSCORED = re.compile(r"(?<![\\\w])(__?)(?=\S)(.{1,2000}?)(?<=[^\s\\])\1(?!\w)")
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _HELD = re.compile("\x02(\\d+)\x03")
 
 
@@ -64,14 +63,14 @@ def _bare(line: str) -> str:
 
 
 def _inline(line: str) -> str:
-    """A line without its marks. Code is taken out first and put back last: in it, marks are letters."""
+    """A line without its marks. Escapes and code are taken out first: in them, marks are letters."""
     held: list[str] = []
 
     def hold(found: re.Match[str]) -> str:
-        held.append(found[2].strip() if found[2].strip() else found[2])
+        held.append(found[1] or found[3].strip() or found[3])
         return f"\x02{len(held) - 1}\x03"
 
-    line = _CODE.sub(hold, line.replace("\x02", "").replace("\x03", ""))
+    line = _HELD_BACK.sub(hold, line.replace("\x02", "").replace("\x03", ""))
     line = _IMAGE.sub(r"\1", line)
     line = _LINK.sub(r"\1", _LINK.sub(r"\1", line))
     line = _AUTO.sub(r"\1", line)
@@ -79,5 +78,4 @@ def _inline(line: str) -> str:
     line = _EM.sub(r"\1", line)
     line = _UNDERSCORED.sub(r"\2", line)
     line = re.sub(r"\[\^([^\]\s]{1,40})\]", r"[\1]", line)
-    line = _ESCAPE.sub(r"\1", line)
     return _HELD.sub(lambda found: held[int(found[1])], line)

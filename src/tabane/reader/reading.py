@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from tabane.errors import ReadError, StoreError
 from tabane.messages import Message, say
-from tabane.reader.cleaning import cleaned, one_line, warnings_of, without_comments
+from tabane.reader.cleaning import cleaned, one_line, warnings_of, with_whole_links, without_comments
 from tabane.reader.fetched import Fetched, Fetcher
 from tabane.reader.guard import target
 from tabane.reader.page import Page
@@ -34,6 +35,11 @@ _TELLING = (
     "url", "scheme", "refused", "key", "rate", "robots", "large", "type", "status", "tls", "dns", "connect",
     "timeout", "redirect", "javascript", "empty", "broken", "way",
 )  # fmt: skip
+
+# Markdown as its author wrote it, with links that lead from where it stands.
+_AS_WRITTEN = frozenset({"markdown", "llms.txt"})
+
+_LINES = re.compile(r"#L\d{1,7}(?:C\d{1,7})?(?:-L?\d{1,7}(?:C\d{1,7})?)?$")
 
 # What passes: a page that was read before is then better than none.
 _PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate"})
@@ -106,7 +112,7 @@ class Reading:
         site says that it has not changed, or does not answer. ``refresh`` asks anew in any case, ``settled``
         not as long as it is kept. ``raw`` is what was served, as text.
         """
-        where = target(url).url
+        where = target(url).url + _lines(url)
         turn = self._turns.setdefault((where, raw), asyncio.Lock())
         async with turn:
             kept = await self._kept(where, raw)
@@ -140,10 +146,10 @@ class Reading:
 
     async def _kept(self, url: str, raw: bool) -> Kept | None:
         shelf = self._shelf
-        return await _at_best(shelf.get(url, raw=raw)) if shelf else None
+        return await _at_best(shelf.get(url, raw=raw)) if shelf and "#" not in url else None
 
     async def _keep(self, url: str, kept: Kept, raw: bool) -> None:
-        if self._shelf:
+        if self._shelf and "#" not in url:
             await _at_best(self._shelf.put(url, kept, raw=raw))
 
 
@@ -173,6 +179,8 @@ def shown(page: Page, *, raw: bool = False) -> Page:
     comments = 0
     if not raw:
         text, comments = without_comments(text)
+    if page.way in _AS_WRITTEN:
+        text = with_whole_links(text, page.url)
     return replace(
         page,
         markdown=text,
@@ -184,6 +192,12 @@ def shown(page: Page, *, raw: bool = False) -> Page:
         canonical=_address(page.canonical),
         warnings=(*page.warnings, *warnings_of(removed, comments)),
     )
+
+
+def _lines(url: str) -> str:
+    """The fragment where it names lines of a file: a part of a page, which is read but not kept as one."""
+    found = _LINES.search(url)
+    return found[0] if found else ""
 
 
 def _address(url: str | None) -> str | None:
@@ -255,8 +269,10 @@ class _Asking:
         known = self._known
         if known is not None and (url, accept) == (known.url, known.accept):
             headers = {**(headers or {}), **known.headers()}
+        else:
+            known = None
         fetched = await self._fetcher.fetch(url, headers=headers, accept=accept)
-        if fetched.status == 304:
+        if fetched.status == 304 and known is not None:
             raise _Unchanged
         said = fetched.headers
         self._answers.append(Validators(url, accept, said.get("etag"), said.get("last-modified")))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tabane.search.chunking.chunk import Measure
 from tabane.search.embedding.embedder import Embedder, NoModel
+
+if TYPE_CHECKING:
+    from tabane.search.chunking.chunk import Measure
 
 
 class Reranker(Protocol):

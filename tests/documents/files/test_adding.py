@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from tabane.documents.files.adding import Adding, Folder, Terms
+from tabane.documents.files.adding import Adding
 from tabane.documents.files.files import Files
+from tabane.documents.files.folder import Folder, Terms
 from tabane.documents.files.roots import Roots
 from tabane.documents.files.texts import Readable, Texts
 from tabane.errors import BadArguments, ModelError, ReadError

@@ -122,7 +122,8 @@ def test_line_ends_are_line_feeds() -> None:
 
 
 KANA = st.text(st.characters(min_codepoint=0x3041, max_codepoint=0x3093), min_size=1, max_size=8)
-ASCII = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=8)
+# Python writes these two wide in JIS X 0213.
+ASCII = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E, exclude_characters="\\~"), max_size=8)
 KANJI = st.text(st.sampled_from("日本語文書検索意味言葉時間場所人物東西南北"), max_size=4)
 
 
@@ -141,8 +142,8 @@ def test_unicode_with_a_mark_comes_back_or_is_no_text(text: str, encoding: str) 
         found = decoded(text.encode(encoding))
     except UnicodeEncodeError:
         return
-    if found is not None and "\x1b" not in text:
-        assert found.text == text.replace("\r\n", "\n").replace("\r", "\n") or text.startswith("\ufeff")
+    if found is not None and "\x1b" not in text and not text.startswith("\ufeff"):
+        assert found.text == text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def test_encodings_are_known_by_name() -> None:

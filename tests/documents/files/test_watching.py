@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tabane.documents.files.adding import Adding, Folder
-from tabane.documents.files.notices import Looking, Notices, notices
+from tabane.documents.files.adding import Adding
+from tabane.documents.files.folder import Folder
+from tabane.documents.files.notices import Looking, Notices, gives_no_word, notices
 from tabane.documents.files.texts import Texts
 from tabane.documents.files.watching import Watch
 from tests.documents.files.test_adding import Shelf, shelf
@@ -212,6 +213,31 @@ def test_what_is_left_out_is_not_even_watched(top: Path) -> None:
         assert set(seen[-1]) <= {str(top), str(top / "sub"), str(top / "cache")}
 
     watched(top, work, "ignored/", gives=gives)
+
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/sdb1 /home/alice/local ext4 rw 0 0
+host /mnt/my\\040share 9p rw 0 0
+x /mnt/remote fuse.sshfs rw 0 0
+""".splitlines()
+
+
+@pytest.mark.parametrize(
+    ("path", "silent"),
+    [
+        ("/srv/notes", False),
+        ("/home/bob/notes", True),
+        ("/home", True),
+        ("/homework", False),
+        ("/home/alice/local/notes", False),
+        ("/mnt/my share/notes", True),
+        ("/mnt/remote", True),
+    ],
+)
+def test_what_others_change_on_a_network_is_looked_for(path: str, silent: bool) -> None:
+    assert gives_no_word(path, MOUNTS) is silent
 
 
 # As operations

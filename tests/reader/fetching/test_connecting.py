@@ -359,7 +359,20 @@ def test_a_proxy_is_no_way_to_what_can_be_judged_without_looking_up(site: Site, 
     seen: list[str] = []
     with proxy(site, seen) as way:
         assert failed(site.policy(proxy=way), url).cause == "refused"
+        inside = (
+            f"http://wiki.lan:{site.port}/"  # a port at which an address is allowed, which is not seen here
+        )
+        assert failed(site.policy(proxy=way), inside).cause == "refused"
     assert seen == []
+
+
+@pytest.mark.parametrize("to", ["http://10.0.0.1/", "http://nas.lan/", "http://docs.test:22/"])
+def test_redirects_are_judged_before_a_proxy_hears_of_them(site: Site, to: str) -> None:
+    site.redirect("/a", to)
+    seen: list[str] = []
+    with proxy(site, seen) as way:
+        assert failed(site.policy(proxy=way), "http://docs.test/a").cause == "refused"
+    assert seen == ["GET http://docs.test:80/a HTTP/1.1"]
 
 
 def test_a_proxy_that_refuses_is_told(site: Site) -> None:

@@ -107,7 +107,8 @@ INLINE = {
         "[x](https://example.org/b?c=1#d) [y](https://e.org/)",
     ),
     "links that open nothing are their text": (
-        '<p><a href="javascript:x()">a</a> <a href="#top">b</a> <a href="data:text/html,x">c</a> <a>d</a></p>',
+        '<p><a href="javascript:x()">a</a> <a href="#top">b</a> <a href="data:text/html,x">c</a> <a>'
+        "d</a></p>",
         "a b c d",
     ),
     "addresses fit between parentheses": (
@@ -196,7 +197,8 @@ TABLES = {
         "| a | b | c |\n| --- | --- | --- |\n| x | y |  |\n| x | 1 | 2 |",
     ),
     "two rows of heads": (
-        '<table><thead><tr><th rowspan="2">a<th colspan="2">b<tr><th>c<th>d</thead><tr><td>1<td>2<td>3</table>',
+        '<table><thead><tr><th rowspan="2">a<th colspan="2">b<tr><th>c<th>d</thead><tr><td>1<td>2<td>'
+        "3</table>",
         "| a | b / c | b / d |\n| --- | --- | --- |\n| 1 | 2 | 3 |",
     ),
     "heads at the left": (
@@ -263,7 +265,8 @@ FORMULAS = {
     ),
     "KaTeX on its own line": (
         '<p>so<span class="katex-display"><span class="katex"><span class="katex-mathml"><math><semantics>'
-        '<annotation encoding="application/x-tex">a*b*c</annotation></semantics></math></span></span></span>then</p>',
+        '<annotation encoding="application/x-tex">a*b*c</annotation></semantics></math></span></span>'
+        "</span>then</p>",
         "so\n\n$$a*b*c$$\n\nthen",
     ),
     "MathJax": (
@@ -272,8 +275,10 @@ FORMULAS = {
     ),
     "TeX in the text": ("<p>a \\(x_1 * y_1\\) b</p>", "a $x_1 * y_1$ b"),
     "Wikipedia": (
-        '<span class="mwe-math-element"><span style="display:none"><math alttext="{\\displaystyle a+b}"><mi>a</mi>'
-        '</math></span><img class="mwe-math-fallback-image-inline" alt="{\\displaystyle a+b}" src="/m.svg"></span>',
+        '<span class="mwe-math-element"><span style="display:none"><math alttext="{\\displaystyle '
+        'a+b}"><mi>a</mi>'
+        '</math></span><img class="mwe-math-fallback-image-inline" alt="{\\displaystyle a+b}" '
+        'src="/m.svg"></span>',
         "$a+b$",
     ),
     "MathML alone": (
@@ -285,12 +290,14 @@ FORMULAS = {
 NOTES = {
     "footnotes": (
         '<p>Text<sup id="r1"><a href="#fn1">1</a></sup>.</p>'
-        '<section class="footnotes"><ol><li id="fn1"><p>The note. <a href="#r1">↩</a></p></li></ol></section>',
+        '<section class="footnotes"><ol><li id="fn1"><p>The note. <a href="#r1">↩</a></p></li></ol>'
+        "</section>",
         "Text[^1].\n\n[^1]: The note.",
     ),
     "references of Wikipedia": (
         '<p>Text<sup class="reference" id="cite_ref-1"><a href="#cite_note-1">[1]</a></sup></p>'
-        '<ol class="references"><li id="cite_note-1"><span>^ <a href="#cite_ref-1">a</a></span> A book</li></ol>',
+        '<ol class="references"><li id="cite_note-1"><span>^ <a href="#cite_ref-1">a</a></span> A '
+        "book</li></ol>",
         "Text[^1]\n\n[^1]: ^ A book",
     ),
     "a mark whose note is elsewhere is its text": ('<p>Text<sup><a href="#fn1">[1]</a></sup></p>', "Text[1]"),

@@ -10,19 +10,18 @@ import asyncio
 import hashlib
 import os
 import time
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tabane.documents.document import Document, Draft
 from tabane.documents.files import kinds
+from tabane.documents.files.folder import Folder, Terms
 from tabane.documents.files.kept import Keeping, Source, source_of, written
 from tabane.documents.files.report import Report
 from tabane.documents.files.roots import MOST_BYTES, read_beneath, too_large, unreadable
 from tabane.documents.files.texts import Texts, binary, draft_of
 from tabane.documents.files.tree import Stat, Tree
-from tabane.documents.naming import checked_filepath
 from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
 from tabane.messages import Message, say
 from tabane.operations import Progress
@@ -33,61 +32,6 @@ LOOKED, PUT = 500, 50
 MOST_TOGETHER = 4_000_000  # bytes of files that are put together, about
 _SETTLED = 2_000_000_000
 """Nanoseconds: a file that was written less before it was read may change again and look the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """A folder, or a file, to be kept in step. ``path`` is absolute.
-
-    A document is called by the path of its file, or with ``relative`` by the path below the folder; before
-    that stands ``prefix``. ``encoding`` is meant by texts that are not Unicode.
-    """
-
-    path: str
-    prefix: str = ""
-    relative: bool = False
-    file_type: str | None = None
-    ignore: tuple[str, ...] = ()
-    encoding: str | None = None
-
-    def key(self, name: str) -> str:
-        """The name of the document of the file ``name`` below the folder ("" for the folder itself).
-
-        Raises :class:`~tabane.errors.BadArguments` where that can be no name.
-        """
-        path = os.path.join(self.path, name) if name else self.path
-        named = (name or os.path.basename(self.path)) if self.relative else path
-        try:
-            named.encode()
-        except UnicodeEncodeError:
-            raise BadArguments(say("its name is not UTF-8. Rename it.")) from None
-        return checked_filepath(joined(self.prefix, named))
-
-    @property
-    def common(self) -> str:
-        """What the names of all of its documents begin with."""
-        named = "" if self.relative else self.path
-        return unicodedata.normalize("NFC", joined(self.prefix, named))
-
-
-def joined(prefix: str, name: str) -> str:
-    """A prefix and a name: with a slash between them, unless the prefix ends with a separator."""
-    if not prefix:
-        return name
-    return prefix + ("" if prefix[-1] in "/:" else "/") + name.lstrip("/")
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a pass is to do beside. ``since``: files older than that (seconds since 1970) are passed over.
-
-    ``again``: files are put that are as they were. ``sure``: that a file looks the same is not enough.
-    """
-
-    since: float | None = None
-    prune: bool = False
-    again: bool = False
-    sure: bool = False
 
 
 class _Look(NamedTuple):

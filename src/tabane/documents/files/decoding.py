@@ -48,14 +48,16 @@ class Decoded(NamedTuple):
 
 def decoded(data: bytes) -> Decoded | None:
     """The text that bytes are, its line ends as ``\\n``; None where they are none, or any of several."""
-    found = _marked(data) or _plain(data) or _utf16(data) or _japanese(data)
+    mark = _mark(data)
+    found = _marked(data, mark) if mark else _plain(data) or _utf16(data) or _japanese(data)
     return None if found is None else Decoded(_with_line_feeds(found.text), found.encoding)
 
 
 def decoded_with(data: bytes, encoding: str) -> Decoded | None:
     """The text where it says itself what it is, else in an encoding that somebody named."""
-    found = _marked(data) or _plain(data)
-    if found is None and not is_binary(data):
+    mark = _mark(data)
+    found = _marked(data, mark) if mark else _plain(data)
+    if found is None and not mark and not is_binary(data):
         text = _strict(data, encoding)
         found = None if text is None else Decoded(text, encoding)
     return None if found is None else Decoded(_with_line_feeds(found.text), found.encoding)
@@ -76,12 +78,14 @@ def is_binary(data: bytes) -> bool:
     return controls * 100 > len(beginning)
 
 
-def _marked(data: bytes) -> Decoded | None:
-    for mark, encoding in _BOMS:
-        if data.startswith(mark):
-            text = _strict(data, encoding)
-            return None if text is None or "\0" in text else Decoded(text, encoding)
-    return None
+def _mark(data: bytes) -> str | None:
+    """The encoding that a byte order mark names."""
+    return next((encoding for mark, encoding in _BOMS if data.startswith(mark)), None)
+
+
+def _marked(data: bytes, encoding: str) -> Decoded | None:
+    text = _strict(data, encoding)
+    return None if text is None or "\0" in text else Decoded(text, encoding)
 
 
 def _plain(data: bytes) -> Decoded | None:

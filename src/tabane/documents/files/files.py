@@ -1,4 +1,4 @@
-"""Files as documents: added by a job, and watched."""
+"""Files as documents: added by a job, and watched; and the documents of another store taken over."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tabane.documents.files.adding import Adding, Folder, Terms
+from tabane.documents.chroma.importing import ChromaImport
+from tabane.documents.files.adding import Adding
 from tabane.documents.files.decoding import is_encoding
+from tabane.documents.files.folder import Folder, Terms
 from tabane.documents.files.kept import Keeping
 from tabane.documents.files.parameters import (
     AddDocuments,
@@ -41,7 +43,7 @@ class Files:
         texts: Texts,
         remembered: Path,
     ) -> None:
-        self._adding = Adding(keeping, texts)
+        self._adding, self._chroma = Adding(keeping, texts), ChromaImport(keeping)
         self._remembered = Remembered(remembered)
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
         self._changing = asyncio.Lock()
@@ -120,6 +122,7 @@ class Files:
                 admin,
                 read_only=True,
             ),
+            *self._chroma.table(),
         ]
 
     async def _add(self, caller: Caller, params: AddDocuments, progress: Progress) -> dict[str, Any]:

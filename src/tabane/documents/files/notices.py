@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Final, Protocol
 
 log = logging.getLogger(__name__)
+
+_SILENT: Final = frozenset(
+    ("9p", "afs", "cifs", "drvfs", "nfs", "nfs4", "prl_fs", "smb3", "vboxsf", "virtiofs")
+)
 
 GATHERED, QUIET = 400, 100
 """Milliseconds that changes are gathered for at most, and after which nothing more seems to come."""
@@ -68,8 +73,34 @@ class Native:
         self._thread.shutdown(wait=False)
 
 
+def gives_no_word(path: str, mounts: Iterable[str]) -> bool:
+    """Whether a path is on a file system that does not say what others change; pure.
+
+    ``mounts`` are the lines of /proc/mounts, those that hide others last.
+    """
+    found = ""
+    place = ""
+    for line in mounts:
+        _, at, kind, *_ = line.split(" ")
+        at = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), at)
+        if (path == at or path.startswith(at.rstrip("/") + "/")) and len(at) >= len(place):
+            place, found = at, kind
+    return found in _SILENT or found.startswith("fuse.")
+
+
+def _mounts() -> list[str]:
+    try:
+        with open("/proc/mounts", encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []  # not Linux
+
+
 def notices(folders: Sequence[str]) -> Notices:
     """Word of changes in these folders, in which those below them are named too. Blocks."""
+    if gives_no_word(folders[0], _mounts()):
+        log.info("%s is on a file system that does not tell of changes: they are looked for", folders[0])
+        return Looking()
     try:
         return Native(folders)
     except (OSError, ImportError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from tabane.documents.files.adding import Folder
+from tabane.documents.files.folder import Folder
 from tabane.settings.files import write_private
 
 log = logging.getLogger(__name__)

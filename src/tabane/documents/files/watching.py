@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tabane.documents.files.adding import Adding, Folder, Terms
+from tabane.documents.files.adding import Adding
+from tabane.documents.files.folder import Folder, Terms
 from tabane.documents.files.notices import Looking, Notices, notices
 from tabane.documents.files.report import Report, printable
 from tabane.documents.files.tree import Changes, Stat, Tree

@@ -12,8 +12,9 @@ from tabane.reader.extraction.tree import parsed
 
 Element = Any
 _PLEA = re.compile(
-    r"(?:enable|need|requires?|turn on|activate|without)\s+(?:\w+\s+){0,3}java\s?script|java\s?script\s+(?:\w+\s+){0,3}"
-    r"(?:enabled|required|disabled)|JavaScript\s*(?:を|が)(?:有効|必要|無効)", re.IGNORECASE
+    r"(?:enable|need|requires?|turn on|activate|without)\s+(?:\w+\s+){0,3}java\s?script"
+    r"|java\s?script\s+(?:\w+\s+){0,3}(?:enabled|required|disabled)"
+    r"|JavaScript\s*(?:を|が)(?:有効|必要|無効)", re.IGNORECASE
 )  # fmt: skip
 _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
@@ -54,7 +55,7 @@ def _missed(found: Content, body: str) -> bool:
 
 
 def _scripted(root: Element) -> bool:
-    """Whether a page seems to be made by a script: it pleads for one, or has an empty element for what it makes."""
+    """Whether a page seems to be made by a script: it pleads for one, or has an empty element to be filled."""
     if root.find(".//script") is None:
         return False
     for element in root.iter("noscript"):

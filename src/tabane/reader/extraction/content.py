@@ -8,8 +8,8 @@ from typing import Any
 
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Cutting, measured
-from tabane.reader.extraction.context import chosen, context
-from tabane.reader.extraction.forest import Forest, forests
+from tabane.reader.extraction.choosing import chosen
+from tabane.reader.extraction.forest import Forest, forest
 from tabane.reader.extraction.hiding import Hiding
 from tabane.reader.extraction.pruning import filled, lowest, pruned
 from tabane.reader.extraction.streamed import settle
@@ -35,8 +35,8 @@ class Content:
 
 
 @cache
-def _forests() -> tuple[Forest, ...]:
-    return forests()
+def _forest() -> Forest:
+    return forest()
 
 
 def cut(root: Element) -> Cutting:
@@ -52,7 +52,7 @@ def content(root: Element) -> Content:
     cutting = cut(root)
     blocks = cutting.blocks
     whole = sum(block.letters for block in blocks)
-    kept = filled(blocks, choice(cutting)) if blocks else []
+    kept = choice(cutting) if blocks else []
     letters = sum(block.letters for block, keep in zip(blocks, kept, strict=True) if keep)
     element = lowest(root, blocks, kept)
     hidden = pruned(root, blocks, kept, cutting.hidden)
@@ -66,12 +66,11 @@ def title(root: Element) -> str:
 
 
 def choice(cutting: Cutting) -> list[bool]:
-    """Which blocks are content: a first look at each, a second that knows of the first, and the best cut."""
+    """Which blocks are content: each is judged, then the best cut through all of them is made, and made whole."""
     blocks = cutting.blocks
     if len(blocks) > _MOST:
         return [block.letters > 2 * block.linked for block in blocks]
-    first, second = _forests()
+    judge = _forest()
     rows = features.rows(cutting.boxes, blocks, title(cutting.boxes[0].element))
-    once = [first.probability(row) for row in rows]
-    twice = [second.probability(row + more) for row, more in zip(rows, context(blocks, once), strict=True)]
-    return chosen(blocks, twice)
+    probability = [judge.probability(row) for row in rows]
+    return filled(blocks, chosen(blocks, probability), probability)

@@ -41,7 +41,7 @@ def _frozen(node: Node) -> Node:
     return (node[0], node[1], _frozen(node[2]), _frozen(node[3]))
 
 
-def forests(name: str = "forest.json.gz") -> tuple[Forest, ...]:
-    """The forests of a file of this room, in the order in which they are asked."""
+def forest(name: str = "forest.json.gz") -> Forest:
+    """The forest that is in a file of this room."""
     data = json.loads(gzip.decompress(files(__package__).joinpath(name).read_bytes()))
-    return tuple(Forest(forest["base"], forest["trees"]) for forest in data["forests"])
+    return Forest(data["base"], data["trees"])

@@ -10,31 +10,63 @@ from tabane.reader.extraction.blocks import SILENT, Block, Box, iterwalk, up
 Element = Any
 _EMPTY = frozenset(("br", "hr", "wbr", "td", "th", "col", "colgroup"))
 """Elements that mean something with nothing in them."""
-_FILLED = 0.6
+_MOSTLY = 0.5
+"""Share of a list's words that makes the rest of it content too."""
+_LEAST = 0.12
+"""Below this probability nothing is kept for what is around it."""
+_REACH = 3
+_LISTS = frozenset(("ul", "ol", "dl"))
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
-def filled(blocks: Sequence[Block], kept: list[bool]) -> list[bool]:
-    """The choice made whole: a list that is mostly kept is kept, and pictures go with what is around them."""
-    kept = _lists(blocks, list(kept))
+def filled(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
+    """The choice made whole: what stands amid content belongs to it, unless it surely does not.
+
+    Boxes that are mostly content are filled; headings go with what they head, listings and tables with the text
+    that they interrupt, pictures with what is on both sides.
+    """
+    kept = _structure(blocks, _lists(blocks, list(kept), probability), probability)
     return [
-        choice and bool(block.pieces) or (not block.pieces and _between(blocks, kept, number))
+        choice if block.pieces else _between(blocks, kept, number)
         for number, (block, choice) in enumerate(zip(blocks, kept, strict=True))
     ]
 
 
-def _lists(blocks: Sequence[Block], kept: list[bool]) -> list[bool]:
+def _lists(blocks: Sequence[Block], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+    """Lists and layout tables that are mostly content, or stand between content and are no links, are kept whole."""
     groups: dict[int, list[int]] = {}
     for number, block in enumerate(blocks):
-        for box in up(block.box):
-            if box.element.tag in ("ul", "ol", "dl", "table"):
-                groups.setdefault(id(box), []).append(number)
-                break
+        outer = [box for box in up(block.box) if box.element.tag in _LISTS]
+        if outer:
+            groups.setdefault(id(outer[-1]), []).append(number)
+            if outer[0] is not outer[-1]:
+                groups.setdefault(id(outer[0]), []).append(number)
+    found = list(kept)
     for numbers in groups.values():
-        whole = sum(blocks[number].letters for number in numbers)
-        if sum(blocks[number].letters for number in numbers if kept[number]) >= _FILLED * whole:
+        words = sum(blocks[number].words for number in numbers)
+        good = sum(blocks[number].words for number in numbers if kept[number])
+        linked = sum(blocks[number].linked for number in numbers)
+        amid = any(kept[max(0, numbers[0] - 2) : numbers[0]]) and any(kept[numbers[-1] + 1 : numbers[-1] + 3])
+        amid = amid and 2 * linked < sum(blocks[number].letters for number in numbers)
+        if good >= _MOSTLY * words or amid:
             for number in numbers:
-                kept[number] = True
-    return kept
+                found[number] = found[number] or probability[number] >= _LEAST
+    return found
+
+
+def _structure(blocks: Sequence[Block], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+    found = list(kept)
+    for number in range(len(blocks) - 1, -1, -1):
+        tag = blocks[number].box.element.tag
+        if kept[number] or probability[number] < _LEAST:
+            continue
+        after = any(found[number + 1 : number + 1 + _REACH])
+        before = any(kept[max(0, number - _REACH) : number])
+        if tag in _HEADINGS:
+            found[number] = after
+        elif tag in ("pre", "table"):
+            found[number] = before or after
+    return found
 
 
 def _between(blocks: Sequence[Block], kept: Sequence[bool], number: int) -> bool:
@@ -92,7 +124,7 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
     walk, by the blocks and by who found the hidden ones, for as long as their ids are needed.
     """
     alive: set[int] = set()
-    gone: list[Element] = []
+    gone: list[tuple[Element, str]] = []
     for event, element in iterwalk(root):
         if event == "start" or element is root:
             continue
@@ -105,17 +137,17 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
         if speaks or (element.tail and element.tail.strip()):
             alive.add(id(parent))
         if silent or not (speaks or element.tag in _EMPTY):
-            gone.append(element)
-    for element in gone:
-        _drop(element)
+            gone.append((element, "" if silent else "".join(element.itertext())))
+    for element, space in gone:
+        _drop(element, space)
 
 
-def _drop(element: Element) -> None:
-    """Take an element out and leave what follows it."""
+def _drop(element: Element, space: str) -> None:
+    """Take an element out and leave what follows it, and the white space that it held: listings need it."""
     parent = element.getparent()
     if parent is None:
         return
-    if tail := element.tail:
+    if tail := space + (element.tail or ""):
         before = element.getprevious()
         if before is not None:
             before.tail = (before.tail or "") + tail

@@ -14,8 +14,9 @@ def settle(root: Element) -> None:
     """Put what was streamed where it belongs, and open what is there for who runs no scripts.
 
     React streams a boundary that was not ready as ``<div hidden id="S:1">`` at the end of the page, and marks
-    its place with ``<template id="B:1">`` (or ``P:1`` within another). A ``<template shadowrootmode>`` is shown,
-    and so is a ``<noscript>`` that says more than that a script is needed: forums put their whole thread there.
+    its place with ``<template id="B:1">`` (or ``P:1`` within another). A ``<template shadowrootmode>`` is
+    shown, and so is a ``<noscript>`` that says more than that a script is needed: forums put their whole
+    thread there.
     """
     places: dict[str, Element] = {}
     for template in root.iter("template"):

@@ -40,7 +40,8 @@ async def body(
         raise ReadError(
             say("the page comes compressed as {encoding}, which is not read here.", encoding=error), "broken"
         ) from None
-    return bytes(whole[:limit])
+    del whole[limit:]
+    return bytes(whole)
 
 
 class _TooMuch(Exception):
@@ -70,7 +71,7 @@ def _large(limit: int) -> ReadError:
     return ReadError(
         say(
             "the page is larger than {limit:g} MB, which is the most that is read; the setting "
-            "reader_max_bytes allows more.", limit=limit / 1_000_000,
+            "reader_size allows more.", limit=limit / 1_000_000,
         ),
         "large",
     )  # fmt: skip

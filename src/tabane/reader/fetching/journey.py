@@ -111,7 +111,7 @@ class Journey:
         """The headers of a request: those that were given go to the host that they were given for."""
         own = {"User-Agent": self._ground.policy.user_agent, "Accept": accept or ACCEPT}
         own["Accept-Encoding"] = self._ground.network.encodings
-        if _same(begin, at):
+        if same_server(begin, at):
             own |= {
                 name: " ".join(value.split())
                 for name, value in headers.items()
@@ -181,7 +181,7 @@ async def _drained(response: Response) -> None:
             await body(response.stream, {}, _SMALL, cut=True)
 
 
-def _same(begin: Target, at: Target) -> bool:
+def same_server(begin: Target, at: Target) -> bool:
     """Whether ``at`` is the server that ``begin`` is, as safe as it or safer."""
     if begin.host != at.host:
         return False

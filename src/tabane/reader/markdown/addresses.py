@@ -59,7 +59,7 @@ def _written(url: str) -> str:
 
 def _balanced(url: str) -> bool:
     depth = 0
-    for char in url:
+    for char in re.findall(r"[()]", url) if "(" in url or ")" in url else "":
         depth += (char == "(") - (char == ")")
         if depth < 0:
             return False

@@ -66,7 +66,7 @@ class Converter:
 
     def _end(self, run: list[Piece], found: list[Block]) -> None:
         """End a run: what it says becomes paragraphs, linked where it is on a card that has no heading."""
-        line = joined(run)
+        line = "" if all(isinstance(piece, str) and not piece.strip() for piece in run) else joined(run)
         run.clear()
         texts = (escaping.lines(text.strip()) for text in line.split("\n\n"))
         found.extend(Block(self._linked(text)) for text in texts if text)

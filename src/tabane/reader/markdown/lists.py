@@ -12,7 +12,6 @@ from tabane.reader.markdown import escaping
 from tabane.reader.markdown.elements import LISTS, classes, text_of
 from tabane.reader.markdown.writer import Block, Writer, indented, stacked
 
-
 _WRAPPED = 8  # elements between a list and its items
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lxml.html import HtmlElement
@@ -12,7 +12,9 @@ from tabane.reader.markdown.elements import HEADINGS, text_of
 from tabane.reader.markdown.writer import Block, Writer
 
 _PARTS = ("thead", "tbody", "tfoot")
-_OWN = frozenset({*_PARTS, "tr", "td", "th", "caption", "colgroup", "col"})
+_CELL = frozenset({"td", "th"})
+_OF_PART = _CELL | {"tr"}
+_OF_TABLE = _OF_PART | {*_PARTS, "caption", "colgroup", "col"}
 _WIDEST = 100  # columns
 _CELLS = 50_000  # of a table: beyond them a span counts as one cell
 _LONG = 1200  # characters that a cell of data hardly has
@@ -48,34 +50,52 @@ def tabled(writer: Writer, element: HtmlElement) -> list[Block]:
 def _beside(writer: Writer, table: HtmlElement) -> list[Block]:
     """What stands in a table and in no cell: browsers show it above."""
     found: list[Block] = []
-    for part in (table, *table.iterchildren(*_PARTS, "tr"), *table.xpath("./*/tr")):
-        found += writer.said(part.text)
-        for child in part:
-            if isinstance(child.tag, str) and child.tag not in _OWN:
-                found += writer.written(child)
-            found += writer.said(child.tail)
+    parts = list(table.iterchildren(*_PARTS))
+    rows = [row for part in (table, *parts) for row in part.iterchildren("tr")]
+    for own, holders in ((_OF_TABLE, [table]), (_OF_PART, parts), (_CELL, rows)):
+        for holder in holders:
+            found += writer.said(holder.text)
+            for child in holder:
+                if isinstance(child.tag, str) and child.tag not in own:
+                    found += writer.written(child)
+                found += writer.said(child.tail)
     return found
 
 
 def _rows(table: HtmlElement) -> Iterator[_Row]:
     """Rows in the order in which they are seen: the foot comes last wherever it stands."""
     feet: list[_Row] = []
+    loose: list[HtmlElement] = []  # cells without a row, which libxml2 leaves as they are
     for part in table:
+        if part.tag in _CELL:
+            loose.append(part)
+            continue
+        if loose:
+            yield _row(loose, head=False)
+            loose = []
         if part.tag == "tr":
-            yield _row(part, head=False)
+            yield _row(part.iterchildren(*_CELL), head=False)
         elif part.tag in _PARTS:
-            found = [_row(row, head=part.tag == "thead") for row in part.iterchildren("tr")]
+            found = list(_of_part(part))
             if part.tag == "tfoot":
                 feet.extend(found)
             else:
                 yield from found
+    if loose:
+        yield _row(loose, head=False)
     yield from feet
 
 
-def _row(row: HtmlElement, *, head: bool) -> _Row:
-    cells = [
-        _Cell(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in row.iterchildren("td", "th")
-    ]
+def _of_part(part: HtmlElement) -> Iterator[_Row]:
+    loose = list(part.iterchildren(*_CELL))
+    if loose:
+        yield _row(loose, head=False)
+    for row in part.iterchildren("tr"):
+        yield _row(row.iterchildren(*_CELL), head=part.tag == "thead")
+
+
+def _row(elements: Iterable[HtmlElement], *, head: bool) -> _Row:
+    cells = [_Cell(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in elements]
     return _Row(cells, head or (bool(cells) and all(cell.element.tag == "th" for cell in cells)))
 
 

@@ -24,12 +24,12 @@ def book_page(body: bytes, url: str) -> Page:
     """The book, as far as it is not longer than a page may be. One that is encrypted is ``broken``."""
     with opened(body, _BOOK) as archive:
         if "META-INF/encryption.xml" in archive.namelist() and "META-INF/rights.xml" in archive.namelist():
-            raise broken(_BOOK, "it is encrypted")
+            raise broken(_BOOK, say("it is encrypted"))
         container = tree(member(archive, "META-INF/container.xml", _BOOK), _BOOK)
         root = next(container.iter("{*}rootfile"), None)
         path = root.get("full-path") if root is not None else None
         if not path:
-            raise broken(_BOOK, "it names no contents")
+            raise broken(_BOOK, say("it names no contents"))
         package = tree(member(archive, path, _BOOK), _BOOK)
         names = list(_chapters(package, posixpath.dirname(path)))
         parts, left = _read(archive, names[:_CHAPTERS], url)

@@ -53,10 +53,10 @@ _IMAGE = say("image")
 
 def _picture(image: Image, body: bytes) -> Picture:
     wide, high = image.size
-    turned = image.getexif().get(0x0112, 1) not in (0, 1)
-    if max(wide, high) <= _SIDE and len(body) <= _BYTES and image.format in _PASSED and not turned:
+    if max(wide, high) <= _SIDE and len(body) <= _BYTES and image.format in _PASSED:
         image.load()  # a broken one is told now, not to the assistant
-        return Picture(_PASSED[image.format], body)
+        if image.getexif().get(0x0112, 1) in (0, 1):  # else it lies as the camera was held
+            return Picture(_PASSED[image.format], body)
     if image.format == "JPEG":
         image.draft("RGB", (_SIDE * 2, _SIDE * 2))  # decodes at a fraction of the size
     if image.size[0] * image.size[1] > _PIXELS:

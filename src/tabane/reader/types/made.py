@@ -17,8 +17,9 @@ LISTED = 200_000
 
 def broken(what: Message | str, reason: object) -> ReadError:
     """Bytes that are not what they claim to be."""
-    text = " ".join(str(reason).split())[:200] or type(reason).__name__
-    return ReadError(say("The {what} cannot be read: {reason}", what=what, reason=text), "broken")
+    if not isinstance(reason, Message):
+        reason = " ".join(str(reason).split())[:200] or type(reason).__name__
+    return ReadError(say("The {what} cannot be read: {reason}", what=what, reason=reason), "broken")
 
 
 def too_large(what: Message | str, size: object, limit: object) -> ReadError:

@@ -7,7 +7,7 @@ from lxml import etree
 from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.types import feeds
-from tabane.reader.types.made import LISTED, bounded, broken, fence
+from tabane.reader.types.made import LISTED, bounded, fence
 
 _ADDRESSES = 5000
 
@@ -42,9 +42,7 @@ def _root(text: str) -> etree._Element | None:
         )
         try:
             root = etree.fromstring(data, parser)
-        except etree.XMLSyntaxError as error:
-            if "depth" in str(error).lower() or "entity" in str(error).lower():
-                raise broken("XML", error) from None
+        except etree.XMLSyntaxError:
             continue
         if root is not None and (not recover or etree.QName(root).localname.lower() in feeds.ROOTS):
             return root

@@ -32,7 +32,7 @@ def json_page(text: str, url: str, *, lines: bool = False) -> Page:
     try:
         value = list(_lines(text)) if lines else json.loads(text)
     except RecursionError:
-        raise broken("JSON", "it is nested too deep") from None
+        raise broken("JSON", say("it is nested too deep")) from None
     except ValueError as error:
         shown, cut = bounded(text.strip(), LISTED)
         warning = say("This is not valid JSON: {reason}", reason=str(error)[:100])
@@ -67,7 +67,7 @@ def _shown(value: object) -> tuple[str, tuple[Message, ...]]:
         except _TooMuch:
             continue
         except RecursionError:
-            raise broken("JSON", "it is nested too deep") from None
+            raise broken("JSON", say("it is nested too deep")) from None
         if len(text) <= LISTED:
             whole = (items, chars) == _LEVELS[0]
             return text, () if whole else (_said(items, chars),)

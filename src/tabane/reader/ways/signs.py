@@ -35,7 +35,7 @@ _MAKERS = re.compile(
 )
 _MARKS_OF_MAKERS = (b"readthedocs", b"data-docusaurus", b"VPContent", b"mintlify")
 _SCRIPT = re.compile(rb"<script\b", re.IGNORECASE)
-_NOSCRIPT = re.compile(rb"<noscript\b[^>]*>(.{0,4000}?)</noscript", re.IGNORECASE | re.DOTALL)
+_NOSCRIPT = re.compile(rb"<noscript\b[^>]*>(.{0,1500}?)</noscript", re.IGNORECASE | re.DOTALL)
 _ASKS = re.compile("javascript|ジャバスクリプト", re.IGNORECASE)
 _SHELL = re.compile(
     rb"<(div|main|section)[^>]{0,200}\bid=[\"']?(?:root|app|__next|__nuxt|___gatsby|application|app-root|main-app|svelte|"
@@ -43,19 +43,22 @@ _SHELL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-_UNSEEN = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(script|style|template|title|svg)\b.*?(?:</\1\s*>|\Z)",
-    re.IGNORECASE | re.DOTALL,
-)
-_BLOCK = re.compile(
-    r"</?(?:p|div|br|li|tr|h[1-6]|section|article|table|ul|ol|dl|dt|dd|pre|blockquote|hr)\b[^>]*>", re.I
-)
-_TAG = re.compile(r"<[/!?a-z][^>]{0,5000}>", re.IGNORECASE)
+_TAG = re.compile(r"<(!--|[/!?]?[a-zA-Z][a-zA-Z0-9]{0,30})")
+_UNSEEN = {
+    "script": "</script",
+    "style": "</style",
+    "template": "</template",
+    "title": "</title",
+    "svg": "</svg",
+}
+_BLOCKS = re.compile(r"p|div|br|li|tr|h[1-6]|section|article|table|[uod]l|d[td]|pre|blockquote|hr")
 
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s")
-_ONE_LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\]\([^)]*\))*\]\([^)\s]*(?:\s[^)]*)?\)")
+_ONE_LINK = re.compile(
+    r"!?\[(?:[^\[\]]|\[[^\[\]\n]{0,200}\](?:\([^()\n]{0,500}\))?){0,500}\]\([^()\n]{0,2000}\)"
+)
 _MARKS = re.compile(r"[\s\W_]+")
-_PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\s*\Z)", re.DOTALL)
+_BETWEEN = re.compile(r"\n(?:[ \t]*\n)+")
 _MENU = 3  # links that make a menu
 _LABEL = 40  # characters of what only names or begins something
 
@@ -161,8 +164,20 @@ def wants_programs(body: bytes) -> bool:
 
 def visible_text(source: str) -> str:
     """All the text that HTML shows, by its tags alone: for what no parser makes sense of."""
-    text = _TAG.sub("", _BLOCK.sub("\n", _UNSEEN.sub("", source)))
-    lines = (" ".join(line.split()) for line in html.unescape(text).split("\n"))
+    lowered = source.lower() if len(source.lower()) == len(source) else source
+    parts: list[str] = []
+    at = 0
+    while found := _TAG.search(source, at):
+        parts.append(source[at : found.start()])
+        name = found[1].lower().lstrip("/!?")
+        end = "-->" if found[1] == "!--" else _UNSEEN.get(found[1].lower())
+        closed = lowered.find(end, found.end()) if end else found.start()
+        closing = lowered.find(">", closed) if closed >= 0 else -1
+        if _BLOCKS.fullmatch(name):
+            parts.append("\n")
+        at = closing + 1 if closing >= 0 else len(source)
+    parts.append(source[at:])
+    lines = (" ".join(line.split()) for line in html.unescape("".join(parts)).split("\n"))
     return "\n\n".join(line for line in lines if line)
 
 
@@ -172,7 +187,7 @@ def pruned(markdown: str) -> str:
     Before the content go blocks of links and the labels around them, up to the first title or text; behind it
     those that no heading or colon announces. A page that is made of links stays as it is.
     """
-    blocks = [_Block(text) for text in _PARAGRAPH.findall(markdown)]
+    blocks = [_Block(text) for text in _BETWEEN.split(markdown.strip()) if text]
     texts = sum(len(block.text) for block in blocks if not block.links)
     if texts * 4 < len(markdown):
         return markdown

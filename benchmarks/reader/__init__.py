@@ -1,0 +1,1 @@
+"""The reader measured: how much of pages is read, and nothing else with it."""

@@ -1,0 +1,126 @@
+"""Extraction against trafilatura and resiliparse: ``python -m benchmarks.reader.extraction DATA [--write]``.
+
+DATA is a folder of ``NAME.jsonl.gz`` as benchmarks.reader.pages describes them. Text is judged by each page's own,
+structure by files whose name begins with ``structure``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tabane.reader.extracting import extract
+
+from benchmarks.performance import machine, publish, table
+from benchmarks.reader.pages import Gold, pages
+from benchmarks.reader.scoring import Score, kept, plain, scored
+
+Extractor = Callable[[str | bytes, str], str]
+KINDS = ("code", "table", "head", "li", "link")
+_METHOD = """
+- Text: F1 over words, counted as often as they occur, mean over pages, with its 95 % interval (1.96 standard
+  errors); Japanese characters one by one. Markdown is judged without its marks. Time is CPU time of one thread.
+- Structure: the share of listings, tables, headings, items and links within the content that the Markdown shows
+  as that.
+- What was trained on a file is judged too well by it: `benchmarks.reader.training` prints figures by
+  cross-validation, in which no page is judged by trees that have seen its site.
+""".strip()
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reader.extraction", description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(arguments)
+    parts = []
+    for path in sorted(options.data.glob("*.jsonl.gz")):
+        gold = list(pages(path))
+        name = path.name.removesuffix(".jsonl.gz")
+        results = {which: _run(extractor, gold) for which, extractor in _extractors().items()}
+        judge = _structure if name.startswith("structure") else _text
+        parts.append(f"{name}, {len(gold)} pages\n\n{judge(gold, results)}")
+    command = "python -m benchmarks.reader.extraction DATA"
+    text = "\n\n".join(["## Reading pages", machine(command), *parts, _METHOD])
+    publish("reader", text, write=options.write)
+
+
+def _extractors() -> dict[str, Extractor]:
+    try:
+        import trafilatura  # type: ignore[import-not-found, unused-ignore]
+        from resiliparse.extract.html2text import extract_plain_text
+        from resiliparse.parse.encoding import detect_encoding
+    except ImportError as error:
+        sys.exit(f"{error}: uv pip install trafilatura resiliparse, which this is measured against")
+
+    def resiliparse(html: str | bytes, url: str) -> str:
+        if isinstance(html, bytes):
+            html = html.decode(detect_encoding(html, html5_compatible=True), "replace")
+        return str(extract_plain_text(html, main_content=True))
+
+    return {
+        "tabane": lambda html, url: extract(html, url).markdown,
+        "trafilatura": lambda html, url: trafilatura.extract(html, url=url) or "",
+        "trafilatura, Markdown": lambda html, url: trafilatura.extract(
+            html, url=url, output_format="markdown", include_links=True, include_tables=True
+        ) or "",
+        "resiliparse": resiliparse,
+    }  # fmt: skip
+
+
+def _run(extractor: Extractor, gold: Sequence[Gold]) -> list[tuple[str, float]]:
+    """What each page is read as, and the seconds of CPU that it took; the first page is read once before."""
+    extractor(gold[0].html, gold[0].url)
+    found = []
+    for page in gold:
+        begun = time.process_time()
+        text = extractor(page.html, page.url)
+        found.append((text, time.process_time() - begun))
+    return found
+
+
+def _text(gold: Sequence[Gold], results: dict[str, list[tuple[str, float]]]) -> str:
+    kinds = sorted({page.kind for page in gold})
+    head = ["", "F1", "±", "precision", "recall", *(kinds if len(kinds) > 1 else ()), "ms"]
+    return table(head, (_text_row(name, gold, found, kinds) for name, found in results.items()))
+
+
+def _text_row(
+    name: str, gold: Sequence[Gold], found: Sequence[tuple[str, float]], kinds: Sequence[str]
+) -> list[str]:
+    scores: list[Score] = []
+    by_kind: dict[str, list[float]] = defaultdict(list)
+    for page, (text, _) in zip(gold, found, strict=True):
+        score = scored(plain(text), page.text, characters=page.kind == "ja")
+        scores.append(score)
+        by_kind[page.kind].append(score.f1)
+    means = [statistics.mean(by_kind[kind]) for kind in kinds] if len(kinds) > 1 else []
+    figures = [*(statistics.mean(column) for column in zip(*scores, strict=True))]
+    interval = 1.96 * statistics.stdev(score.f1 for score in scores) / len(scores) ** 0.5
+    ms = 1000 * statistics.mean(seconds for _, seconds in found)
+    shown = [figures[2], interval, figures[0], figures[1], *means]
+    return [name, *(f"{figure:.3f}" for figure in shown), f"{ms:.1f}"]
+
+
+def _structure(gold: Sequence[Gold], results: dict[str, list[tuple[str, float]]]) -> str:
+    return table(["", *KINDS, "ms"], (_structure_row(name, gold, found) for name, found in results.items()))
+
+
+def _structure_row(name: str, gold: Sequence[Gold], found: Sequence[tuple[str, float]]) -> list[str]:
+    shares = [kept(text, page.structure) for page, (text, _) in zip(gold, found, strict=True)]
+    means = list(_means(shares))
+    return [name, *means, f"{1000 * statistics.mean(seconds for _, seconds in found):.1f}"]
+
+
+def _means(shares: Sequence[dict[str, float]]) -> Iterator[str]:
+    for kind in KINDS:
+        values = [share[kind] for share in shares if kind in share]
+        yield f"{statistics.mean(values):.3f}" if values else "–"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""A collection of Chroma's, as semche kept its documents in, taken over."""

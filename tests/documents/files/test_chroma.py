@@ -1,0 +1,38 @@
+"""Rows of Chroma's become documents; what cannot be read is told by what it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tabane.documents.chroma.importing import draft_of
+
+
+def row(**metadata: Any) -> dict[str, Any]:
+    return {"id": "id-1", "text": "text", "metadata": metadata}
+
+
+def test_what_semche_wrote_is_kept_where_we_keep_it() -> None:
+    when = "2025-11-03T10:00:00"
+    draft = draft_of(row(filepath="/docs/a.md", updated_at=when, file_type="spec", points=3, done=True))
+    assert (draft.filepath, draft.text, draft.file_type) == ("/docs/a.md", "text", "spec")
+    assert draft.updated_at == datetime.fromisoformat(when).timestamp()
+    assert dict(draft.metadata) == {"points": 3, "done": True}
+
+
+def test_what_is_not_as_semche_wrote_it_does_no_harm() -> None:
+    draft = draft_of(row(updated_at="some day", file_type=7, vector=[1.0], nothing=None), prefix="old")
+    assert (draft.filepath, draft.file_type, draft.updated_at) == ("old/id-1", None, None)
+    assert dict(draft.metadata) == {}
+
+
+def test_the_child_says_why_there_is_nothing_to_read(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tabane.documents.chroma.worker", str(tmp_path)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["error"] in ("missing", "none")

@@ -1,0 +1,1 @@
+"""The quality of reading pages, and the floor under it."""

@@ -1,0 +1,290 @@
+"""Pages are made in another process, and whatever happens to it, the hub gets an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from functools import cache
+from io import BytesIO
+
+import psutil
+import pytest
+
+from tabane.errors import ReadError
+from tabane.reader.conversion import Conversion
+from tabane.reader.page import Page
+
+URL = "https://example.org/a"
+
+
+def run(script: Callable[[Conversion], Awaitable[None]], **settings: float) -> None:
+    async def whole() -> None:
+        conversion = Conversion(dict(os.environ), **settings)  # type: ignore[arg-type]
+        try:
+            await script(conversion)
+        finally:
+            await conversion.close()
+            assert conversion.pid is None
+
+    asyncio.run(asyncio.wait_for(whole(), 100))
+    assert not [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
+
+
+@cache
+def slow_page(seconds: float) -> bytes:
+    """A PNG whose pixels take some time to be decompressed and scaled down: about 15 million a second."""
+    from PIL import Image
+
+    side = int((seconds * 15_000_000) ** 0.5)
+    file = BytesIO()
+    Image.effect_noise((min(side, 7000), min(side, 7000)), 90).save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110  (the state of another process; the wait has a limit)
+            await asyncio.sleep(0.005)
+
+
+def busy(conversion: Conversion) -> bool:
+    return conversion.pid is not None and sum(psutil.Process(conversion.pid).cpu_times()[:2]) > 0.5
+
+
+def test_a_page_comes_back_whole() -> None:
+    async def script(conversion: Conversion) -> None:
+        assert conversion.pid is None
+        page = await conversion.page(
+            b"---\ntitle: T\n---\n# A\n\ntext", URL, "text/markdown", "utf-8", name="a.md"
+        )
+        assert page == Page(URL, "# A\n\ntext", title="T", way="markdown", media_type="text/markdown")
+
+    run(script)
+
+
+def test_the_same_process_makes_the_next_page() -> None:
+    async def script(conversion: Conversion) -> None:
+        await conversion.page(b"one", URL)
+        first = conversion.pid
+        pages = await asyncio.gather(*(conversion.page(f"{nth}".encode(), URL) for nth in range(20)))
+        assert [page.markdown for page in pages] == [str(nth) for nth in range(20)]
+        assert conversion.pid == first
+
+    run(script)
+
+
+def test_warnings_and_pictures_come_too() -> None:
+    async def script(conversion: Conversion) -> None:
+        page = await conversion.page(b"{oops", URL, "application/json")
+        assert [str(warning)[:25] for warning in page.warnings] == ["This is not valid JSON: E"]
+        assert page.warnings[0].render("ja") != page.warnings[0].render("en")
+        image = await conversion.page(slow_page(0.01), URL, "image/png")
+        assert image.pictures[0].media_type == "image/png"
+
+    run(script)
+
+
+def test_the_reason_of_a_failure_comes_back() -> None:
+    async def script(conversion: Conversion) -> None:
+        with pytest.raises(ReadError, match="application/zip") as raised:
+            await conversion.page(b"PK\x03\x04 nothing", URL)
+        assert raised.value.cause == "type"
+        with pytest.raises(ReadError) as broken:
+            await conversion.page(b"%PDF-1.7 nothing", URL)
+        assert broken.value.cause == "broken"
+        first = conversion.pid
+        assert (await conversion.page(b"next", URL)).markdown == "next"
+        assert conversion.pid == first
+
+    run(script)
+
+
+def test_a_process_that_is_killed_at_rest_is_replaced() -> None:
+    async def script(conversion: Conversion) -> None:
+        await conversion.page(b"one", URL)
+        first = conversion.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        assert (await conversion.page(b"two", URL)).markdown == "two"
+        assert conversion.pid != first
+
+    run(script)
+
+
+def test_a_page_whose_process_is_killed_is_made_by_the_next() -> None:
+    async def script(conversion: Conversion) -> None:
+        making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
+        await until(lambda: busy(conversion))
+        first = conversion.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        assert (await making).pictures
+        assert conversion.pid not in (None, first)
+
+    run(script)
+
+
+def test_a_page_that_kills_twice_is_given_up_and_the_next_is_made() -> None:
+    async def script(conversion: Conversion) -> None:
+        making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
+        waiting = asyncio.create_task(conversion.page(b"next", URL))
+        seen: set[int | None] = {None}
+        for _ in range(2):
+            await until(lambda: conversion.pid not in seen and busy(conversion))
+            assert conversion.pid is not None
+            seen.add(conversion.pid)
+            os.kill(conversion.pid, signal.SIGKILL)
+        with pytest.raises(ReadError, match="twice") as raised:
+            await making
+        assert raised.value.cause == "broken"
+        assert (await waiting).markdown == "next"
+
+    run(script)
+
+
+def test_a_page_that_takes_too_long_is_given_up_with_its_process() -> None:
+    async def script(conversion: Conversion) -> None:
+        await conversion.page(b"one", URL)
+        first = conversion.pid
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)  # it hangs
+        with pytest.raises(ReadError, match="longer than") as raised:
+            await conversion.page(b"two", URL)
+        assert raised.value.cause == "broken"
+        assert not psutil.pid_exists(first)
+        assert (await conversion.page(b"three", URL)).markdown == "three"
+
+    run(script, deadline=2.0)
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems do not hold a process to its address space"
+)
+def test_a_page_that_needs_too_much_memory_is_refused() -> None:
+    async def script(conversion: Conversion) -> None:
+        with pytest.raises(ReadError) as raised:
+            await conversion.page(slow_page(2), URL, "image/png")
+        assert raised.value.cause == "large"
+        assert (await conversion.page(b"next", URL)).markdown == "next"
+
+    run(script, memory=150_000_000)
+
+
+def test_a_process_without_work_ends() -> None:
+    async def script(conversion: Conversion) -> None:
+        await conversion.page(b"one", URL)
+        first = conversion.pid
+        assert first is not None
+        await until(lambda: not psutil.pid_exists(first))
+        assert conversion.pid is None
+        assert (await conversion.page(b"two", URL)).markdown == "two"
+
+    run(script, idle=0.05)
+
+
+def test_a_reader_that_goes_away_leaves_the_next_page_right() -> None:
+    async def script(conversion: Conversion) -> None:
+        making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
+        await until(lambda: busy(conversion))
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+        assert (await conversion.page(b"next", URL)).markdown == "next"
+
+    run(script)
+
+
+def test_a_body_that_is_too_large_is_refused() -> None:
+    async def script(conversion: Conversion) -> None:
+        with pytest.raises(ReadError) as raised:
+            await conversion.page(bytes(64_000_001), URL)
+        assert raised.value.cause == "large"
+        assert conversion.pid is None
+
+    run(script)
+
+
+def test_too_much_that_waits_is_refused() -> None:
+    async def script(conversion: Conversion) -> None:
+        body = b"x " * 30_000_000
+        results = await asyncio.gather(
+            *(conversion.page(body, URL) for _ in range(6)), return_exceptions=True
+        )
+        refused = [result for result in results if isinstance(result, ReadError) and result.cause == "rate"]
+        assert len(refused) == 2
+
+    run(script)
+
+
+def test_closing_ends_what_is_being_made() -> None:
+    async def whole() -> None:
+        conversion = Conversion(dict(os.environ))
+        making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
+        await until(lambda: busy(conversion))
+        pid = conversion.pid
+        await conversion.close()
+        with pytest.raises(ReadError):
+            await making
+        assert pid is not None
+        assert not psutil.pid_exists(pid)
+        with pytest.raises(ReadError):
+            await conversion.page(b"more", URL)
+
+    asyncio.run(asyncio.wait_for(whole(), 60))
+
+
+def test_the_process_ends_with_its_parent() -> None:
+    script = (
+        "import asyncio, os\n"
+        "from tabane.reader.conversion import Conversion\n"
+        "async def main():\n"
+        "    conversion = Conversion(dict(os.environ))\n"
+        "    await conversion.page(b'one', 'https://example.org/')\n"
+        "    print(conversion.pid, flush=True)\n"
+        "    os._exit(1)\n"
+        "asyncio.run(main())\n"
+    )
+
+    async def whole() -> None:
+        parent = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await parent.communicate()
+        pid = int(out)
+        await until(
+            lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        )
+
+    asyncio.run(asyncio.wait_for(whole(), 60))
+
+
+def test_what_libraries_print_goes_to_the_errors() -> None:
+    async def whole(errors: int) -> None:
+        conversion = Conversion(dict(os.environ), errors=errors)
+        with pytest.raises(ReadError, match="cannot be converted"):
+            await conversion.page(b"x", "http://[", "text/plain")
+        await conversion.close()
+
+    with tempfile.TemporaryFile() as file:
+        asyncio.run(asyncio.wait_for(whole(file.fileno()), 60))
+        file.seek(0)
+        assert b"http://[" in file.read()
+
+
+def test_the_hub_that_asks_loads_no_parser() -> None:
+    async def whole() -> bytes:
+        script = (
+            "import sys, tabane.reader.conversion\n"
+            "heavy = {'lxml', 'PIL', 'pypdfium2', 'resiliparse', 'trafilatura'}\n"
+            "print(sorted(heavy & sys.modules.keys()))"
+        )
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
+        )
+        return (await child.communicate())[0]
+
+    assert asyncio.run(whole()) == b"[]\n"

@@ -1,0 +1,100 @@
+"""Bytes to text: whatever the encoding, and whatever the label claims of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabane.reader.decoding import decoded
+
+JA = (
+    "<html><head><title>文字コードの試験</title></head><body><p>これは日本語の文章です。漢字とひらがなとカタカナ、"
+    "それに英数字ABC123が混ざっています。ラベルのないページでも正しく読めなければなりません。</p></body></html>"
+)
+LEGACY = ["shift_jis", "cp932", "euc_jp", "iso2022_jp"]
+LABELS = [
+    None,
+    "utf-8",
+    "iso-8859-1",
+    "windows-1252",
+    "Shift_JIS",
+    "EUC-JP",
+    "ISO-2022-JP",
+    "nonsense",
+    "",
+    "base64",
+]
+
+
+@pytest.mark.parametrize("encoding", [*LEGACY, "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("label", LABELS)
+def test_japanese_is_read_whatever_the_header_says(encoding: str, label: str | None) -> None:
+    assert decoded(JA.encode(encoding), label, "text/html") == JA
+
+
+@pytest.mark.parametrize("encoding", LEGACY)
+@pytest.mark.parametrize("lie", ["utf-8", "iso-8859-1", "EUC-JP", "x-sjis"])
+def test_a_meta_that_lies_is_not_believed(encoding: str, lie: str) -> None:
+    text = JA.replace("<head>", f'<head><meta charset="{lie}">')
+    assert decoded(text.encode(encoding), None, "text/html") == text
+
+
+@pytest.mark.parametrize(
+    ("encoding", "label", "text"),
+    [
+        ("cp1252", "iso-8859-1", "Café déjà vu – naïve “œuvre”"),
+        ("iso8859_2", "iso-8859-2", "Zażółć gęślą jaźń, Příliš žluťoučký kůň"),
+        ("cp1251", "windows-1251", "Привет, как дела? Это русский текст."),
+        ("koi8_r", "koi8-r", "Привет, как дела? Это русский текст."),
+        ("gb18030", "gb2312", "你好，世界。这是一个中文网页，用来测试编码。"),
+        ("big5", "big5", "你好，世界。這是一個中文網頁，用來測試編碼。"),
+        ("cp949", "euc-kr", "안녕하세요. 이것은 한국어 페이지입니다."),
+    ],
+)
+def test_a_label_that_fits_is_believed(encoding: str, label: str, text: str) -> None:
+    assert decoded(text.encode(encoding), label) == text
+    page = f'<meta http-equiv="Content-Type" content="text/html; charset={label}"><p>{text}'
+    assert decoded(page.encode(encoding), None, "text/html") == page
+
+
+def test_what_windows_added_to_japanese_is_read() -> None:
+    assert decoded(f"{JA}①②㈱髙﨑".encode("cp932")) == f"{JA}①②㈱髙﨑"
+    assert decoded(JA.encode("euc_jp") + b"\xad\xa1\xad\xa2\xad\xea\n", "euc-jp") == f"{JA}①②㈱\n"
+    assert decoded(b"\x1b$B4A;z-!\x1b(B abc \x1b(I12\x1b(B") == "漢字① abc ｱｲ"
+
+
+def test_a_label_beyond_the_first_1024_bytes_is_none() -> None:
+    text = " " * 1100 + '<meta charset="windows-1251">' + "Café crème, déjà vu"
+    assert decoded(text.encode("cp1252"), None, "text/html") == text
+
+
+def test_the_declaration_of_xml_counts() -> None:
+    text = '<?xml version="1.0" encoding="windows-1251"?><a>Привет</a>'
+    assert decoded(text.encode("cp1251"), None, "application/xml") == text
+
+
+def test_plain_text_has_no_label_of_its_own() -> None:
+    text = 'about <meta charset="windows-1251">: caf\xe9 cr\xe8me, d\xe9j\xe0 vu'
+    assert decoded(text.encode("cp1252"), "iso-8859-1", "text/plain") == text
+
+
+def test_utf8_with_a_few_broken_letters_stays_utf8() -> None:
+    body = JA.encode() * 3 + b"\xe3\x81" + b" <!-- \xff -->"
+    text = decoded(body, None, "text/html")
+    assert text.startswith(JA)
+    assert text.count("\ufffd") == 2
+
+
+@given(
+    st.binary(max_size=200),
+    st.one_of(st.none(), st.text(max_size=12)),
+    st.sampled_from(["", "text/html", "x/y"]),
+)
+def test_any_bytes_are_text(body: bytes, label: str | None, media: str) -> None:
+    assert isinstance(decoded(body, label, media), str)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=100))
+def test_utf8_is_read_as_it_is(text: str) -> None:
+    assert decoded(text.encode(), "shift_jis", "text/html") == text.removeprefix("\ufeff")
