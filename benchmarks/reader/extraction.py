@@ -1,7 +1,7 @@
 """Extraction against trafilatura and resiliparse: ``python -m benchmarks.reader.extraction DATA [--write]``.
 
-DATA is a folder of ``NAME.jsonl.gz`` as benchmarks.reader.pages describes them. Text is judged by each page's own,
-structure by files whose name begins with ``structure``.
+DATA is a folder of ``NAME.jsonl.gz`` as benchmarks.reader.pages describes them. Files whose name begins with
+``structure`` judge structure, the others text.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tabane.reader.extracting import extract
-
 from benchmarks.performance import machine, publish, table
 from benchmarks.reader.pages import Gold, pages
 from benchmarks.reader.scoring import Score, kept, plain, scored
+
+from tabane.reader.extracting import extract
 
 Extractor = Callable[[str | bytes, str], str]
 KINDS = ("code", "table", "head", "li", "link")
 _METHOD = """
 - Text: F1 over words, counted as often as they occur, mean over pages, with its 95 % interval (1.96 standard
-  errors); Japanese characters one by one. Markdown is judged without its marks. Time is CPU time of one thread.
-- Structure: the share of listings, tables, headings, items and links within the content that the Markdown shows
-  as that.
+  errors); Japanese characters one by one. Markdown is judged without its marks. Time is CPU time of a thread.
+- Structure: the share of listings, tables, headings, items and links within the content that the Markdown
+  shows as that.
 - What was trained on a file is judged too well by it: `benchmarks.reader.training` prints figures by
   cross-validation, in which no page is judged by trees that have seen its site.
 """.strip()

@@ -1,4 +1,4 @@
-"""Grow the forest of the reader: ``python -m benchmarks.reader.training FILE.jsonl.gz … [--folds 5] [--write]``.
+"""Grow the forest of the reader: ``python -m benchmarks.reader.training FILE … [--folds 5] [--write]``.
 
 Prints figures by cross-validation: no page is judged by trees that have seen a page of its site. ``--write``
 grows the forest on all pages and puts it where the reader has it. Wants scikit-learn, which is no part of the
@@ -19,6 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reader.labels import labels
+from benchmarks.reader.pages import Gold, pages
+from benchmarks.reader.scoring import scored, words
+
 from tabane.reader.decoding import decoded
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Block
@@ -27,10 +31,6 @@ from tabane.reader.extraction.content import cut, title
 from tabane.reader.extraction.pruning import filled
 from tabane.reader.extraction.tree import parsed
 
-from benchmarks.reader.labels import labels
-from benchmarks.reader.pages import Gold, pages
-from benchmarks.reader.scoring import scored, words
-
 FILE = Path(__file__).parents[2] / "src/tabane/reader/extraction/forest.json.gz"
 SHAPE = {
     "max_iter": 200, "learning_rate": 0.05, "max_leaf_nodes": 10, "max_features": 0.2,
@@ -38,9 +38,9 @@ SHAPE = {
 }  # fmt: skip
 JAPANESE = 2.0  # weight of a page in Japanese: there are few
 _ABOUT = (
-    "Gradient-boosted trees over tabane.reader.extraction.features, grown by benchmarks.reader.training on a part "
-    "of the development split of WCXB (Web Content Extraction Benchmark, CC-BY-4.0) and on fixtures in Japanese of "
-    "postlight/parser (MIT)."
+    "Gradient-boosted trees over tabane.reader.extraction.features, grown by benchmarks.reader.training on a "
+    "part of the development split of WCXB (Web Content Extraction Benchmark, CC-BY-4.0) and on fixtures in "
+    "Japanese of postlight/parser (MIT)."
 )
 
 

@@ -13,7 +13,7 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     """The page that HTML is: its content as Markdown, its title, author, date, site, language and address.
 
     Bytes are decoded as they say themselves, or else by ``charset``, which a header gave. Links are absolute
-    against ``url``. Any input gives a page; where nothing was found ``markdown`` is empty and a warning says so.
+    against ``url``. Any input gives a page; ``markdown`` is empty where nothing was found.
     """
     from tabane.reader.decoding import decoded
     from tabane.reader.extraction.article import article

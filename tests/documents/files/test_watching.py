@@ -215,6 +215,24 @@ def test_what_is_left_out_is_not_even_watched(top: Path) -> None:
     watched(top, work, "ignored/", gives=gives)
 
 
+def test_a_folder_that_goes_just_as_it_is_to_be_watched_does_no_harm(top: Path) -> None:
+    given: list[Notices] = []
+
+    def gives(folders: Sequence[str]) -> Notices:
+        if not given:
+            shutil.rmtree(top / "sub", ignore_errors=True)
+        given.append(notices(folders))
+        return given[-1]
+
+    async def work(watched: Watched) -> None:
+        assert await watched.names() == {"a.md"}
+        assert watched.watch.plain("en")["by"] == "system"
+        (top / "a.md").write_text("followed")
+        assert await watched.becomes("a.md", "followed") < SOON
+
+    watched(top, work, gives=gives)
+
+
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
 server:/home /home nfs4 rw 0 0

@@ -97,12 +97,17 @@ def _mounts() -> list[str]:
 
 
 def notices(folders: Sequence[str]) -> Notices:
-    """Word of changes in these folders, in which those below them are named too. Blocks."""
+    """Word of changes in these folders, in which those below them are named too. Blocks.
+
+    Raises FileNotFoundError where one of them is gone by now.
+    """
     if gives_no_word(folders[0], _mounts()):
         log.info("%s is on a file system that does not tell of changes: they are looked for", folders[0])
         return Looking()
     try:
         return Native(folders)
+    except FileNotFoundError:
+        raise
     except (OSError, ImportError) as error:
         log.warning("changes in %s folders are looked for again and again: %s", len(folders), error)
         return Looking()

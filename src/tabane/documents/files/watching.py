@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -148,12 +149,15 @@ class Watch:
         changes = Changes()
         for _ in range(_OPENINGS):
             self._close()
-            self._notices = await asyncio.to_thread(self._noticed, self._tree.folders())
+            with suppress(FileNotFoundError):  # one is gone that was there: the look will know
+                self._notices = await asyncio.to_thread(self._noticed, self._tree.folders())
             later = await asyncio.to_thread(self._tree.look)
             changes.changed |= later.changed
             changes.gone += later.gone
-            if not later.folders:
-                break
+            if self._notices is not None and not later.folders:
+                return changes
+        if self._notices is None:
+            self._notices = Looking()
         return changes
 
     async def _first_pass(self) -> None:

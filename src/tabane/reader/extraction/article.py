@@ -50,12 +50,12 @@ def article(html: str, url: str) -> Article:
 
 
 def _missed(found: Content, body: str) -> bool:
-    """Whether the text that the page gives to machines says a good deal that was not found in its elements."""
+    """Whether the text that a page gives to machines says much that was not found in its elements."""
     return len(body) > _SHORT and len(body) > 3 * found.letters
 
 
 def _scripted(root: Element) -> bool:
-    """Whether a page seems to be made by a script: it pleads for one, or has an empty element to be filled."""
+    """Whether a page seems to be made by a script: it pleads for one, or has an empty place for it."""
     if root.find(".//script") is None:
         return False
     for element in root.iter("noscript"):

@@ -277,7 +277,7 @@ def _count_twins(boxes: list[Box]) -> None:
 
 
 def size(text: str) -> int:
-    """Length of a text as if it were written in letters: a character of Chinese or Japanese says more than one.
+    """Length of a text as if written in letters: a character of Chinese or Japanese says more than one.
 
     The same text has 2.3 times as many letters in English as characters in Japanese, so that each counts so.
     """

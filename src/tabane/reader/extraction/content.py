@@ -23,8 +23,8 @@ _MOST = 12_000
 class Content:
     """The content of a page, as elements of its own tree from which the rest was taken away.
 
-    ``letters`` is how long it is, ``share`` what part of the visible text that is, 0..1. ``hidden`` counts the
-    parts amid the content that no reader sees, which are not in it. ``how`` says in a word how it was found.
+    ``letters`` is how long it is, ``share`` what part of the visible text that is, 0..1. ``hidden`` counts
+    the parts amid the content that no reader sees, which are not in it. ``how`` says in a word how it was found.
     """
 
     elements: tuple[Element, ...]
@@ -66,7 +66,7 @@ def title(root: Element) -> str:
 
 
 def choice(cutting: Cutting) -> list[bool]:
-    """Which blocks are content: each is judged, then the best cut through all of them is made, and made whole."""
+    """Which blocks are content: each is judged, then the best cut through all is made, and made whole."""
     blocks = cutting.blocks
     if len(blocks) > _MOST:
         return [block.letters > 2 * block.linked for block in blocks]

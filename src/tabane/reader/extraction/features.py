@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from math import log1p
 
 from tabane.reader.extraction.blocks import FAR, TAGS, Block, Box, size, up
@@ -17,19 +18,19 @@ _LEGAL = re.compile(
     r"©|\(c\)\s|all rights reserved|copyright|cookies?\b|terms (?:of|and)|無断", re.IGNORECASE
 )
 _CALL = re.compile(
-    r"^(?:share|tweet|pin it|follow|subscribe|sign (?:in|up)|log ?in|register|read more|learn more|more|related|view"
-    r"|see (?:all|more)|show|load more|add to|buy|shop|download|skip to|back to|reply|report|print|e-?mail|copy"
-    r"|next|prev|previous|home|menu|search|close|contact|advertisement|sponsored|you (?:may|might)|popular"
+    r"^(?:share|tweet|pin it|follow|subscribe|sign (?:in|up)|log ?in|register|read more|learn more|more|related"
+    r"|view|see (?:all|more)|show|load more|add to|buy|shop|download|skip to|back to|reply|report|print|e-?mail"
+    r"|copy|next|prev|previous|home|menu|search|close|contact|advertisement|sponsored|you (?:may|might)|popular"
     r"|trending|recommended|latest|recent|tags?|categor|posted|published|by\b|filed|comments?|leave a|join"
-    r"|シェア|フォロー|登録|ログイン|続きを|もっと|関連|おすすめ|人気|検索|メニュー|ホーム|トップ|前の|次の|お問い?合|広告|一覧|コメント"
-    r"|タグ|カテゴリ|ランキング|新着|最新|利用規約|会員)",
+    r"|シェア|フォロー|登録|ログイン|続きを|もっと|関連|おすすめ|人気|検索|メニュー|ホーム|トップ|前の|次の"
+    r"|お問い?合|広告|一覧|コメント|タグ|カテゴリ|ランキング|新着|最新|利用規約|会員)",
     re.IGNORECASE,
 )
 _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 def rows(boxes: Sequence[Box], blocks: Sequence[Block], title: str = "") -> list[list[float]]:
-    """A row of features for each block. ``title`` is what the page calls itself, with its site's name or not."""
+    """A row of features for each block. ``title`` is what the page calls itself in its head."""
     if not blocks:
         return []
     best = _best(boxes)
@@ -171,14 +172,12 @@ def _apart(chain: list[Box], best: Box) -> int:
 
 
 def _best(boxes: Sequence[Box]) -> Box:
-    """The box that holds most of the long, unlinked text without being too wide: as Readability would choose."""
+    """The box that holds most of the long, unlinked text and not much else: as Readability would choose."""
     scores: dict[int, float] = {}
     of: dict[int, Box] = {}
     for box in boxes:
         if box.long and box.blocks <= 2:
-            for step, at in enumerate(up(box)):
-                if step > 3:
-                    break
+            for step, at in enumerate(islice(up(box), 4)):
                 if step:
                     scores[id(at)] = scores.get(id(at), 0.0) + box.long / (1, 1, 2, 4)[step]
                     of[id(at)] = at

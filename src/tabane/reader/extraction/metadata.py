@@ -22,9 +22,9 @@ _AUTHORS = (
     "sailthru.author", "byl", "article:author", "og:article:author", "twitter:data1",
 )  # fmt: skip
 _DATES = (
-    "article:published_time", "og:article:published_time", "og:published_time", "datepublished", "date", "dc.date",
-    "dcterms.date", "dc.date.issued", "dcterms.created", "citation_publication_date", "citation_date", "pubdate",
-    "publishdate", "publish-date", "publish_date", "parsely-pub-date", "sailthru.date", "article.published",
+    "article:published_time", "og:article:published_time", "og:published_time", "datepublished", "date",
+    "dc.date", "dcterms.date", "dc.date.issued", "dcterms.created", "citation_publication_date",
+    "citation_date", "pubdate", "publishdate", "publish-date", "publish_date", "parsely-pub-date", "sailthru.date", "article.published",
     "article:modified_time", "og:updated_time", "last-modified", "dcterms.modified",
 )  # fmt: skip
 _SITES = ("og:site_name", "application-name", "dc.publisher", "twitter:site")
@@ -38,11 +38,13 @@ _ISO = re.compile(
 _NUMBERS = re.compile(r"\b((?:19|20)\d{2})\s*[/.年-]\s*(\d{1,2})\s*[/.月-]\s*(\d{1,2})(?!\d)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAMED = re.compile(
-    r"\b(?:(\d{1,2})(?:st|nd|rd|th)?\.?\s+)?([A-Z][a-z]{2})[a-z]*\.?\s+(?:(\d{1,2})(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d{2})\b"
+    r"\b(?:(\d{1,2})(?:st|nd|rd|th)?\.?\s+)?([A-Z][a-z]{2})[a-z]*\.?\s+"
+    r"(?:(\d{1,2})(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d{2})\b"
 )
 _IN_URL = re.compile(r"/((?:19|20)\d{2})[/-](\d{1,2})[/-](\d{1,2})(?:/|-|$)")
 _BY = re.compile(
-    r"^\s*(?:by|written by|author|posted by|von|par|por|文|著者?|執筆者?|筆者|投稿者|記事)\s*[:：]?\s+",
+    r"^\s*(?:by|written by|author|posted by|von|par|por|文|著者?|執筆者?|筆者|投稿者|記事)"
+    r"(?:\s*[:：]\s*|\s+)",
     re.IGNORECASE,
 )
 _SEPARATORS = re.compile(r"\s+[|｜–—·•»:-]\s+|[|｜]|\s*-\s*(?=[^-]*$)")
@@ -51,7 +53,7 @@ _SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What is known of a page; None where it says nothing. ``date`` is ISO 8601, ``body`` the text of JSON-LD."""
+    """What is known of a page; None where it says nothing. ``body`` is the text that its JSON-LD gives."""
 
     title: str | None = None
     author: str | None = None
@@ -63,7 +65,7 @@ class Metadata:
 
 
 def metadata(root: Element, url: str) -> Metadata:
-    """Read what a page says of itself, best source first: JSON-LD, then meta elements, then what stands in it."""
+    """Read what a page says of itself, best source first: JSON-LD, meta elements, then what stands in it."""
     meta = _meta(root)
     things = [thing for thing in _linked(root) if _WRITTEN.search(_kind(thing))]
     things.sort(key=lambda thing: _kind(thing).lower() in ("webpage", "itempage", "collectionpage"))

@@ -22,8 +22,8 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 def filled(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
     """The choice made whole: what stands amid content belongs to it, unless it surely does not.
 
-    Boxes that are mostly content are filled; headings go with what they head, listings and tables with the text
-    that they interrupt, pictures with what is on both sides.
+    Lists that are mostly content are kept whole; headings go with what they head, listings and tables with the
+    text that they interrupt, pictures with what is on both sides.
     """
     kept = _structure(blocks, _lists(blocks, list(kept), probability), probability)
     return [
@@ -33,7 +33,7 @@ def filled(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence[
 
 
 def _lists(blocks: Sequence[Block], kept: list[bool], probability: Sequence[float]) -> list[bool]:
-    """Lists and layout tables that are mostly content, or stand between content and are no links, are kept whole."""
+    """Keep whole the lists that are mostly content, or that stand amid content and are no links."""
     groups: dict[int, list[int]] = {}
     for number, block in enumerate(blocks):
         outer = [box for box in up(block.box) if box.element.tag in _LISTS]
@@ -120,11 +120,11 @@ def _amid(blocks: Sequence[Block], kept: Sequence[bool], hidden: Sequence[Elemen
 def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
     """Take out every element that says nothing any more.
 
-    Elements are known by their ids: lxml makes objects of them as they are asked for, and these are held, by the
-    walk, by the blocks and by who found the hidden ones, for as long as their ids are needed.
+    Elements are known by their ids: lxml makes objects of them as they are asked for, and these are held, by
+    the walk, by the blocks and by who found the hidden ones, for as long as their ids are needed.
     """
     alive: set[int] = set()
-    gone: list[tuple[Element, str]] = []
+    gone: list[tuple[Element, bool]] = []
     for event, element in iterwalk(root):
         if event == "start" or element is root:
             continue
@@ -137,9 +137,9 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
         if speaks or (element.tail and element.tail.strip()):
             alive.add(id(parent))
         if silent or not (speaks or element.tag in _EMPTY):
-            gone.append((element, "" if silent else "".join(element.itertext())))
-    for element, space in gone:
-        _drop(element, space)
+            gone.append((element, silent))
+    for element, silent in gone:  # inner ones first, so that nothing but white space is left in these
+        _drop(element, "" if silent else "".join(element.itertext()))
 
 
 def _drop(element: Element, space: str) -> None:

@@ -33,11 +33,14 @@ _WIDEST = 1600  # pixels: a larger one of a set is for printing
 
 def address(href: str | None, base: str) -> str | None:
     """``href`` as an absolute URL; None where it opens nothing, or only a place on the page itself."""
-    if not href or (href := re.sub(r"[\x00-\x1f\x7f]", "", href).strip()).startswith("#") or not href:
+    if href and not href.isprintable():
+        href = re.sub(r"[\x00-\x1f\x7f]", "", href)
+    if not href or not (href := href.strip()) or href.startswith("#"):
         return None
     try:
         whole = href if href.startswith(("http://", "https://")) else urljoin(base, href)
-        urlsplit(whole)
+        if "[" in whole:
+            urlsplit(whole)
     except ValueError:  # what urlsplit makes of brackets in a host
         return None
     if not whole.lower().startswith(_OPENED) or _same_page(whole, base):

@@ -48,6 +48,8 @@ def formula(element: HtmlElement) -> Formula | None:
         return _of_script(element)
     if tag == "img":
         return _of_image(element)
+    if element.get("class") is None and tag != "mjx-container" and element.get("data-tex") is None:
+        return None
     names = set(classes(element))
     if tag == "mjx-container" or names & _WRAPPERS or element.get("data-tex"):
         return _of_wrapper(element, names)

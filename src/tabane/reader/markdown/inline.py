@@ -91,12 +91,12 @@ class Inline:
 
     def _left_out(self, element: HtmlElement) -> bool:
         """What is there for the mouse: links to a heading, buttons to copy; and pictures of formulas."""
+        if element.get("class") is None and element.tag != "button":
+            return False
         names = classes(element)
         if element.tag == "button":
             words = [*names, element.get("aria-label", ""), text_of(element)[:20]]
             return bool(_COPY.search(" ".join(words)))
-        if not names:
-            return False
         if _ANCHORS.intersection(names) and len(text_of(element).strip()) <= 12:
             return element.tag != "a" or not re.search(r"\w{3}", text_of(element)) or "headerlink" in names
         return "katex-html" in names or rendered(element)

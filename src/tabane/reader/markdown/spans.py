@@ -121,7 +121,8 @@ class _Tokens:
             self._visible("atom", piece.markdown)
 
     def _text(self, text: str) -> None:
-        text = _UNSEEN.sub("", text)
+        if not text.isprintable():
+            text = _UNSEEN.sub("", text)
         core = text.strip(_SPACE)
         if not core:
             self._space = self._space or text

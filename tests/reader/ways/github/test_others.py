@@ -56,9 +56,19 @@ def _commits(target: str) -> Answer:
 
 
 def test_a_comparison_has_its_commits_and_patches(site: Site) -> None:
-    tell(site, f"{REPO}/compare/main...fix", {
-        "html_url": f"{HUB}/compare/main...fix", "status": "ahead", "ahead_by": 3, "behind_by": 0,
-        "total_commits": 3, "commits": [commit()], "files": [changed("a.py")]})  # fmt: skip
+    tell(
+        site,
+        f"{REPO}/compare/main...fix",
+        {
+            "html_url": f"{HUB}/compare/main...fix",
+            "status": "ahead",
+            "ahead_by": 3,
+            "behind_by": 0,
+            "total_commits": 3,
+            "commits": [commit()],
+            "files": [changed("a.py")],
+        },
+    )
     for span in ("main...fix", "main..fix"):
         page = read(site, f"{HUB}/compare/{span}", way(site))
         assert "- Difference: 3 commits ahead, 0 behind" in page.markdown
@@ -68,10 +78,19 @@ def test_a_comparison_has_its_commits_and_patches(site: Site) -> None:
 
 
 def release(tag: str = "v1/a", **changes: Any) -> dict[str, Any]:
-    known = {"tag_name": tag, "name": "One", "body": "## New\r\n\n- it", "html_url": f"{HUB}/releases/tag/{tag}",
-             "draft": False, "prerelease": True, "published_at": "2026-02-01T00:00:00Z", "author": user("ann"),
-             "assets": [{"name": "a.tgz", "size": 2048, "download_count": 5,
-                         "browser_download_url": f"{HUB}/a.tgz"}]}  # fmt: skip
+    known = {
+        "tag_name": tag,
+        "name": "One",
+        "body": "## New\r\n\n- it",
+        "html_url": f"{HUB}/releases/tag/{tag}",
+        "draft": False,
+        "prerelease": True,
+        "published_at": "2026-02-01T00:00:00Z",
+        "author": user("ann"),
+        "assets": [
+            {"name": "a.tgz", "size": 2048, "download_count": 5, "browser_download_url": f"{HUB}/a.tgz"}
+        ],
+    }
     return known | changes
 
 
@@ -93,11 +112,20 @@ def test_releases_are_listed_with_their_notes(site: Site) -> None:
 
 
 def gist(**changes: Any) -> dict[str, Any]:
-    files = {"a.py": {"filename": "a.py", "size": 6, "language": "Python", "content": "x = 1\n"},
-             "b.md": {"filename": "b.md", "size": 6, "language": "Markdown", "content": "# B\n"}}  # fmt: skip
-    known: dict[str, Any] = {"id": "abcdef0123", "html_url": "https://gist.github.com/ann/abcdef0123",
-             "description": "Two files", "owner": user("ann"), "updated_at": "2026-01-01T00:00:00Z",
-             "files": files, "comments": 1, "truncated": False}  # fmt: skip
+    files = {
+        "a.py": {"filename": "a.py", "size": 6, "language": "Python", "content": "x = 1\n"},
+        "b.md": {"filename": "b.md", "size": 6, "language": "Markdown", "content": "# B\n"},
+    }
+    known: dict[str, Any] = {
+        "id": "abcdef0123",
+        "html_url": "https://gist.github.com/ann/abcdef0123",
+        "description": "Two files",
+        "owner": user("ann"),
+        "updated_at": "2026-01-01T00:00:00Z",
+        "files": files,
+        "comments": 1,
+        "truncated": False,
+    }
     return known | changes
 
 
@@ -116,8 +144,11 @@ def test_a_gist_is_its_files_and_comments(site: Site) -> None:
 
 def test_a_long_file_of_a_gist_is_fetched_without_the_token(site: Site) -> None:
     raw = site.url("/long.txt")
-    tell(site, "/api/gists/abcdef0123", gist(comments=0, files={
-        "long.txt": {"size": 5, "truncated": True, "content": "be", "raw_url": raw}}))  # fmt: skip
+    tell(
+        site,
+        "/api/gists/abcdef0123",
+        gist(comments=0, files={"long.txt": {"size": 5, "truncated": True, "content": "be", "raw_url": raw}}),
+    )
     site.put("/long.txt", "begin … end", "text/plain")
     page = read(site, "https://gist.github.com/ann/abcdef0123", way(site, "secret"))
     assert "begin … end" in page.markdown
@@ -140,12 +171,26 @@ def test_lists_of_issues_are_what_their_query_finds(site: Site) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["https://github.com/octo", "https://github.com/", "https://github.com/topics/python",
-     f"{HUB}/discussions/5", f"{HUB}/wiki/Home", f"{HUB}/actions", f"{HUB}/pull/8.diff", f"{HUB}/issues/new",
-     f"{HUB}/commit/abc.patch", "https://github.com/orgs/octo/projects", "https://gist.github.com/ann",
-     "https://github.io/octo/demo", "https://example.com/github.com/octo/demo", "https://api.github.com/repos/o/r",
-     "https://github.com/octo/%2e%2e", "https://github.com/octo/demo/blob/main/../../x", "http://[::1"],
-)  # fmt: skip
+    [
+        "https://github.com/octo",
+        "https://github.com/",
+        "https://github.com/topics/python",
+        f"{HUB}/discussions/5",
+        f"{HUB}/wiki/Home",
+        f"{HUB}/actions",
+        f"{HUB}/pull/8.diff",
+        f"{HUB}/issues/new",
+        f"{HUB}/commit/abc.patch",
+        "https://github.com/orgs/octo/projects",
+        "https://gist.github.com/ann",
+        "https://github.io/octo/demo",
+        "https://example.com/github.com/octo/demo",
+        "https://api.github.com/repos/o/r",
+        "https://github.com/octo/%2e%2e",
+        "https://github.com/octo/demo/blob/main/../../x",
+        "http://[::1",
+    ],
+)
 def test_what_the_api_has_not_is_left_to_the_general_way(site: Site, url: str) -> None:
     assert not way(site).takes(url)
 

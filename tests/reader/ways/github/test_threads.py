@@ -11,12 +11,27 @@ PULL = "https://github.com/octo/demo/pull/8"
 
 
 def test_an_issue_is_its_facts_its_body_and_its_comments(site: Site) -> None:
-    tell(site, f"{REPO}/issues/7", issue(
-        state="closed", state_reason="not_planned", comments=2, closed_at="2026-01-09T00:00:00Z",
-        assignees=[user("bob")], milestone={"title": "2.0"}, reactions={"total_count": 4, "+1": 3, "-1": 1}))  # fmt: skip
-    pages(site, f"{REPO}/issues/7/comments", [
-        comment("bob", "I see it too.", author_association="MEMBER"),
-        comment("gone", "Me too", 3) | {"user": None}])  # fmt: skip
+    tell(
+        site,
+        f"{REPO}/issues/7",
+        issue(
+            state="closed",
+            state_reason="not_planned",
+            comments=2,
+            closed_at="2026-01-09T00:00:00Z",
+            assignees=[user("bob")],
+            milestone={"title": "2.0"},
+            reactions={"total_count": 4, "+1": 3, "-1": 1},
+        ),
+    )
+    pages(
+        site,
+        f"{REPO}/issues/7/comments",
+        [
+            comment("bob", "I see it too.", author_association="MEMBER"),
+            comment("gone", "Me too", 3) | {"user": None},
+        ],
+    )
     page = read(site, f"{ISSUE}#issuecomment-1", way(site))
     assert page.markdown == (
         "# It breaks #7\n\n- State: closed (not planned)\n- Author: ann\n- Opened: 2026-01-01T00:00:00Z\n"
@@ -66,19 +81,45 @@ def test_comments_that_fail_half_way_leave_those_before(site: Site) -> None:
 
 
 def test_a_pull_request_has_its_changes_reviews_and_comments_on_lines(site: Site) -> None:
-    tell(site, f"{REPO}/pulls/8", pull(
-        state="closed", merged=True, merged_at="2026-01-05T00:00:00Z", merged_by=user("octo"),
-        closed_at="2026-01-05T00:00:00Z", comments=1, review_comments=2, body="Mends #7."))  # fmt: skip
+    tell(
+        site,
+        f"{REPO}/pulls/8",
+        pull(
+            state="closed",
+            merged=True,
+            merged_at="2026-01-05T00:00:00Z",
+            merged_by=user("octo"),
+            closed_at="2026-01-05T00:00:00Z",
+            comments=1,
+            review_comments=2,
+            body="Mends #7.",
+        ),
+    )
     pages(site, f"{REPO}/pulls/8/files", [changed("a.py", additions=12, deletions=3)])
     pages(site, f"{REPO}/issues/8/comments", [comment("bob", "Nice.", 4)])
-    pages(site, f"{REPO}/pulls/8/reviews", [
-        {"user": user("cat"), "body": "Please rename.", "state": "CHANGES_REQUESTED",
-         "submitted_at": "2026-01-03T00:00:00Z"},
-        {"user": user("cat"), "body": "", "state": "APPROVED", "submitted_at": "2026-01-04T12:00:00Z"},
-        {"user": user("cat"), "body": "", "state": "PENDING", "submitted_at": None}])  # fmt: skip
+    pages(
+        site,
+        f"{REPO}/pulls/8/reviews",
+        [
+            {
+                "user": user("cat"),
+                "body": "Please rename.",
+                "state": "CHANGES_REQUESTED",
+                "submitted_at": "2026-01-03T00:00:00Z",
+            },
+            {"user": user("cat"), "body": "", "state": "APPROVED", "submitted_at": "2026-01-04T12:00:00Z"},
+            {"user": user("cat"), "body": "", "state": "PENDING", "submitted_at": None},
+        ],
+    )
     line = {"path": "a.py", "line": 3, "original_line": 2, "diff_hunk": "@@ -1,3 +1,3 @@\n-x\n+y"}
-    pages(site, f"{REPO}/pulls/8/comments", [
-        comment("cat", "Why y?", id=1, **line), comment("ann", "Shorter.", 3, id=2, in_reply_to_id=1, **line)])  # fmt: skip
+    pages(
+        site,
+        f"{REPO}/pulls/8/comments",
+        [
+            comment("cat", "Why y?", id=1, **line),
+            comment("ann", "Shorter.", 3, id=2, in_reply_to_id=1, **line),
+        ],
+    )
     page = read(site, PULL, way(site))
     assert page.markdown == (
         "# Mend it #8\n\n- State: merged\n- Author: ann\n- Opened: 2026-01-01T00:00:00Z\n- Labels: bug, help wanted\n"
@@ -94,8 +135,15 @@ def test_a_pull_request_has_its_changes_reviews_and_comments_on_lines(site: Site
 
 def test_the_files_of_a_pull_request_come_with_their_patches(site: Site) -> None:
     tell(site, f"{REPO}/pulls/8", pull(draft=True, changed_files=2))
-    pages(site, f"{REPO}/pulls/8/files", [
-        changed("b.py", previous_filename="a.py"), changed("x.png", None), changed("huge", "+x\n" * 100_000)])  # fmt: skip
+    pages(
+        site,
+        f"{REPO}/pulls/8/files",
+        [
+            changed("b.py", previous_filename="a.py"),
+            changed("x.png", None),
+            changed("huge", "+x\n" * 100_000),
+        ],
+    )
     pages(site, f"{REPO}/pulls/8/reviews", [])
     page = read(site, f"{PULL}/files", way(site))
     assert "- State: open (draft)" in page.markdown
