@@ -24,7 +24,7 @@ from tabane.search.embedding.finding import MINILM
 from tabane.search.embedding.folders import minilm
 
 FILES = 10_000
-_PUTS, _EMBEDDED = 1_000, 300
+_PUTS, _EMBEDDED = 1_000, 120
 
 
 def main(arguments: list[str]) -> None:
@@ -75,7 +75,6 @@ def _with_minilm(house: House, sources: Sources, found: Measured) -> None:
     _say("putting with MiniLM")
     house.start()
     try:
-        asyncio.run(put(house, sources, 20))  # the model is opened
         found.embedded = asyncio.run(put(house, sources, _EMBEDDED))
         found.with_model = house.memory()
     finally:
@@ -89,7 +88,7 @@ def _searched(house: House, sources: Sources, found: Measured) -> None:
         found.filled = asyncio.run(filled(house, sources.batches(TOGETHER)))
         found.full = house.memory()
         _say("searching")
-        found.searches = asyncio.run(searched(house, sources))
+        found.searches = asyncio.run(searched(house, sources, found.filled["documents"]))
         found.asked, found.disk = house.memory(), house.disk
     finally:
         house.stop()
@@ -102,7 +101,7 @@ def _made(folder: str, name: str) -> Path:
 
 
 def _say(what: str) -> None:
-    print(f"documents: {what}", file=sys.stderr)
+    print(f"documents: {time.strftime('%H:%M:%S')} {what}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ TOGETHER = 100
 """Documents of one put_documents."""
 
 _LARGEST = 64 * 2**20  # bytes of an answer: one with whole texts is large
-_EDITED = 100
+_WARM = 20  # puts that do not count
 
 
 @asynccontextmanager
@@ -29,7 +29,7 @@ async def _client(house: House) -> AsyncIterator[Client]:
         yield Client(connection)
 
 
-async def searched(house: House, sources: Sources) -> dict[str, Figures]:
+async def searched(house: House, sources: Sources, documents: int) -> dict[str, Figures]:
     """Figures of searches by kind; the vector of each question is in the hub's cache before."""
     questions = sources.questions()
     async with _client(house) as client:
@@ -39,7 +39,7 @@ async def searched(house: House, sources: Sources) -> dict[str, Figures]:
         for kind, several in _kinds(questions).items():
             asked = [_asked(client, "search_documents", params) for params in several]
             found[kind] = await latencies(asked, house.pid)
-        parts = [{"filepath": f"corpus/{number:05}.md"} for number in range(len(questions))]
+        parts = [{"filepath": f"corpus/{number % documents:05}.md"} for number, _ in enumerate(questions)]
         found["get_document"] = await latencies(
             [_asked(client, "get_document", each) for each in parts], house.pid
         )
@@ -64,26 +64,19 @@ def _kinds(questions: Iterable[str]) -> dict[str, list[Params]]:
 async def put(house: House, sources: Sources, count: int) -> dict[str, Figures]:
     """Figures of putting one document after the other; of some again, edited, and searched for at once."""
     puts = sources.puts()
+    new, there, later = puts[:count], puts[: count // 5], puts[count : count + count // 5]
+    edited = [each | {"text": _edited(each["text"])} for each in there]
+    gone = [{"filepath": each["filepath"]} for each in there]
     async with _client(house) as client:
-        found = {
-            "new": await latencies([_asked(client, "put_document", each) for each in puts[:count]], house.pid)
+        pairs = zip(later, itertools.cycle(sources.questions()), strict=False)
+        asked = {
+            "new": [_asked(client, "put_document", each) for each in new],
+            "same": [_asked(client, "put_document", each) for each in there],
+            "edited": [_asked(client, "put_document", each) for each in edited],
+            "found": [_put_and_asked(client, each, text) for each, text in pairs],
+            "deleted": [_asked(client, "delete_document", each) for each in gone],
         }
-        there = puts[: _EDITED * 2]
-        found["same"] = await latencies([_asked(client, "put_document", each) for each in there], house.pid)
-        edited = [each | {"text": _edited(each["text"])} for each in there]
-        found["edited"] = await latencies(
-            [_asked(client, "put_document", each) for each in edited], house.pid
-        )
-        pairs = zip(puts[count:], itertools.cycle(sources.questions()), strict=False)
-        found["found"] = await latencies(
-            [_put_and_asked(client, each, text) for each, text in itertools.islice(pairs, 2 * _EDITED)],
-            house.pid,
-        )
-        gone = [{"filepath": each["filepath"]} for each in there]
-        found["deleted"] = await latencies(
-            [_asked(client, "delete_document", each) for each in gone], house.pid
-        )
-    return found
+        return {kind: await latencies(several, house.pid, _WARM) for kind, several in asked.items()}
 
 
 async def filled(house: House, batches: Iterable[list[Params]]) -> Figures:

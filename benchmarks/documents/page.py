@@ -32,7 +32,7 @@ _PUT, _SEARCH, _AGAIN = 5.0, 8.0, 10.0
 _METHOD = """
 - Each hub is `tabane start` with a folder of its own; the client is another process, with the library
   `websockets`, on the same cores. Milliseconds are from before a request is written until its answer is read
-  as JSON. The first hundred of a kind do not count.
+  as JSON. The first of a kind do not count.
 - Texts are Markdown of made words with the frequencies of real ones, half Japanese, half English
   (`benchmarks/documents/sources.py`). A document of 2 KB has five headings; all have metadata: a number, a
   name, two tags.

@@ -105,10 +105,12 @@ def connected(url: str, token: str = "", max_size: int = 2**20) -> websockets.co
     return websockets.connect(url, proxy=None, max_size=max_size, additional_headers=headers)
 
 
-async def latencies(several: Iterable[Callable[[], Awaitable[Any]]], hub: int) -> Figures:
+async def latencies(
+    several: Iterable[Callable[[], Awaitable[Any]]], hub: int, most_warm: int = _WARM
+) -> Figures:
     """Milliseconds of each, and the hub's CPU for one: for some seconds, after some that do not count."""
     asked = list(several)
-    warm = min(_WARM, len(asked) // 2)
+    warm = min(most_warm, len(asked) // 2)
     for ask in asked[:warm]:
         await ask()
     found: list[float] = []

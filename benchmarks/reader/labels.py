@@ -43,9 +43,9 @@ class _Gold:
 def labels(texts: Sequence[str], wanted: str) -> list[bool]:
     """For each block's text, whether it is part of what was marked.
 
-    Long blocks are looked up as they are, longest first, and each word of the marked text is given away once;
-    those that are there in pieces count where most of their shingles are. Short ones (a date, "Reply", a name)
-    must stand between the places of the long ones around them.
+    Long blocks are looked up as they are, longest first, and each word of the marked text is given away
+    once; those that are there in pieces count where most of their shingles are. Short ones (a date, "Reply",
+    a name) must stand between the places of the long ones around them.
     """
     gold = _Gold(words(wanted, characters=True))
     said = [words(text, characters=True) for text in texts]

@@ -1,8 +1,9 @@
 """Pages with what people read on them: a folder of ``NAME.jsonl.gz``, a page in each line.
 
 A line has id, url, type, and html or html_b64 (base64 of the bytes as they were served); ``text`` is what a
-person marked as content. Lines of ``structure*.jsonl.gz`` have E instead: what of the page's structure is content.
-WCXB (Web Content Extraction Benchmark, CC-BY-4.0) and the fixtures of postlight/parser (MIT) are had so.
+person marked as content. Lines of ``structure*.jsonl.gz`` have E instead: what of the page's structure is
+content. WCXB (Web Content Extraction Benchmark, CC-BY-4.0) and the fixtures of postlight/parser (MIT)
+are had so.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from benchmarks.reader.scoring import scored, words
 from tabane.reader.decoding import decoded
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Block
-from tabane.reader.extraction.choosing import chosen
+from tabane.reader.extraction.choosing import chosen, discounted
 from tabane.reader.extraction.content import cut, title
 from tabane.reader.extraction.pruning import filled
 from tabane.reader.extraction.tree import parsed
@@ -74,8 +74,8 @@ def main(arguments: list[str]) -> None:
 def lesson(gold: Gold) -> Lesson:
     """Cut a page and look up each of its blocks in what was marked.
 
-    A block weighs by its share of the marked words, to the power of 0.7: every page counts alike, whatever its
-    length, and many short blocks count more than their words would.
+    A block weighs by its share of the marked words, to the power of 0.7: every page counts alike, whatever
+    its length, and many short blocks count more than their words would.
     """
     html = decoded(gold.html, None, "text/html") if isinstance(gold.html, bytes) else gold.html
     cutting = cut(parsed(html))
@@ -134,6 +134,7 @@ def _house(one: Lesson) -> str:
 
 
 def _judged(one: Lesson, probability: list[float]) -> float:
+    probability = discounted(one.blocks, probability)
     kept = filled(one.blocks, chosen(one.blocks, probability), probability)
     text = "\n".join(block.text for block, keep in zip(one.blocks, kept, strict=True) if keep)
     return scored(text, one.gold.text, characters=one.gold.kind == "ja").f1

@@ -17,6 +17,7 @@ from tabane.documents import document
 from tabane.documents.document import SHAPE
 from tabane.documents.operations import Documents, Read
 from tabane.documents.putting import Event
+from tabane.documents.table import documents_table
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Table
@@ -137,7 +138,8 @@ class Asked:
             clock=lambda: self.now, largest=lambda: largest, files=files, patience=patience, longest=patience,
         )  # fmt: skip
         self.documents.changed.append(lambda name, event: self.heard.append((name, event)))
-        self.door = Door(Table(self.documents.table()), AllowLocal())
+        self.table = documents_table(lambda: self.documents, files=files is not None)
+        self.door = Door(Table(self.table), AllowLocal())
 
     async def call(self, name: str, caller: Caller = CALLER, /, **params: Any) -> Any:
         """The answer as a program gets it: through JSON and back."""

@@ -432,7 +432,7 @@ def test_a_file_is_read_by_who_may_and_put_under_its_path() -> None:
 
 
 async def _no_files(asked: Asked) -> None:
-    assert "put_file" not in {operation.name for operation in asked.documents.table()}
+    assert "put_file" not in {operation.name for operation in asked.table}
 
 
 def test_what_every_client_is_shown_costs_few_tokens() -> None:
@@ -441,7 +441,7 @@ def test_what_every_client_is_shown_costs_few_tokens() -> None:
         shown = msgspec.json.encode([operation.description, input_schema(operation.params)])
         assert len(shown) < 700
         assert operation.failed is answers.failed
-        for each in asked.documents.table():
+        for each in asked.table:
             assert input_schema(each.params)
 
     run(work)

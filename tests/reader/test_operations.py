@@ -19,6 +19,7 @@ from tabane.reader.operations import Reader
 from tabane.reader.page import Page, Picture
 from tabane.reader.parameters import ReadUrl
 from tabane.reader.reading import Reading
+from tabane.reader.table import reader_table
 from tabane.reader.ways.way import Means
 from tabane.wire import json
 from tests.reader.fakes import FakeFetcher, answer, means
@@ -72,7 +73,8 @@ def run(work: Callable[[Desk], Awaitable[None]], page: Page | None = None, fails
                 return f"web/{page.url}"
 
             reading = Reading(lambda: means(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
-            table = Table(Reader(lambda _: reading, here.shelf, remember).table())
+            reader = Reader(lambda _: reading, here.shelf, remember)
+            table = Table(reader_table(lambda: reader))
             await work(Desk(way, Door(table, AllowLocal()), remembered))
 
     asyncio.run(opened())

@@ -1,4 +1,7 @@
-"""The document store as operations: under the names and with the answers that its users know."""
+"""What operations on documents do: under the names and with the answers that their users know.
+
+They are declared in :mod:`tabane.documents.table`; all of this is imported when the first is called.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from tabane.documents import answers, statistics, texts
+from tabane.documents import answers, statistics
 from tabane.documents import parameters as given
 from tabane.documents.answers import Json, Place
 from tabane.documents.batch import Stored
@@ -26,13 +29,11 @@ from tabane.documents.reading import Reading
 from tabane.documents.searching import Asked, Question, Searching
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller, Face
 from tabane.search.engine import Collection
 from tabane.search.models import Models
 
 log = logging.getLogger(__name__)
-
-EVERYWHERE = frozenset({Face.MCP, Face.RPC, Face.CLI})
 
 LARGEST_TEXT = 10_000_000
 """Bytes of a document's text, where no setting says otherwise."""
@@ -145,72 +146,6 @@ class Documents:
             told(filepath, event)
 
     # Operations
-
-    def table(self) -> list[Operation]:
-        return [*self._for_putting(), *self._for_finding()]
-
-    def _for_putting(self) -> list[Operation]:
-        def operation(name: str, description: str, params: Any, handler: Any, **marks: bool) -> Operation:
-            return Operation(
-                name, description, params, handler, EVERYWHERE, Privilege.WRITE, text=texts.as_json,
-                structured=lambda value, _: value, failed=answers.failed, annotations=marks,
-            )  # fmt: skip
-
-        found = [
-            operation(
-                "put_document", "Keep a text under a filepath, replacing what was there.",
-                given.PutDocument, self.put_document,
-            ),
-            operation(
-                "put_documents", "Keep up to 1000 texts; one that fails does not keep the others out.",
-                given.PutDocuments, self.put_documents,
-            ),
-            operation(
-                "delete_document", "Delete a kept document.",
-                given.DeleteDocument, self.delete_document, destructiveHint=True, idempotentHint=True,
-            ),
-        ]  # fmt: skip
-        if self._files is not None:
-            what = "Keep what a file on this machine says (text, code, HTML, PDF, DOCX)."
-            found.append(operation("put_file", what, given.PutFile, self.put_file))
-        return found
-
-    def _for_finding(self) -> list[Operation]:
-        def operation(
-            name: str, description: str, params: Any, handler: Any, text: Any, faces: Any = EVERYWHERE
-        ) -> Operation:
-            return Operation(
-                name, description, params, handler, faces, Privilege.READ, text=text, read_only=True,
-                structured=lambda value, _: value, failed=answers.failed,
-            )  # fmt: skip
-
-        about = "Search the kept documents by words and meaning; passages with where they stand."
-        return [
-            operation(
-                "search_documents", about, given.SearchDocuments, self.search_documents, texts.searched
-            ),
-            operation(
-                "search", about, given.SearchDocuments, self.search_documents, texts.searched,
-                frozenset({Face.RPC}),
-            ),
-            operation(
-                "get_document", "The text of a kept document, in parts.",
-                given.GetDocument, self.get_document, texts.document,
-            ),
-            operation(
-                "get_documents_by_prefix", "Kept documents whose filepaths begin so.",
-                given.ByPrefix, self.get_documents_by_prefix, texts.names,
-            ),
-            operation(
-                "list_documents", "Kept documents by filepath, in pages.",
-                given.ListDocuments, self.list_documents, texts.names,
-            ),
-            operation(
-                "get_document_stats", "How many documents are kept.",
-                given.Nothing, self.get_document_stats, texts.as_json,
-            ),
-            operation("hello", "Says hello.", given.Hello, self.hello, texts.message),
-        ]  # fmt: skip
 
     async def put_document(self, caller: Caller, params: given.PutDocument) -> Json:
         (answer,) = await self._put(caller, [_draft(params)])

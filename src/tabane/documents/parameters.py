@@ -6,11 +6,11 @@ answers with its JSON.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from tabane.documents.searching import Mode
+Mode = Literal["hybrid", "vector", "lexical"]
 
 LONGEST_QUERY = 10_000  # characters
 MOST_DOCUMENTS = 1_000

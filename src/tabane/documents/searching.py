@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from tabane.documents import filtering
 from tabane.documents.document import (
@@ -23,6 +23,7 @@ from tabane.documents.document import (
     piece_of,
     text_of,
 )
+from tabane.documents.parameters import Mode
 from tabane.documents.resolving import resolved
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import Message, say
@@ -36,7 +37,6 @@ from tabane.search.queries import sense, typed
 from tabane.search.records import Record, encodable
 from tabane.search.reordering import RERANKED, judged
 
-Mode = Literal["hybrid", "vector", "lexical"]
 Question = Callable[[str, Iterable[str]], Awaitable[Meaning | NoModel]]
 
 MOST_PASSAGES = 3

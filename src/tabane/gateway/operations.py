@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
@@ -188,7 +189,7 @@ class ToolOperations:
         self._permit(caller, tool.alias)
         inner.check_marks(tool)
         if tool.server == OWN:
-            return await self._own(caller, tool.alias, inner.arguments)
+            return await self._own(replace(caller, looks=read_only), tool.alias, inner.arguments)
         self._gateway.validator.check(tool, inner.arguments)
         return await request(self._gateway, caller, tool, inner)
 

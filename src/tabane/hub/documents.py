@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tabane.documents.document import DOMAIN, SHAPE, Document, Draft
-from tabane.documents.files.files import Files
-from tabane.documents.files.roots import Roots
-from tabane.documents.files.texts import Readable, Texts
-from tabane.documents.operations import Documents
+from tabane.documents.document import DOMAIN, SHAPE
+from tabane.documents.table import documents_table, files_table
 from tabane.errors import TabaneError
 from tabane.hub.clients.library import Held
 from tabane.hub.embedding import Embedding
@@ -23,7 +21,10 @@ from tabane.search.meaning import Meaning
 from tabane.search.models import Models
 
 if TYPE_CHECKING:
+    from tabane.documents.document import Document
+    from tabane.documents.files.files import Files
     from tabane.documents.files.kept import Converter
+    from tabane.documents.operations import Documents
     from tabane.documents.putting import Event
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
@@ -48,6 +49,12 @@ class Terms:
     zone: Callable[[], tzinfo]
 
 
+@dataclass(frozen=True, slots=True)
+class _Rooms:
+    documents: Documents
+    files: Files
+
+
 class DocumentStore:
     """The documents of one hub. Nothing is opened, nor made, before there is something to do with them.
 
@@ -65,40 +72,45 @@ class DocumentStore:
         convert: Converter,
         told: Callable[[str, bool], None],
     ) -> None:
-        self._stores, self._embedding, self._told = stores, embedding, told
-        texts = Texts(convert)
-        self.documents = Documents(
-            self._collection,
-            models,
-            self._question,
-            lambda: embedding.wake(SHAPE.name),
-            folder=str(home / FOLDER),
-            named=terms.named,
-            zone=terms.zone,
-            largest=terms.largest,
-            files=Readable(Roots(terms.roots, ROOTS), texts).read,
-        )
-        self.documents.changed.append(self._changed)
-        self.files = Files(self.documents, texts, home / FOLDER / _WATCHED)
+        self._home, self._stores, self._models, self._embedding = home, stores, models, embedding
+        self._terms, self._convert, self._told = terms, convert, told
+        self._rooms: _Rooms | None = None
 
     @property
     def there(self) -> bool:
         """Whether any document was ever put."""
         return self._stores.holds(DOMAIN)
 
+    @property
+    def watches(self) -> bool:
+        """Whether any folder is watched: then there is something to do though nobody asks."""
+        return self._rooms is not None and self._rooms.files.watched
+
     async def open(self) -> None:
         """Watch again the folders that were watched when the hub before this one ended."""
-        await self.files.start()
+        if await asyncio.to_thread(self._watched.exists):
+            await self.files.start()
 
     def table(self) -> list[Operation]:
-        return [*self.documents.table(), *self.files.table()]
+        return [*documents_table(lambda: self.documents), *files_table(lambda: self.files)]
 
     async def close(self) -> None:
         """Stop watching folders; they are watched again by the next hub."""
-        await self.files.close()
+        if self._rooms is not None:
+            await self._rooms.files.close()
+
+    @property
+    def documents(self) -> Documents:
+        return self._made().documents
+
+    @property
+    def files(self) -> Files:
+        return self._made().files
 
     async def keep(self, key: str, markdown: str, title: str | None) -> str:
         """Put a page that was read; its key. Raises TabaneError where it cannot be put."""
+        from tabane.documents.document import Draft
+
         (result,) = await self.documents.put([Draft(key, markdown, kind="markdown", title=title)])
         if isinstance(result, TabaneError):
             raise result
@@ -139,6 +151,34 @@ class DocumentStore:
         return found
 
     # -- what documents are given ------------------------------------------------------------------
+
+    def _made(self) -> _Rooms:
+        """The room itself, imported when it is first needed: 20 ms and some MB that many never pay."""
+        if self._rooms is None:
+            from tabane.documents.files.files import Files
+            from tabane.documents.files.roots import Roots
+            from tabane.documents.files.texts import Readable, Texts
+            from tabane.documents.operations import Documents
+
+            terms, texts = self._terms, Texts(self._convert)
+            documents = Documents(
+                self._collection,
+                self._models,
+                self._question,
+                lambda: self._embedding.wake(SHAPE.name),
+                folder=str(self._home / FOLDER),
+                named=terms.named,
+                zone=terms.zone,
+                largest=terms.largest,
+                files=Readable(Roots(terms.roots, ROOTS), texts).read,
+            )
+            documents.changed.append(self._changed)
+            self._rooms = _Rooms(documents, Files(documents, texts, self._watched))
+        return self._rooms
+
+    @property
+    def _watched(self) -> Path:
+        return self._home / FOLDER / _WATCHED
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)

@@ -27,6 +27,7 @@ from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.archive import ImportPosts, Posts
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, own_tools
 from tabane.hub.clients.library import Library
+from tabane.hub.clients.news import News
 from tabane.hub.clients.outlet import LineOutlet, Outlet
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.tool_results import as_failure, as_result
@@ -121,7 +122,7 @@ class Hub:
             self.models,
             self.embedding,
             self._document_terms(),
-            self._convert,
+            lambda data, name: self.reader.convert(data, name),
             self._document_changed,
         )
         self.reader = PageReader(
@@ -141,8 +142,7 @@ class Hub:
         self._sessions: dict[str, Session] = {}
         self._count = 0
         self._idle: asyncio.Future[None] = loop.create_future()
-        self._news: set[str] = set()
-        self._telling: asyncio.TimerHandle | None = None
+        self._news = News(loop, self._tell)
 
     @property
     def sessions(self) -> int:
@@ -394,12 +394,10 @@ class Hub:
             zone=lambda: zone_of(self.settings.posts_zone),
         )
 
-    async def _convert(self, data: bytes, name: str) -> Page:
-        return await self.reader.conversion.page(data, "", name=name)
-
     async def _remember(self, caller: Caller, page: Page) -> str:
-        """Put a page that was read into documents, under its URL."""
-        return await self.documents.keep(page.canonical or page.url, page.markdown, page.title)
+        """Put a page that was read into documents, under its URL: never under one that it names itself."""
+        self.door.check(caller, Privilege.WRITE, "put_document")
+        return await self.documents.keep(page.url, page.markdown, page.title)
 
     def _document_changed(self, key: str, listed: bool) -> None:
         for session in list(self._sessions.values()):
@@ -450,14 +448,9 @@ class Hub:
             session.logged(params)
 
     def _changed(self, kind: str = "tools") -> None:
-        # Several servers that list at once are told of once.
-        self._news.add(kind)
-        if self._telling is None and self._sessions:
-            self._telling = self.loop.call_later(0.1, self._tell)
+        if self._sessions:
+            self._news.changed(kind)
 
-    def _tell(self) -> None:
-        self._telling = None
-        news, self._news = sorted(self._news), set()
+    def _tell(self, kind: str) -> None:
         for session in list(self._sessions.values()):
-            for kind in news:
-                session.changed(kind)
+            session.changed(kind)

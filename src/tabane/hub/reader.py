@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tabane.errors import ConfigurationError
@@ -12,27 +12,36 @@ from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Hit
 from tabane.hub.stores import Stores
 from tabane.operations import Caller, Face, Operation
-from tabane.reader.conversion import Conversion
-from tabane.reader.fetching import Fetching, Policy
-from tabane.reader.finding import Finder
-from tabane.reader.guard.allowed import Allowed
-from tabane.reader.operations import Reader
-from tabane.reader.page import Page
 from tabane.reader.passages import DOMAIN, SHAPE
-from tabane.reader.reading import Reading
-from tabane.reader.shelf import Shelf
-from tabane.reader.ways.way import Means, Way
+from tabane.reader.table import reader_table
 from tabane.search.meaning import Meaning
 from tabane.search.models import Models
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
+    from tabane.reader.conversion import Conversion
+    from tabane.reader.fetching import Fetching, Policy
+    from tabane.reader.finding import Finder
+    from tabane.reader.operations import Reader
+    from tabane.reader.page import Page
+    from tabane.reader.reading import Reading
+    from tabane.reader.ways.way import Way
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
 
 log = logging.getLogger(__name__)
 
-Remember = Callable[[Caller, Page], Awaitable[str]]
+Remember = Callable[[Caller, "Page"], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rooms:
+    """``fetchings``: by whether an assistant asks."""
+
+    conversion: Conversion
+    fetchings: Mapping[bool, Fetching]
+    reader: Reader
+    finder: Finder
 
 
 class PageReader:
@@ -53,52 +62,86 @@ class PageReader:
         ways: Iterable[Way] = (),
         errors: int | None = None,
     ) -> None:
-        self._settings, self._stores, self._embedding = settings, stores, embedding
-        self.conversion = Conversion(environ, errors=errors)
-        shelf = Shelf(
-            self._collection,
-            models.measure,
-            most=lambda: settings().reader_cache,
-            wake=lambda: embedding.wake(SHAPE.name),
-        )
-        self._fetchings = {asked: Fetching(self._policy(asked)) for asked in (False, True)}
-        readings = {
-            asked: Reading(self._means(asked), tuple(ways), shelf, fresh=lambda: settings().reader_fresh * 60)
-            for asked in self._fetchings
-        }
-        self._reader = Reader(
-            lambda caller: readings[caller.face is Face.MCP],
-            shelf,
-            remember,
-            default=lambda: settings().reader_tokens,
-        )
-        self._finder = Finder(self._collection, models, self._question)
+        self._settings, self._environ = settings, environ
+        self._stores, self._models, self._embedding = stores, models, embedding
+        self._remember, self._ways, self._errors = remember, tuple(ways), errors
+        self._rooms: _Rooms | None = None
 
     def open(self) -> None:
         """Say at the start what would make every page fail."""
+        from tabane.reader.guard.allowed import Allowed
+
+        if not self._settings().reader_allow:
+            return
         try:
             Allowed(self._settings().reader_allow)
         except ConfigurationError as error:
             log.warning("%s", error)
 
     def table(self) -> list[Operation]:
-        return self._reader.table()
+        return reader_table(lambda: self._made().reader)
+
+    async def convert(self, data: bytes, name: str) -> Page:
+        """A file of that name as a page. Raises ReadError."""
+        return await self._made().conversion.page(data, "", name=name)
 
     async def find(self, caller: Caller, query: str, limit: int) -> Answer:
         """What search_everything shows of the pages that were read."""
         if not self._stores.holds(DOMAIN):
             return Answer([])
-        hits, warning = await self._finder(query, limit)
+        hits, warning = await self._made().finder(query, limit)
         rows = [Hit("pages", h.key, h.title, h.text, h.opens, h.score, h.marks, h.cosine) for h in hits]
         return Answer(rows, warning)
 
     async def close(self) -> None:
-        for fetching in self._fetchings.values():
-            await fetching.close()
-        await self.conversion.close()
+        if self._rooms is not None:
+            for fetching in self._rooms.fetchings.values():
+                await fetching.close()
+            await self._rooms.conversion.close()
+
+    def _made(self) -> _Rooms:
+        """The room itself, imported when it is first needed: 30 ms and some MB that many never pay."""
+        if self._rooms is None:
+            from tabane.reader.conversion import Conversion
+            from tabane.reader.fetching import Fetching
+            from tabane.reader.finding import Finder
+
+            conversion = Conversion(self._environ, errors=self._errors)
+            fetchings = {asked: Fetching(self._policy(asked)) for asked in (False, True)}
+            finder = Finder(self._collection, self._models, self._question)
+            self._rooms = _Rooms(conversion, fetchings, self._reader(conversion, fetchings), finder)
+        return self._rooms
+
+    def _reader(self, conversion: Conversion, fetchings: Mapping[bool, Fetching]) -> Reader:
+        from tabane.reader.operations import Reader
+        from tabane.reader.reading import Reading
+        from tabane.reader.shelf import Shelf
+        from tabane.reader.ways.way import Means
+
+        settings = self._settings
+        shelf = Shelf(
+            self._collection,
+            self._models.measure,
+            most=lambda: settings().reader_cache,
+            wake=lambda: self._embedding.wake(SHAPE.name),
+        )
+
+        def reading(fetching: Fetching) -> Reading:
+            fresh = lambda: settings().reader_fresh * 60  # noqa: E731
+            return Reading(lambda: Means(fetching, conversion), self._ways, shelf, fresh=fresh)
+
+        readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
+        return Reader(
+            lambda caller: readings[caller.face is Face.MCP],
+            shelf,
+            self._remember,
+            default=lambda: settings().reader_tokens,
+        )
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
         """What the settings allow on the network; robots.txt is heeded by who asks for more than one page."""
+
+        from tabane.reader.fetching import Policy
 
         def policy() -> Policy:
             settings = self._settings()
@@ -116,9 +159,6 @@ class PageReader:
             )
 
         return policy
-
-    def _means(self, assistant: bool) -> Callable[[], Means]:
-        return lambda: Means(self._fetchings[assistant], self.conversion)
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)

@@ -45,6 +45,7 @@ class Caller:
     ``identity`` is ``local`` for a process of the same user on this machine. ``session`` names the
     connection; ``roots`` are the client's folders as file URIs, ``cwd`` its working directory;
     ``capabilities`` is a JSON object of what a client of MCP's handshake era said it can be asked.
+    ``looks``: this call was allowed because it changes nothing, so it may not.
     """
 
     identity: str
@@ -55,6 +56,7 @@ class Caller:
     cwd: str | None = None
     roots: tuple[str, ...] = field(default=())
     capabilities: bytes = b"{}"
+    looks: bool = False
 
 
 class Permission(Protocol):
@@ -84,6 +86,13 @@ class Door:
 
     def check(self, caller: Caller, privilege: Privilege, target: str) -> None:
         """Raises :class:`Forbidden` where the caller may not pass."""
+        if caller.looks and privilege is not Privilege.READ:
+            raise Forbidden(
+                say(
+                    "{target} changes something, which a call that was allowed to read may not.",
+                    target=target,
+                )
+            )
         if not self._permission.allows(caller, privilege, target):
             raise Forbidden(say("{who} is not allowed to use {target}.", who=caller.identity, target=target))
 

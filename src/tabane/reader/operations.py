@@ -1,4 +1,7 @@
-"""The reader as operations: a page for an assistant, a program or a person; and the pages that are kept."""
+"""What operations on pages do: read one for an assistant, a program or a person, and list those kept.
+
+They are declared in :mod:`tabane.reader.table`; all of this is imported when the first is called.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,21 @@ from typing import Any
 
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller
 from tabane.reader import texts
 from tabane.reader.cleaning import without_links
 from tabane.reader.guard import target
 from tabane.reader.page import Page
-from tabane.reader.paging import (
+from tabane.reader.paging import Cursor, decode, digest, encode, part, tokens
+from tabane.reader.parameters import (
     DEFAULT_TOKENS,
     LEAST_TOKENS,
-    Cursor,
+    MOST_LISTED,
+    ForgetPage,
     Format,
-    decode,
-    digest,
-    encode,
-    part,
-    tokens,
+    ListPages,
+    ReadUrl,
 )
-from tabane.reader.parameters import MOST_LISTED, ForgetPage, ListPages, ReadUrl
 from tabane.reader.reading import Reading
 from tabane.reader.shelf import Shelf
 
@@ -52,40 +53,6 @@ class Reader:
     ) -> None:
         self._reading, self._shelf, self._remember = reading, shelf, remember
         self._default = default
-
-    def table(self) -> list[Operation]:
-        return [
-            Operation(
-                "read_url_content",
-                "Read a URL (page, PDF, …) as clean Markdown.",
-                ReadUrl,
-                self.read_url_content,
-                frozenset({Face.MCP, Face.RPC, Face.CLI}),
-                Privilege.READ,
-                text=texts.assistant,
-                read_only=True,
-                label="Read URL Content",
-                failure=texts.failure,
-                content=texts.blocks,
-            ),
-            Operation(
-                "list_pages",
-                "Pages that were read and are kept.",
-                ListPages,
-                self.list_pages,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.READ,
-                read_only=True,
-            ),
-            Operation(
-                "forget_page",
-                "Let go of a page that is kept.",
-                ForgetPage,
-                self.forget_page,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.WRITE,
-            ),
-        ]
 
     async def read_url_content(self, caller: Caller, params: ReadUrl) -> dict[str, Any]:
         """A page or a part of it. Raises ReadError, and BadArguments for a cursor that is none."""

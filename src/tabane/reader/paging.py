@@ -13,17 +13,14 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.reader.cleaning import fence_after
+from tabane.reader.parameters import Format
 
-Format = Literal["markdown", "text", "html", "raw"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-
-LEAST_TOKENS, MOST_TOKENS = 100, 10_000_000
-DEFAULT_TOKENS = 8_000
 
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from tabane.reader.paging import DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS, Format
+Format = Literal["markdown", "text", "html", "raw"]
+
+LEAST_TOKENS, MOST_TOKENS = 100, 10_000_000
+DEFAULT_TOKENS = 8_000
 
 LONGEST_URL = 4_000  # characters
 LONGEST_CURSOR = 200

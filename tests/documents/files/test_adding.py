@@ -20,6 +20,7 @@ from tabane.documents.files.files import Files
 from tabane.documents.files.folder import Folder, Terms
 from tabane.documents.files.roots import Roots
 from tabane.documents.files.texts import Readable, Texts
+from tabane.documents.table import files_table
 from tabane.errors import BadArguments, ModelError, ReadError
 from tabane.hub.jobs import Jobs
 from tabane.messages import Message, say
@@ -72,7 +73,9 @@ class Shelf:
         self.asked = asked
         self.files = Files(asked.documents, Texts(convert), home / "watched.json")
         self.jobs = Jobs(asyncio.get_running_loop())
-        self.door = Door(Table([*self.files.table(), *self.jobs.table()]), AllowLocal(), self.jobs)
+        self.door = Door(
+            Table([*files_table(lambda: self.files), *self.jobs.table()]), AllowLocal(), self.jobs
+        )
 
     async def add(self, *paths: Path, **params: Any) -> Any:
         """The report of the job."""

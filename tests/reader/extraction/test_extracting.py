@@ -13,19 +13,21 @@ from tabane.reader.page import Page
 
 URL = "https://site.example/a/page"
 PROSE = (
-    "<p>The station stood on the roof of the old mill for nine years, where nothing shaded it and hardly anybody"
-    " could reach it, until the roof began to leak.</p>"
-    "<p>Then it was moved to the meadow behind the school, which is lower, wetter and far more sheltered, so that"
-    " every reading has to be compared with care.</p>"
-    "<p>The children read the thermometer each morning before their first lesson, and write what they have found"
-    " on the board, where everybody can see it.</p>"
+    "<p>The station stood on the roof of the old mill for nine years, where nothing shaded it and hardly"
+    " anybody could reach it, until the roof began to leak.</p>"
+    "<p>Then it was moved to the meadow behind the school, which is lower, wetter and far more sheltered, so"
+    " that every reading has to be compared with care.</p>"
+    "<p>The children read the thermometer each morning before their first lesson, and write what they have"
+    " found on the board, where everybody can see it.</p>"
 )
 
 
 def article(inside: str, head: str = "") -> str:
+    """A page with a menu and a footer, and something in the middle of its text."""
     return (
-        f"<html><head><title>The station</title>{head}</head><body><nav><a href='/'>Home</a><a href='/b'>Other"
-        f"</a></nav><article><h1>The station</h1>{PROSE}{inside}{PROSE}</article><footer>© Mill</footer></body></html>"
+        f"<html><head><title>The station</title>{head}</head><body><nav><a href='/'>Home</a>"
+        f"<a href='/b'>Other</a></nav><article><h1>The station</h1>{PROSE}{inside}{PROSE}</article>"
+        "<footer>© Mill</footer></body></html>"
     )
 
 
@@ -99,19 +101,19 @@ def test_streamed_parts_stand_where_they_belong() -> None:
     streamed = (
         "<html><body><main><h1>The station</h1><template id='B:0'></template><p>It ends here, at the very end"
         " of everything that there was to say about the station and its children.</p></main>"
-        f"<div hidden id='S:0'><section>{PROSE}</section></div><script>$RC('B:0','S:0')</script></body></html>"
+        f"<div hidden id='S:0'><section>{PROSE}</section></div><script>$RC('B:0','S:0')</script>"
     )
     markdown = extract(streamed, URL).markdown
     assert markdown.index("roof of the old mill") < markdown.index("It ends here")
 
 
 def test_a_declared_shadow_root_is_shown() -> None:
-    html = f"<html><body><my-page><template shadowrootmode='open'><h1>Hi</h1>{PROSE}</template></my-page></body></html>"
+    html = f"<body><my-page><template shadowrootmode='open'><h1>Hi</h1>{PROSE}</template></my-page></body>"
     assert "roof of the old mill" in extract(html, URL).markdown
 
 
 def test_a_thread_for_those_without_javascript_is_read() -> None:
-    html = f"<html><body><div id='app'></div><noscript><div>{PROSE}</div></noscript><script></script></body></html>"
+    html = f"<body><div id='app'></div><noscript><div>{PROSE}</div></noscript><script></script></body>"
     page = extract(html, URL)
     assert "roof of the old mill" in page.markdown
     assert said(page) == []
@@ -128,10 +130,10 @@ def test_the_text_for_machines_is_taken_where_the_page_shows_none() -> None:
 def test_structure_survives() -> None:
     inside = (
         "<h2>Readings</h2><table><tr><th>Day</th><th>Wind</th></tr><tr><td>Monday</td><td>3 m/s</td></tr>"
-        "<tr><td>Tuesday</td><td>5 m/s</td></tr></table><p>They are read by this program, which everybody may copy"
-        " and change:</p><pre><code class='language-python'>for day in week:\n    print(day)</code></pre>"
-        "<ul><li>One that is read in the morning<ul><li>and again at noon</li></ul></li><li>One at night</li></ul>"
-        "<p>More of it is in <a href='../notes'>the notes of the station</a>, which are kept by the children.</p>"
+        "<tr><td>Tuesday</td><td>5 m/s</td></tr></table><p>They are read by a program, which everybody may"
+        " copy and change:</p><pre><code class='language-python'>for day in week:\n    print(day)</code></pre>"
+        "<ul><li>One that is read in the morning<ul><li>and again at noon</li></ul></li><li>One at night</li>"
+        "</ul><p>More of it is in <a href='../notes'>the notes of the station</a>, kept by the children.</p>"
     )
     markdown = extract(article(inside), URL).markdown
     assert "## Readings" in markdown
@@ -142,7 +144,7 @@ def test_structure_survives() -> None:
 
 
 def test_a_page_made_by_a_script_says_so() -> None:
-    html = "<html><body><div id='root'></div><noscript>You need to enable JavaScript.</noscript><script src=a></script></body></html>"
+    html = "<div id='root'></div><noscript>You need to enable JavaScript.</noscript><script src=a></script>"
     assert any("JavaScript" in warning for warning in said(extract(html, URL)))
 
 

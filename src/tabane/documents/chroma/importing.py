@@ -12,29 +12,20 @@ import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
-
+from tabane.documents.chroma.parameters import ImportChroma
 from tabane.documents.document import Draft
 from tabane.documents.files.folder import joined
 from tabane.documents.files.kept import Keeping
 from tabane.documents.files.report import Report
 from tabane.errors import BadArguments, HubError, ModelError, StoreError, TabaneError
 from tabane.messages import say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress
+from tabane.operations import Caller, Progress
 
 _PUT, _MOST_TOGETHER = 50, 4_000_000  # documents, and characters of them, that are put together
 _LONGEST_LINE = 64 << 20  # bytes
 _OURS = ("filepath", "file_type", "updated_at", "document")
-
-
-class ImportChroma(Struct, frozen=True, forbid_unknown_fields=True):
-    """``path`` is the folder of chroma.sqlite3, absolute. ``collection``: the only one, or ``documents``."""
-
-    path: Annotated[str, Meta(min_length=1, max_length=4096)]
-    collection: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
-    id_prefix: Annotated[str, Meta(max_length=500)] = ""
 
 
 class ChromaImport:
@@ -43,21 +34,7 @@ class ChromaImport:
     def __init__(self, keeping: Keeping) -> None:
         self._keeping = keeping
 
-    def table(self) -> list[Operation]:
-        return [
-            Operation(
-                "import_chroma",
-                "Take over the documents of a Chroma collection, as semche made them.",
-                ImportChroma,
-                self._import,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.ADMIN,
-                kind="job",
-                title=lambda params: say("Importing {files}", files=os.path.basename(params.path)),
-            )
-        ]
-
-    async def _import(self, caller: Caller, params: ImportChroma, progress: Progress) -> dict[str, Any]:
+    async def import_chroma(self, caller: Caller, params: ImportChroma, progress: Progress) -> dict[str, Any]:
         if not os.path.isabs(params.path):
             raise BadArguments(say("{path}: give the whole path, from / on.", path=params.path), "path")
         report = Report()

@@ -25,8 +25,8 @@ from tabane.documents.files.remembering import Remembered
 from tabane.documents.files.texts import Texts
 from tabane.documents.files.watching import Watch
 from tabane.errors import BadArguments, HubError, TabaneError
-from tabane.messages import Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress
+from tabane.messages import say
+from tabane.operations import Caller, Progress
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ class Files:
         texts: Texts,
         remembered: Path,
     ) -> None:
-        self._adding, self._chroma = Adding(keeping, texts), ChromaImport(keeping)
+        self._adding = Adding(keeping, texts)
+        self.import_chroma = ChromaImport(keeping).import_chroma
         self._remembered = Remembered(remembered)
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
         self._changing = asyncio.Lock()
@@ -82,50 +83,7 @@ class Files:
 
     # Operations
 
-    def table(self) -> list[Operation]:
-        faces, admin = frozenset({Face.RPC, Face.CLI}), Privilege.ADMIN
-        return [
-            Operation(
-                "add_documents",
-                "Make documents of files and folders, and bring those in step that are there.",
-                AddDocuments,
-                self._add,
-                faces,
-                admin,
-                kind="job",
-                title=_adding_title,
-            ),
-            Operation(
-                "watch_documents",
-                "Make documents of a folder's files, and keep them in step from then on.",
-                WatchDocuments,
-                self._watch,
-                faces,
-                admin,
-                kind="job",
-                title=_watching_title,
-            ),
-            Operation(
-                "unwatch_documents",
-                "Watch a folder no longer. Its documents stay, unless they are to be removed.",
-                UnwatchDocuments,
-                self._unwatch,
-                faces,
-                admin,
-            ),
-            Operation(
-                "list_watched",
-                "The folders that are watched.",
-                ListWatched,
-                self._list,
-                faces,
-                admin,
-                read_only=True,
-            ),
-            *self._chroma.table(),
-        ]
-
-    async def _add(self, caller: Caller, params: AddDocuments, progress: Progress) -> dict[str, Any]:
+    async def add_documents(self, caller: Caller, params: AddDocuments, progress: Progress) -> dict[str, Any]:
         encoding = _checked_encoding(params.encoding)
         terms = Terms(since=_moment(params.since), prune=params.prune, again=params.again)
         paths = await asyncio.to_thread(lambda: [_checked_path(path, "paths") for path in params.paths])
@@ -136,7 +94,9 @@ class Files:
         report = await self._adding.add(folders, terms, progress)
         return report.plain(caller.lang)
 
-    async def _watch(self, caller: Caller, params: WatchDocuments, progress: Progress) -> dict[str, Any]:
+    async def watch_documents(
+        self, caller: Caller, params: WatchDocuments, progress: Progress
+    ) -> dict[str, Any]:
         path = await asyncio.to_thread(_checked_path, params.path, "path")
         encoding = _checked_encoding(params.encoding)
         if not await asyncio.to_thread(os.path.isdir, path):
@@ -162,7 +122,7 @@ class Files:
             raise report
         return {**report.plain(caller.lang), "watch": watch.plain(caller.lang)}
 
-    async def _unwatch(self, caller: Caller, params: UnwatchDocuments) -> dict[str, Any]:
+    async def unwatch_documents(self, caller: Caller, params: UnwatchDocuments) -> dict[str, Any]:
         path = await asyncio.to_thread(_checked_path, params.path, "path")
         there = self._watches.get(path)
         if there is None:
@@ -174,7 +134,7 @@ class Files:
         removed = await self._adding.prune(there[0].folder, ()) if params.remove else 0
         return {"path": path, "removed": removed}
 
-    async def _list(self, caller: Caller, params: ListWatched) -> dict[str, Any]:
+    async def list_watched(self, caller: Caller, params: ListWatched) -> dict[str, Any]:
         return {"results": [watch.plain(caller.lang) for watch, _ in self._watches.values()]}
 
     async def _forget(self, path: str) -> None:
@@ -230,11 +190,3 @@ def _moment(since: str | None) -> float | None:
         raise BadArguments(
             say("{since}: a date is wanted, such as 2026-01-31 or 2026-01-31T12:00", since=since), "since"
         ) from None
-
-
-def _adding_title(params: AddDocuments) -> Message:
-    return say("Adding {files}", files=", ".join(os.path.basename(path) or path for path in params.paths[:3]))
-
-
-def _watching_title(params: WatchDocuments) -> Message:
-    return say("Watching {path}", path=os.path.basename(params.path.rstrip("/")) or params.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote
@@ -65,10 +66,13 @@ def uri_of(key: str) -> str:
 
 
 def key_of(uri: str) -> str | None:
-    """The key that a URI names; None where it is no document's. ``/`` in it may be encoded or not."""
+    """The key that a URI names; None where it is no document's. ``/`` in it may be encoded or not.
+
+    Keys are in NFC; a Mac decomposes the letters of file names, and so does a URI that it makes of one.
+    """
     if uri[: len(ROOT)].lower() != ROOT:
         return None
-    return unquote(uri[len(ROOT) :])
+    return unicodedata.normalize("NFC", unquote(uri[len(ROOT) :]))
 
 
 def template() -> bytes:

@@ -46,6 +46,7 @@ class Subscriptions:
         self._session = session
         self._listens: dict[bytes, _Listen] = {}
         self._uris: set[str] = set()
+        self._of_documents: dict[str, set[str]] = {}  # by their keys
 
     # -- modern ----------------------------------------------------------------------------------
 
@@ -127,10 +128,8 @@ class Subscriptions:
 
     def updated(self, key: str) -> None:
         """A document is another now, or gone: told to those who asked for it, under the URI they asked by."""
-        asked = {*self._uris, *(uri for listen in self._listens.values() for uri in listen.uris)}
-        for uri in asked:
-            if library.key_of(uri) == key:
-                self._updated(uri, Raw(json.encode({"uri": uri})))
+        for uri in self._of_documents.get(key, ()):
+            self._updated(uri, Raw(json.encode({"uri": uri})))
 
     def _updated(self, watched: str, params: Raw) -> None:
         """Tell of a change; ``params`` name the resource, which may lie below the one that is watched."""
@@ -144,8 +143,10 @@ class Subscriptions:
 
     async def _watch(self, uri: str) -> None:
         session, gateway = self._session, self._session.hub.gateway
-        if library.key_of(uri) is not None:
-            return  # the hub's own: it tells of every change, whoever asked
+        key = library.key_of(uri)
+        if key is not None:  # the hub's own: it tells of every change, whoever asked
+            self._of_documents.setdefault(key, set()).add(uri)
+            return
         sources = await gateway.sources(session.caller, uri)
         if not sources:
             raise Refusal(eras.INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
@@ -154,10 +155,16 @@ class Subscriptions:
         )
 
     def _unwatch(self, uri: str) -> None:
-        if library.key_of(uri) is not None:
+        if uri in self._uris or any(uri in listen.uris for listen in self._listens.values()):
             return
-        if uri not in self._uris and not any(uri in listen.uris for listen in self._listens.values()):
+        key = library.key_of(uri)
+        if key is None:
             self._session.hub.gateway.unwatch(self._session.key, uri)
+            return
+        spelt = self._of_documents.get(key, set())
+        spelt.discard(uri)
+        if not spelt:
+            self._of_documents.pop(key, None)
 
 
 def _about(request_id: bytes) -> Raw:

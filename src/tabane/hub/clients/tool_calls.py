@@ -7,6 +7,7 @@ plane. Whatever needs to wait (searching, a server that is still starting) runs 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -61,7 +62,8 @@ def _call_through(session: Session, request_id: Raw, by: str, params: Members, m
         else:
             _check(session, tool, inner)
             if tool.server == OWN:
-                session.run(request_id, _operate(session, request_id, tool.alias, Raw(inner.arguments)))
+                given = Raw(inner.arguments)
+                session.run(request_id, _operate(session, request_id, tool.alias, given, inner.read_only))
             else:
                 _forward(session, request_id, tool, inner, meta, through=True)
     except TabaneError as error:
@@ -140,10 +142,13 @@ def _unanswered(session: Session, key: bytes, tool: Tool, reply: Reply, through:
         session.give(key, json.error_line(key, reply.error), ok=False)
 
 
-async def _operate(session: Session, request_id: Raw, name: str, arguments: Raw | None) -> None:
+async def _operate(
+    session: Session, request_id: Raw, name: str, arguments: Raw | None, looks: bool = False
+) -> None:
     """A built-in tool, through the door. Its failures are results: the model is to read them."""
+    caller = replace(session.caller, looks=True) if looks else session.caller
     try:
-        value = await session.hub.door.invoke(session.caller, name, arguments or b"{}")
+        value = await session.hub.door.invoke(caller, name, arguments or b"{}")
     except UnknownName as error:
         raise Refusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
     except TabaneError as error:

@@ -325,7 +325,8 @@ class Daemon:
     def _busy(self) -> bool:
         """Whether the hub may not end because of idleness."""
         over_http = self.http is not None and self.http.busy
-        in_use = self._sessions or self._programs or over_http or self.hub.jobs.running
+        at_work = self.hub.jobs.running or self.hub.documents.watches
+        in_use = self._sessions or self._programs or over_http or at_work
         return bool(in_use) or self._origin.started_by != locks.BRIDGE
 
     def _look_for_home(self) -> None:

@@ -44,7 +44,7 @@ def article(html: str, url: str) -> Article:
     found = content(root)
     text = markdown(found.elements, url)
     if known.body and _missed(found, known.body):
-        text, found = known.body, Content((), len(known.body), found.share, found.hidden, "json-ld")
+        text, found = known.body, Content((), len(known.body), found.share, found.hidden)
     script = script and found.letters < _SHORT
     return Article(text, known, found.letters, found.share, found.hidden, script)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Cutting, measured
-from tabane.reader.extraction.choosing import chosen
+from tabane.reader.extraction.choosing import chosen, discounted
 from tabane.reader.extraction.forest import Forest, forest
 from tabane.reader.extraction.hiding import Hiding
 from tabane.reader.extraction.pruning import filled, lowest, pruned
@@ -24,14 +24,13 @@ class Content:
     """The content of a page, as elements of its own tree from which the rest was taken away.
 
     ``letters`` is how long it is, ``share`` what part of the visible text that is, 0..1. ``hidden`` counts
-    the parts amid the content that no reader sees, which are not in it. ``how`` says in a word how it was found.
+    the parts amid the content that no reader sees, which are not in it.
     """
 
     elements: tuple[Element, ...]
     letters: int
     share: float
     hidden: int = 0
-    how: str = "blocks"
 
 
 @cache
@@ -72,5 +71,5 @@ def choice(cutting: Cutting) -> list[bool]:
         return [block.letters > 2 * block.linked for block in blocks]
     judge = _forest()
     rows = features.rows(cutting.boxes, blocks, title(cutting.boxes[0].element))
-    probability = [judge.probability(row) for row in rows]
+    probability = discounted(blocks, [judge.probability(row) for row in rows])
     return filled(blocks, chosen(blocks, probability), probability)

@@ -18,12 +18,13 @@ _LEGAL = re.compile(
     r"©|\(c\)\s|all rights reserved|copyright|cookies?\b|terms (?:of|and)|無断", re.IGNORECASE
 )
 _CALL = re.compile(
-    r"^(?:share|tweet|pin it|follow|subscribe|sign (?:in|up)|log ?in|register|read more|learn more|more|related"
-    r"|view|see (?:all|more)|show|load more|add to|buy|shop|download|skip to|back to|reply|report|print|e-?mail"
-    r"|copy|next|prev|previous|home|menu|search|close|contact|advertisement|sponsored|you (?:may|might)|popular"
-    r"|trending|recommended|latest|recent|tags?|categor|posted|published|by\b|filed|comments?|leave a|join"
-    r"|シェア|フォロー|登録|ログイン|続きを|もっと|関連|おすすめ|人気|検索|メニュー|ホーム|トップ|前の|次の"
-    r"|お問い?合|広告|一覧|コメント|タグ|カテゴリ|ランキング|新着|最新|利用規約|会員)",
+    r"^(?:share|tweet|pin it|follow|subscribe|sign (?:in|up)|log ?in|register|read more|learn more|more"
+    r"|related|view|see (?:all|more)|show|load more|add to|buy|shop|download|skip to|back to|reply|report"
+    r"|print|e-?mail|copy|next|prev|previous|home|menu|search|close|contact|advertisement|sponsored"
+    r"|you (?:may|might)|popular|trending|recommended|latest|recent|tags?|categor|posted|published|by\b"
+    r"|filed|comments?|leave a|join|シェア|フォロー|登録|ログイン|続きを|もっと|関連|おすすめ|人気|検索"
+    r"|メニュー|ホーム|トップ|前の|次の|お問い?合|広告|一覧|コメント|タグ|カテゴリ|ランキング|新着|最新"
+    r"|利用規約|会員)",
     re.IGNORECASE,
 )
 _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
@@ -163,7 +164,7 @@ def _around(box: Box, root: Box, best: Box) -> list[float]:
 def _apart(chain: list[Box], best: Box) -> int:
     """How many steps up until the best box is around; 0 within it."""
     inside = {id(at) for at in up(best)}
-    for step, at in enumerate(chain):
+    for at in chain:
         if at is best:
             return 0
         if id(at) in inside:

@@ -24,7 +24,8 @@ _AUTHORS = (
 _DATES = (
     "article:published_time", "og:article:published_time", "og:published_time", "datepublished", "date",
     "dc.date", "dcterms.date", "dc.date.issued", "dcterms.created", "citation_publication_date",
-    "citation_date", "pubdate", "publishdate", "publish-date", "publish_date", "parsely-pub-date", "sailthru.date", "article.published",
+    "citation_date", "pubdate", "publishdate", "publish-date", "publish_date",
+    "parsely-pub-date", "sailthru.date", "article.published",
     "article:modified_time", "og:updated_time", "last-modified", "dcterms.modified",
 )  # fmt: skip
 _SITES = ("og:site_name", "application-name", "dc.publisher", "twitter:site")

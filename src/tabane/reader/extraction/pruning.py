@@ -22,8 +22,8 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 def filled(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
     """The choice made whole: what stands amid content belongs to it, unless it surely does not.
 
-    Lists that are mostly content are kept whole; headings go with what they head, listings and tables with the
-    text that they interrupt, pictures with what is on both sides.
+    Lists that are mostly content are kept whole; headings go with what they head, listings and tables with
+    the text that they interrupt, pictures with what is on both sides.
     """
     kept = _structure(blocks, _lists(blocks, list(kept), probability), probability)
     return [

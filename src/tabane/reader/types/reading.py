@@ -136,6 +136,18 @@ def _epub(body: _Body) -> Page:
     return book_page(body.data, body.url)
 
 
+def _whole(body: _Body) -> Page:
+    from tabane.reader.types.whole import whole_page
+
+    return whole_page(decoded(body.data, body.charset, "text/html"), body.url)
+
+
+def _wiki(body: _Body) -> Page:
+    from tabane.reader.types.wiki import wiki_page
+
+    return wiki_page(decoded(body.data, body.charset, "text/html"), body.url)
+
+
 _READERS: Mapping[Kind, Callable[[_Body], Page]] = {
     "html": _html,
     "plain": _plain,
@@ -152,4 +164,6 @@ _READERS: Mapping[Kind, Callable[[_Body], Page]] = {
     "xlsx": _xlsx,
     "pptx": _pptx,
     "epub": _epub,
+    "whole": _whole,
+    "wiki": _wiki,
 }

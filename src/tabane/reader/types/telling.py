@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 Kind = Literal[
     "html", "plain", "code", "markdown", "json", "ndjson", "xml", "csv", "tsv", "pdf", "image",
-    "docx", "xlsx", "pptx", "epub",
+    "docx", "xlsx", "pptx", "epub", "whole", "wiki",
 ]  # fmt: skip
 
 _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
@@ -56,6 +56,8 @@ _MEDIA: dict[str, Kind] = {
     "application/csv": "csv",
     "text/tab-separated-values": "tsv",
     "text/plain": "plain",
+    "application/vnd.tabane.whole+html": "whole",
+    "application/vnd.tabane.mediawiki+html": "wiki",
 }
 _NAMES: dict[str, Kind] = {
     ".html": "html",

@@ -24,7 +24,8 @@ def test_a_file_is_its_path_and_its_content_by_one_request(site: Site) -> None:
     raw(site, "main/src/a.py", "# <!-- kept -->\nx = 1\n")
     page = read(site, f"{BLOB}/main/src/a.py", way(site))
     assert page.markdown == (
-        f"{HEAD}<path>\nsrc/a.py\n</path>\n\n<content>\n\n```python\n# <!-- kept -->\nx = 1\n```\n\n</content>"
+        f"{HEAD}<path>\nsrc/a.py\n</path>\n\n"
+        "<content>\n\n```python\n# <!-- kept -->\nx = 1\n```\n\n</content>"
     )
     assert (page.url, page.title) == (f"{BLOB}/main/src/a.py", "a.py · octo/demo")
     assert site.paths == ["/raw/octo/demo/main/src/a.py"]

@@ -32,7 +32,8 @@ def test_a_commit_is_its_message_and_patch(site: Site) -> None:
     pages(site, f"{REPO}/commits/ccc/comments", [comment("bob", "Good.")])
     page = read(site, f"{HUB}/commit/ccc", way(site))
     assert page.markdown == (
-        f"# Say why\n\n- Commit: {'c' * 40}\n- Author: ann\n- Date: 2026-01-03T00:00:00Z\n- Parents: ddddddd\n"
+        f"# Say why\n\n- Commit: {'c' * 40}\n- Author: ann\n- Date: 2026-01-03T00:00:00Z\n"
+        "- Parents: ddddddd\n"
         "- Changes: 1 file, +1 −1\n\nBecause.\n\n## Files (1)\n\n- `a.py` (modified, +1 −1)\n\n"
         "### `a.py`\n\n```diff\n@@ -1 +1 @@\n-a\n+b\n```\n\n"
         "## Comments (1)\n\n### bob · 2026-01-02T00:00:00Z\n\nGood."
@@ -99,7 +100,8 @@ def test_a_release_is_its_notes_and_its_files(site: Site) -> None:
     tell(site, f"{REPO}/releases/latest", release())
     for url in (f"{HUB}/releases/tag/v1/a", f"{HUB}/releases/latest"):
         assert read(site, url, way(site)).markdown == (
-            "# One · octo/demo\n\n- Tag: `v1/a`\n- Author: ann\n- Date: 2026-02-01T00:00:00Z\n- Kind: pre-release\n\n"
+            "# One · octo/demo\n\n- Tag: `v1/a`\n- Author: ann\n"
+            "- Date: 2026-02-01T00:00:00Z\n- Kind: pre-release\n\n"
             f"## New\n\n- it\n\n## Assets\n\n- [a.tgz]({HUB}/a.tgz) (2.0 KB, 5 downloads)"
         )
 
@@ -160,8 +162,8 @@ def test_lists_of_issues_are_what_their_query_finds(site: Site) -> None:
     tell(site, "/api/search/issues", {"total_count": 120, "items": [issue(comments=3)]})
     page = read(site, f"{HUB}/issues?q=is%3Aissue+label%3Abug+repo%3Aevil%2Fone&page=2", way(site))
     assert (
-        "- [#7 It breaks](https://github.com/octo/demo/issues/7) (open · ann · 2026-01-01 · 3 comments · bug, help"
-        in page.markdown
+        "- [#7 It breaks](https://github.com/octo/demo/issues/7) "
+        "(open · ann · 2026-01-01 · 3 comments · bug, help" in page.markdown
     )
     assert "1 of 120" in said(page)
     assert "q=repo%3Aocto%2Fdemo+is%3Aissue+label%3Abug&" in site.paths[-1]
@@ -261,7 +263,8 @@ def test_a_token_that_is_not_accepted_is_named_as_the_cause(site: Site) -> None:
 
 
 def test_an_answer_of_another_form_is_broken_and_no_crash(site: Site) -> None:
-    for value in ([], {"full_name": 3}, "x", None):
+    values: list[Any] = [[], {"full_name": 3}, "x", None]
+    for value in values:
         tell(site, REPO, value)
         error = failure(site, HUB)
         assert "form that is not known" in str(error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.reader.site import Answer, Site
 from tests.reader.ways.github.hub import REPO, changed, comment, issue, pull, user, way
 from tests.reader.ways.service import pages, read, said, tell
@@ -111,7 +113,12 @@ def test_a_pull_request_has_its_changes_reviews_and_comments_on_lines(site: Site
             {"user": user("cat"), "body": "", "state": "PENDING", "submitted_at": None},
         ],
     )
-    line = {"path": "a.py", "line": 3, "original_line": 2, "diff_hunk": "@@ -1,3 +1,3 @@\n-x\n+y"}
+    line: dict[str, Any] = {
+        "path": "a.py",
+        "line": 3,
+        "original_line": 2,
+        "diff_hunk": "@@ -1,3 +1,3 @@\n-x\n+y",
+    }
     pages(
         site,
         f"{REPO}/pulls/8/comments",
@@ -122,7 +129,8 @@ def test_a_pull_request_has_its_changes_reviews_and_comments_on_lines(site: Site
     )
     page = read(site, PULL, way(site))
     assert page.markdown == (
-        "# Mend it #8\n\n- State: merged\n- Author: ann\n- Opened: 2026-01-01T00:00:00Z\n- Labels: bug, help wanted\n"
+        "# Mend it #8\n\n- State: merged\n- Author: ann\n"
+        "- Opened: 2026-01-01T00:00:00Z\n- Labels: bug, help wanted\n"
         "- Merged: 2026-01-05T00:00:00Z by octo\n- Branches: `ann:fix` → `octo:main`\n"
         "- Changes: 2 commits, 1 file, +12 −3\n\nMends #7.\n\n"
         "## Comments (3)\n\n### cat · 2026-01-03T00:00:00Z · asked for changes\n\nPlease rename.\n\n"

@@ -72,7 +72,7 @@ def _message(error: ReadError) -> Message | None:
         return say("The integration of the NOTION_API_KEY may not read content: allow it to in its settings.")
     if error.status == 404:
         return say(
-            "Notion has nothing there, or it is not shared with the integration of the NOTION_API_KEY: open the "
-            "page, and add the integration under its connections."
+            "Notion has nothing there, or it is not shared with the integration of the NOTION_API_KEY: open "
+            "the page, and add the integration under its connections."
         )
     return None

@@ -110,19 +110,19 @@ def _run(style: tuple[str, str, tuple[bool, ...]], texts: Iterable[dict[str, Any
     text = "".join(_said(each) for each in texts)
     core = text.strip()
     if not core:
-        return text
+        return text.replace("\n", "  \n")
     before, _, after = text.partition(core)
     if kind == "code":
         core = escaping.code(core)
     elif kind == "equation":
         core = f"${core}$"
     else:
-        core = re.sub(r"\n", "  \n", escaping.inline(core))
+        core = escaping.inline(core)
     for wanted, (_, mark) in zip(marks, _MARKS, strict=True):
         core = f"{mark}{core}{mark}" if wanted else core
     if link:
         core = f"[{escaping.label(core)}]({_address(link)})"
-    return before + core + after
+    return (before + core + after).replace("\n", "  \n")
 
 
 def _address(url: str) -> str:

@@ -1,0 +1,177 @@
+"""The operations on documents, declared. What they do is imported when the first of them is called.
+
+A hub that only forwards declares them too, so that assistants see them, and pays for no more than that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tabane.documents import parameters as given
+from tabane.documents.chroma.parameters import ImportChroma
+from tabane.documents.files import parameters as files_given
+from tabane.messages import Lang, Message, say
+from tabane.operations import Face, Operation, Privilege
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from tabane.documents.files.files import Files
+    from tabane.documents.operations import Documents
+
+EVERYWHERE = frozenset({Face.MCP, Face.RPC, Face.CLI})
+PERSON = frozenset({Face.RPC, Face.CLI})
+
+
+def documents_table(documents: Callable[[], Documents], *, files: bool = True) -> list[Operation]:
+    """Those that put and find documents. ``files``: assistants may name files that are put."""
+    found = [*_putting(documents), *_finding(documents)]
+    if files:
+        what = "Keep what a file on this machine says (text, code, HTML, PDF, DOCX)."
+        found.append(_put("put_file", what, given.PutFile, lambda c, p: documents().put_file(c, p)))
+    return found
+
+
+def _putting(documents: Callable[[], Documents]) -> list[Operation]:
+    return [
+        _put(
+            "put_document", "Keep a text under a filepath, replacing what was there.",
+            given.PutDocument, lambda c, p: documents().put_document(c, p),
+        ),
+        _put(
+            "put_documents", "Keep up to 1000 texts; one that fails does not keep the others out.",
+            given.PutDocuments, lambda c, p: documents().put_documents(c, p),
+        ),
+        _put(
+            "delete_document", "Delete a kept document.",
+            given.DeleteDocument, lambda c, p: documents().delete_document(c, p),
+            destructiveHint=True, idempotentHint=True,
+        ),
+    ]  # fmt: skip
+
+
+def _finding(documents: Callable[[], Documents]) -> list[Operation]:
+    about = "Search the kept documents by words and meaning; passages with where they stand."
+    return [
+        _find(
+            "search_documents", about, given.SearchDocuments,
+            lambda c, p: documents().search_documents(c, p),
+        ),
+        _find(
+            "search", about, given.SearchDocuments, lambda c, p: documents().search_documents(c, p),
+            faces=frozenset({Face.RPC}),
+        ),
+        _find(
+            "get_document", "The text of a kept document, in parts.",
+            given.GetDocument, lambda c, p: documents().get_document(c, p), _document,
+        ),
+        _find(
+            "get_documents_by_prefix", "Kept documents whose filepaths begin so.",
+            given.ByPrefix, lambda c, p: documents().get_documents_by_prefix(c, p), _names,
+        ),
+        _find(
+            "list_documents", "Kept documents by filepath, in pages.",
+            given.ListDocuments, lambda c, p: documents().list_documents(c, p), _names,
+        ),
+        _find(
+            "get_document_stats", "How many documents are kept.",
+            given.Nothing, lambda c, p: documents().get_document_stats(c, p), _json,
+        ),
+        _find("hello", "Says hello.", given.Hello, lambda c, p: documents().hello(c, p), _message),
+    ]  # fmt: skip
+
+
+def files_table(files: Callable[[], Files]) -> list[Operation]:
+    """Those by which a person has folders searched."""
+    return [
+        Operation(
+            "add_documents", "Make documents of files and folders, and bring those in step that are there.",
+            files_given.AddDocuments, lambda c, p, progress: files().add_documents(c, p, progress),
+            PERSON, Privilege.ADMIN, kind="job", title=_adding,
+        ),
+        Operation(
+            "watch_documents", "Make documents of a folder's files, and keep them in step from then on.",
+            files_given.WatchDocuments, lambda c, p, progress: files().watch_documents(c, p, progress),
+            PERSON, Privilege.ADMIN, kind="job", title=_watching,
+        ),
+        Operation(
+            "unwatch_documents",
+            "Watch a folder no longer. Its documents stay, unless they are to be removed.",
+            files_given.UnwatchDocuments, lambda c, p: files().unwatch_documents(c, p),
+            PERSON, Privilege.ADMIN,
+        ),
+        Operation(
+            "list_watched", "The folders that are watched.",
+            files_given.ListWatched, lambda c, p: files().list_watched(c, p),
+            PERSON, Privilege.ADMIN, read_only=True,
+        ),
+        Operation(
+            "import_chroma", "Take over the documents of a Chroma collection, as semche made them.",
+            ImportChroma, lambda c, p, progress: files().import_chroma(c, p, progress),
+            PERSON, Privilege.ADMIN, kind="job",
+            title=lambda params: say("Importing {files}", files=os.path.basename(params.path)),
+        ),
+    ]  # fmt: skip
+
+
+def _put(name: str, description: str, params: Any, handler: Any, **marks: bool) -> Operation:
+    return Operation(
+        name, description, params, handler, EVERYWHERE, Privilege.WRITE, text=_json,
+        structured=_itself, failed=_failed, annotations=marks,
+    )  # fmt: skip
+
+
+def _searched(value: Any, lang: Lang) -> str:
+    return _texts().searched(value, lang)  # type: ignore[no-any-return]
+
+
+def _find(
+    name: str, description: str, params: Any, handler: Any, text: Any = _searched, faces: Any = EVERYWHERE
+) -> Operation:
+    return Operation(
+        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True,
+        structured=_itself, failed=_failed,
+    )  # fmt: skip
+
+
+def _failed(value: Any) -> bool:
+    from tabane.documents.answers import failed
+
+    return failed(value)
+
+
+def _itself(value: Any, lang: Lang) -> Any:
+    return value
+
+
+def _texts() -> ModuleType:
+    from tabane.documents import texts
+
+    return texts
+
+
+def _document(value: Any, lang: Lang) -> str:
+    return _texts().document(value, lang)  # type: ignore[no-any-return]
+
+
+def _names(value: Any, lang: Lang) -> str:
+    return _texts().names(value, lang)  # type: ignore[no-any-return]
+
+
+def _json(value: Any, lang: Lang) -> str:
+    return _texts().as_json(value, lang)  # type: ignore[no-any-return]
+
+
+def _message(value: Any, lang: Lang) -> str:
+    return _texts().message(value, lang)  # type: ignore[no-any-return]
+
+
+def _adding(params: files_given.AddDocuments) -> Message:
+    names = (os.path.basename(path) or path for path in params.paths[:3])
+    return say("Adding {files}", files=", ".join(names))
+
+
+def _watching(params: files_given.WatchDocuments) -> Message:
+    return say("Watching {path}", path=os.path.basename(params.path.rstrip("/")) or params.path)

@@ -1,0 +1,54 @@
+"""The operations on pages, declared. What they do is imported when the first of them is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tabane.errors import TabaneError
+from tabane.messages import Lang
+from tabane.operations import Face, Operation, Privilege
+from tabane.reader.parameters import ForgetPage, ListPages, ReadUrl
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from tabane.reader.operations import Reader
+
+
+def reader_table(reader: Callable[[], Reader]) -> list[Operation]:
+    """Those by which pages are read, listed and let go of."""
+    person = frozenset({Face.RPC, Face.CLI})
+    return [
+        Operation(
+            "read_url_content", "Read a URL (page, PDF, …) as clean Markdown.",
+            ReadUrl, lambda c, p: reader().read_url_content(c, p), person | {Face.MCP}, Privilege.READ,
+            text=_text, read_only=True, label="Read URL Content", failure=_failure, content=_blocks,
+        ),
+        Operation(
+            "list_pages", "Pages that were read and are kept.",
+            ListPages, lambda c, p: reader().list_pages(c, p), person, Privilege.READ, read_only=True,
+        ),
+        Operation(
+            "forget_page", "Let go of a page that is kept.",
+            ForgetPage, lambda c, p: reader().forget_page(c, p), person, Privilege.WRITE,
+        ),
+    ]  # fmt: skip
+
+
+def _texts() -> ModuleType:
+    from tabane.reader import texts
+
+    return texts
+
+
+def _text(value: Any, lang: Lang) -> str:
+    return _texts().assistant(value, lang)  # type: ignore[no-any-return]
+
+
+def _blocks(value: Any, lang: Lang) -> list[dict[str, Any]]:
+    return _texts().blocks(value, lang)  # type: ignore[no-any-return]
+
+
+def _failure(error: TabaneError, lang: Lang) -> str:
+    return _texts().failure(error, lang)  # type: ignore[no-any-return]
