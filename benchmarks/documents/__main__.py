@@ -1,4 +1,4 @@
-"""The document store in running hubs: ``python -m benchmarks.documents [--documents 10000] [--write]``.
+"""The document store in running hubs: ``python -m benchmarks.documents [--documents 15300] [--write]``.
 
 What is put is made at the first run and kept in the user's cache; hubs and their stores are new each time.
 """
@@ -23,13 +23,13 @@ from benchmarks.posts.house import House
 from tabane.search.embedding.finding import MINILM
 from tabane.search.embedding.folders import minilm
 
-FILES = 10_000
+DOCUMENTS, FILES = 15_300, 10_000
 _PUTS, _EMBEDDED = 1_000, 120
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.documents")
-    parser.add_argument("--documents", type=int, default=10_000)
+    parser.add_argument("--documents", type=int, default=DOCUMENTS)
     parser.add_argument("--files", type=int, default=FILES)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)

@@ -23,7 +23,7 @@ _WARM = 20  # puts that do not count
 
 
 @asynccontextmanager
-async def _client(house: House) -> AsyncIterator[Client]:
+async def client_of(house: House) -> AsyncIterator[Client]:
     """One that may do everything, and takes large answers."""
     async with connected(house.url, house.token, _LARGEST) as connection:
         yield Client(connection)
@@ -32,7 +32,7 @@ async def _client(house: House) -> AsyncIterator[Client]:
 async def searched(house: House, sources: Sources, documents: int) -> dict[str, Figures]:
     """Figures of searches by kind; the vector of each question is in the hub's cache before."""
     questions = sources.questions()
-    async with _client(house) as client:
+    async with client_of(house) as client:
         for text in questions:
             await client.ask("search_documents", {"query": text, "mode": "vector", "top_k": 1})
         found = {}
@@ -67,7 +67,7 @@ async def put(house: House, sources: Sources, count: int) -> dict[str, Figures]:
     new, there, later = puts[:count], puts[: count // 5], puts[count : count + count // 5]
     edited = [each | {"text": _edited(each["text"])} for each in there]
     gone = [{"filepath": each["filepath"]} for each in there]
-    async with _client(house) as client:
+    async with client_of(house) as client:
         pairs = zip(later, itertools.cycle(sources.questions()), strict=False)
         asked = {
             "new": [_asked(client, "put_document", each) for each in new],
@@ -81,7 +81,7 @@ async def put(house: House, sources: Sources, count: int) -> dict[str, Figures]:
 
 async def filled(house: House, batches: Iterable[list[Params]]) -> Figures:
     """Seconds, and the hub's CPU, of put_documents; how many documents and chunks there are then."""
-    async with _client(house) as client:
+    async with client_of(house) as client:
         before, began = cpu_of(house.pid), time.perf_counter()
         for batch in batches:
             await good(client, "put_documents", {"documents": batch})

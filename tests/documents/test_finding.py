@@ -194,7 +194,7 @@ def test_documents_are_listed_in_pages_and_by_their_beginnings() -> None:
         assert [each["filepath"] for each in high["documents"]] == ["a/03.txt", "a/04.txt"]
         assert "a/03.txt" in await asked.text("list_documents")
         documents = asked.documents
-        assert [each.filepath for each in await documents.page("b/03.txt", 3)] == [
+        assert [each.filepath for each in (await documents.page("b/03.txt", 3)).documents] == [
             "b/04.txt", "b_/00.txt", "b_/01.txt",
         ]  # fmt: skip
         assert [each.filepath async for each in documents.all("b_")] == [f"b_/{n:02}.txt" for n in range(5)]

@@ -191,7 +191,7 @@ def test_what_is_put_before_the_others_embeds_itself_alone() -> None:
         details = await asked.put("fruit.txt", whole)
         assert (details["chunks"], details["embedded"]) == (3, True)
         assert model.embedded[1:] == [["Dates do so in other lands, where it never rains."]]
-        vectors = await asked.collection.vectors((await asked.documents.page(None, 1))[0].keys, "text")
+        vectors = await asked.collection.vectors((await asked.documents.page(None, 1)).documents[0].keys, "text")
         assert vectors == [model.vector(text) for text in whole.split("\n\n")]
         await asked.put("fruit.txt", "\n\n".join(fruits))
         assert len(model.embedded) == 2
@@ -359,7 +359,7 @@ def test_a_put_whose_caller_left_is_done_before_the_next_one() -> None:
             await asyncio.sleep(0)
         late.gate.set()
         assert (await following)["updated"] is True
-        (document,) = await asked.documents.page(None, 10)
+        (document,) = (await asked.documents.page(None, 10)).documents
         records = (await asked.collection.select(CHUNKS)).records
         assert [each.record.key for each in records] == document.keys
         assert await asked.whole("guide.md") == "Nothing of all that."
@@ -440,7 +440,9 @@ def test_what_every_client_is_shown_costs_few_tokens() -> None:
         operation = asked.door.operation(ASSISTANT, "put_document")
         shown = msgspec.json.encode([operation.description, input_schema(operation.params)])
         assert len(shown) < 700
-        assert operation.failed is answers.failed
+        assert operation.failed is not None
+        assert operation.failed({"status": "error"})
+        assert not operation.failed({"status": "success"})
         for each in asked.table:
             assert input_schema(each.params)
 

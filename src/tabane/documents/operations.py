@@ -25,7 +25,7 @@ from tabane.documents.finding import Finder
 from tabane.documents.naming import checked_filepath
 from tabane.documents.parts import Parts
 from tabane.documents.putting import Event, Putting, Told
-from tabane.documents.reading import Reading
+from tabane.documents.reading import Listed, Reading
 from tabane.documents.searching import Asked, Question, Searching
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
@@ -128,8 +128,8 @@ class Documents:
         """Every document whose name begins so, in order."""
         return self.reading.all(prefix)
 
-    async def page(self, after: str | None, limit: int) -> list[Document]:
-        """Documents in order of their names, behind ``after``; at most 1,000."""
+    async def page(self, after: str | None, limit: int) -> Listed:
+        """Documents in order of their names, behind the name ``after``; at most 1,000."""
         return await self.reading.behind(after, limit)
 
     async def beginning(self, prefix: str, limit: int) -> list[str]:

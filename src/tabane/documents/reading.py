@@ -54,10 +54,10 @@ class Reading:
         page = await collection.select(And((HEADS, where)), after=after, limit=limit)
         return Listed([document_of(stored.record) for stored in page.records], page.after)
 
-    async def behind(self, filepath: str | None, limit: int) -> list[Document]:
+    async def behind(self, filepath: str | None, limit: int) -> Listed:
         """Documents in order of their names, behind one that need not be there."""
         where: Filter = And(()) if filepath is None else Range(DOCUMENT, filepath, include_low=False)
-        return (await self.listed(where, limit)).documents
+        return await self.listed(where, limit)
 
     async def all(self, prefix: str = "") -> AsyncIterator[Document]:
         """Every document whose name begins so, in order of names."""

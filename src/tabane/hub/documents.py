@@ -129,10 +129,11 @@ class DocumentStore:
 
     # -- as resources of MCP -----------------------------------------------------------------------
 
-    async def page(self, after: str | None, limit: int) -> Sequence[Held]:
+    async def page(self, after: str | None, limit: int) -> tuple[Sequence[Held], bool]:
         if not self.there:
-            return ()
-        return [_held(document) for document in await self.documents.page(after, limit)]
+            return (), False
+        page = await self.documents.page(after, limit)
+        return [_held(document) for document in page.documents], page.after is not None
 
     async def text(self, key: str) -> tuple[Held, str] | None:
         if not self.there:
@@ -143,12 +144,7 @@ class DocumentStore:
     async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
         if not self.there:
             return ()
-        found: list[str] = []
-        async for document in self.documents.all(prefix):
-            found.append(document.filepath)
-            if len(found) == limit:
-                break
-        return found
+        return await self.documents.beginning(prefix, limit)
 
     # -- what documents are given ------------------------------------------------------------------
 

@@ -33,8 +33,8 @@ class Library(Protocol):
         """Whether any was ever put."""
         ...
 
-    async def page(self, after: str | None, limit: int) -> Sequence[Held]:
-        """At most so many, in order of keys, behind the key ``after``."""
+    async def page(self, after: str | None, limit: int) -> tuple[Sequence[Held], bool]:
+        """At most so many, in order of keys, behind the key ``after``; and whether there are more."""
         ...
 
     async def text(self, key: str) -> tuple[Held, str] | None:
@@ -51,8 +51,8 @@ class Empty:
 
     there = False
 
-    async def page(self, after: str | None, limit: int) -> Sequence[Held]:
-        return ()
+    async def page(self, after: str | None, limit: int) -> tuple[Sequence[Held], bool]:
+        return (), False
 
     async def text(self, key: str) -> tuple[Held, str] | None:
         return None

@@ -56,23 +56,26 @@ async def list_resources(session: Session, request_id: Raw, params: Members, met
     """Those of the servers, then the documents: as many as there are, so they are read page by page."""
     after = _after(params, "resources")
     await session.hub.gateway.fresh("resources", session.caller)
-    of_documents = after is not None and library.key_of(after) is not None
     listed: list[bytes] = []
-    following: str | None = library.ROOT
-    if not of_documents:
+    following: str | None = None
+    key = None if after is None else library.key_of(after)
+    if key is None:
         items = dict(session.hub.gateway.resources.items())
-        keys, more = cursors.page(list(items), after, PAGE)
-        listed = [items[key] for key in keys]
-        following = more or library.ROOT
-    if following == library.ROOT:
-        key = library.key_of(after or "") if of_documents else None
-        held = await session.hub.library.page(key or None, PAGE + 1 - len(listed))
-        shown = held[: PAGE - len(listed)]
-        listed += map(library.definition, shown)
-        following = library.uri_of(shown[-1].key) if shown else library.ROOT
-        following = following if len(held) > len(shown) else None
+        uris, following = cursors.page(list(items), after, PAGE)
+        listed = [items[uri] for uri in uris]
+    if following is None:
+        documents, following = await _documents(session, key, PAGE - len(listed))
+        listed += documents
     cursor = None if following is None else cursors.encode("resources", following)
     _answer(session, request_id, "resources", b",".join(listed), cursor)
+
+
+async def _documents(session: Session, after: str | None, most: int) -> tuple[list[bytes], str | None]:
+    """The documents behind that key, as a list shows them, and where the next page begins."""
+    if not most:
+        return [], library.ROOT if session.hub.library.there else None
+    held, more = await session.hub.library.page(after or None, most)
+    return [*map(library.definition, held)], library.uri_of(held[-1].key) if more else None
 
 
 async def list_templates(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
