@@ -131,7 +131,7 @@ def test_structure_survives() -> None:
     inside = (
         "<h2>Readings</h2><table><tr><th>Day</th><th>Wind</th></tr><tr><td>Monday</td><td>3 m/s</td></tr>"
         "<tr><td>Tuesday</td><td>5 m/s</td></tr></table><p>They are read by a program, which everybody may"
-        " copy and change:</p><pre><code class='language-python'>for day in week:\n    print(day)</code></pre>"
+        " copy:</p><pre><code class='language-python'>for day in week:\n    print(day)</code></pre>"
         "<ul><li>One that is read in the morning<ul><li>and again at noon</li></ul></li><li>One at night</li>"
         "</ul><p>More of it is in <a href='../notes'>the notes of the station</a>, kept by the children.</p>"
     )

@@ -17,7 +17,8 @@ ARTICLE = """<!DOCTYPE html><html prefix="dc: http://purl.org/dc/terms/" lang="e
 <link rel="dc:isVersionOf" href="//en.wikipedia.org/wiki/Lake"/><title>Lake</title>
 <base href="//en.wikipedia.org/wiki/"/></head><body lang="en" class="mw-parser-output">
 <section data-mw-section-id="0">
-<div role="note" class="hatnote">For the town, see <a rel="mw:WikiLink" href="./Lake_Town">Lake Town</a>.</div>
+<div role="note" class="hatnote">For the town, see <a
+rel="mw:WikiLink" href="./Lake_Town">Lake Town</a>.</div>
 <table class="plainlinks metadata ambox"><tbody><tr><td>
 This needs citations.</td></tr></tbody></table>
 <table class="infobox"><tbody><tr><th colspan="2">Lake</th></tr>
@@ -27,7 +28,8 @@ id="cite_ref-1"><a href="./Lake#cite_note-1"><span class="mw-reflink-text">[1]</
 class="mw-ref reference" id="cite_ref-a"><a
 href="./Lake#cite_note-a" data-mw-group="lower-alpha"><span
 class="mw-reflink-text">[a]</span></a></sup> Its depth is <span class="mwe-math-element"><span
-class="mwe-math-mathml-inline mwe-math-mathml-a11y" style="display: none;"><math><semantics><mi>d</mi>
+class="mwe-math-mathml-inline mwe-math-mathml-a11y" style="display: none;">
+<math><semantics><mi>d</mi>
 <annotation encoding="application/x-tex">{\\displaystyle d^{2}}</annotation></semantics></math></span><img
 src="//w.test/svg" class="mwe-math-fallback-image-inline" alt="d2"/></span>.</p></section>
 <section data-mw-section-id="1"><h2 id="Kinds">Kinds<span class="mw-editsection">[edit]</span></h2>
@@ -54,7 +56,7 @@ def test_an_article_keeps_its_facts_tables_formulas_and_notes(site: Site) -> Non
     page = read(site, URL, way(site))
     assert page.markdown == (
         "# Lake\n\nFor the town, see [Lake Town](https://en.wikipedia.org/wiki/Lake_Town).\n\n"
-        "| Lake |  |\n| --- | --- |\n| Area | 12 km<sup>2</sup> |\n\n"
+        "| Lake |  |\n| --- | --- |\n| Area | 12 km^2 |\n\n"
         "A **lake** is a body of [water](https://en.wikipedia.org/wiki/Water). It is still.[^a] "
         "Its depth is $d^{2}$.\n\n"
         "## Kinds\n\n| Name | Salt |\n| --- | --- |\n| Salt lake | yes |\n\n"
@@ -66,15 +68,14 @@ def test_an_article_keeps_its_facts_tables_formulas_and_notes(site: Site) -> Non
 
 
 def test_a_redirect_leads_to_the_article(site: Site) -> None:
-    site.redirect(
-        "/en.wikipedia.org/w/rest.php/v1/page/Loch/html", "../Lake_(water)/html", 307
-    )
+    site.redirect("/en.wikipedia.org/w/rest.php/v1/page/Loch/html", "../Lake_(water)/html", 307)
     site.put("/en.wikipedia.org/w/rest.php/v1/page/Lake_(water)/html", ARTICLE)
     assert read(site, "https://en.wikipedia.org/wiki/Loch", way(site)).title == "Lake"
 
 
 def test_a_page_of_several_meanings_says_that_it_is_one(site: Site) -> None:
-    html = '<title>Lake</title><body><meta property="mw:PageProp/disambiguation"/><ul><li><a href="./A">A</a></ul>'
+    html = "<title>Lake</title>"
+    html += '<body><meta property="mw:PageProp/disambiguation"/><ul><li><a href="./A">A</a></ul>'
     site.put("/en.wikipedia.org/w/rest.php/v1/page/Lake/html", html)
     page = read(site, "https://en.wikipedia.org/wiki/Lake", way(site))
     assert "several things" in said(page)
