@@ -26,7 +26,7 @@ from benchmarks.reader.scoring import scored, words
 from tabane.reader.decoding import decoded
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Block
-from tabane.reader.extraction.choosing import chosen, discounted
+from tabane.reader.extraction.choosing import chosen
 from tabane.reader.extraction.content import cut, title
 from tabane.reader.extraction.pruning import filled
 from tabane.reader.extraction.tree import parsed
@@ -134,7 +134,6 @@ def _house(one: Lesson) -> str:
 
 
 def _judged(one: Lesson, probability: list[float]) -> float:
-    probability = discounted(one.blocks, probability)
     kept = filled(one.blocks, chosen(one.blocks, probability), probability)
     text = "\n".join(block.text for block, keep in zip(one.blocks, kept, strict=True) if keep)
     return scored(text, one.gold.text, characters=one.gold.kind == "ja").f1

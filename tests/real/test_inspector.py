@@ -16,8 +16,8 @@ from tests.real.conftest import Workplace
 pytestmark = pytest.mark.node
 
 
-def inspect(place: Workplace, tools: Path, hub: list[str], *arguments: str) -> Any:
-    """What ``mcp-inspector --cli`` prints, decoded; it must succeed."""
+def inspect(place: Workplace, tools: Path, hub: list[str], *arguments: str, status: int = 0) -> Any:
+    """What ``mcp-inspector --cli`` prints, decoded; it must end with that status."""
     environment = place.environment | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     # The Inspector hands a server few variables by itself; the hub's are named.
     passed = [
@@ -32,7 +32,7 @@ def inspect(place: Workplace, tools: Path, hub: list[str], *arguments: str) -> A
         timeout=90,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return json.loads(done.stdout)
 
 

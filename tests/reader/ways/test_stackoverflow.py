@@ -25,17 +25,30 @@ def wrapped(*items: dict[str, Any], more: bool = False) -> dict[str, Any]:
 
 def question(**changes: Any) -> dict[str, Any]:
     known = {
-        "question_id": 7, "title": "How to do &quot;it&quot; &lt;now&gt;?", "link": "https://stackoverflow.com/questions/7/it",
-        "body": "<p>I try:</p>\n<pre class=\"lang-py\"><code>x = [1]\nfor y in x: pass\n</code></pre>", "score": 4,
-        "view_count": 1234, "answer_count": 2, "creation_date": 1_700_000_000, "tags": ["python", "list"],
+        "question_id": 7,
+        "title": "How to do &quot;it&quot; &lt;now&gt;?",
+        "link": "https://stackoverflow.com/questions/7/it",
+        "body": '<p>I try:</p>\n<pre class="lang-py"><code>x = [1]\nfor y in x: pass\n</code></pre>',
+        "score": 4,
+        "view_count": 1234,
+        "answer_count": 2,
+        "creation_date": 1_700_000_000,
+        "tags": ["python", "list"],
         "owner": {"display_name": "Ann &amp; Co"},
-    }  # fmt: skip
+    }
     return known | changes
 
 
 def answer(id_: int, score: int, **changes: Any) -> dict[str, Any]:
-    known = {"answer_id": id_, "question_id": 7, "body": f"<p>Number {id_}, see <a href=\"/q/1\">this</a>.</p>",
-             "score": score, "is_accepted": False, "creation_date": 1_700_000_100, "owner": {"display_name": "Bob"}}  # fmt: skip
+    known = {
+        "answer_id": id_,
+        "question_id": 7,
+        "body": f'<p>Number {id_}, see <a href="/q/1">this</a>.</p>',
+        "score": score,
+        "is_accepted": False,
+        "creation_date": 1_700_000_100,
+        "owner": {"display_name": "Bob"},
+    }
     return known | changes
 
 
@@ -83,9 +96,12 @@ def test_an_answer_leads_to_its_question(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("url", "name"),
-    [("https://ja.stackoverflow.com/q/7", "ja.stackoverflow.com"), ("https://www.superuser.com/questions/7", "superuser.com"),
-     ("https://math.stackexchange.com/questions/7/x?noredirect=1#8", "math.stackexchange.com")],
-)  # fmt: skip
+    [
+        ("https://ja.stackoverflow.com/q/7", "ja.stackoverflow.com"),
+        ("https://www.superuser.com/questions/7", "superuser.com"),
+        ("https://math.stackexchange.com/questions/7/x?noredirect=1#8", "math.stackexchange.com"),
+    ],
+)
 def test_every_site_is_asked_for_by_its_host(site: Site, url: str, name: str) -> None:
     tell(site, f"{API}/questions/7", wrapped(question(answer_count=0)))
     tell(site, f"{API}/posts/7/comments", wrapped())
@@ -98,9 +114,16 @@ def test_every_site_is_asked_for_by_its_host(site: Site, url: str, name: str) ->
 
 
 @pytest.mark.parametrize(
-    "url", ["https://stackoverflow.com/", "https://stackoverflow.com/questions/tagged/python", "https://stackoverflow.com/users/7",
-            "https://stackoverflow.com.evil.test/q/7", "https://blog.stackoverflow.com/q/7", "https://a.test/questions/7"]
-)  # fmt: skip
+    "url",
+    [
+        "https://stackoverflow.com/",
+        "https://stackoverflow.com/questions/tagged/python",
+        "https://stackoverflow.com/users/7",
+        "https://stackoverflow.com.evil.test/q/7",
+        "https://blog.stackoverflow.com/q/7",
+        "https://a.test/questions/7",
+    ],
+)
 def test_what_is_no_question_is_left_to_the_general_way(site: Site, url: str) -> None:
     assert not way(site).takes(url)
 

@@ -24,7 +24,8 @@ This needs citations.</td></tr></tbody></table>
 <table class="infobox"><tbody><tr><th colspan="2">Lake</th></tr>
 <tr><th>Area</th><td>12&nbsp;km<sup>2</sup></td></tr></tbody></table>
 <p>A <b>lake</b> is a body of <a rel="mw:WikiLink" href="./Water">water</a>.<sup class="mw-ref reference"
-id="cite_ref-1"><a href="./Lake#cite_note-1"><span class="mw-reflink-text">[1]</span></a></sup> It is still.<sup
+id="cite_ref-1"><a href="./Lake#cite_note-1"><span class="mw-reflink-text">[1]</span></a></sup>
+It is still.<sup
 class="mw-ref reference" id="cite_ref-a"><a
 href="./Lake#cite_note-a" data-mw-group="lower-alpha"><span
 class="mw-reflink-text">[a]</span></a></sup> Its depth is <span class="mwe-math-element"><span

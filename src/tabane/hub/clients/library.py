@@ -46,21 +46,6 @@ class Library(Protocol):
         ...
 
 
-class Empty:
-    """A library without a document."""
-
-    there = False
-
-    async def page(self, after: str | None, limit: int) -> tuple[Sequence[Held], bool]:
-        return (), False
-
-    async def text(self, key: str) -> tuple[Held, str] | None:
-        return None
-
-    async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
-        return ()
-
-
 def uri_of(key: str) -> str:
     return ROOT + quote(key, safe="", errors="replace")
 

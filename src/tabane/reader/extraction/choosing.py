@@ -6,32 +6,12 @@ from collections.abc import Sequence
 
 from tabane.reader.extraction.blocks import Block
 
-_TEXT = 100  # words
-_SURE, _PROSE, _LINKS, _DISCOUNT = 0.8, 0.3, 0.7, 0.7
 _LEAST = 0.3  # words: a picture's block and one of punctuation weigh something
 
 
 def weights(blocks: Sequence[Block]) -> list[float]:
     """How much each block is worth in words."""
     return [block.words + _LEAST for block in blocks]
-
-
-def discounted(blocks: Sequence[Block], probability: Sequence[float]) -> list[float]:
-    """What is all links counts for less on a page that has a text to be read: it leads to other texts.
-
-    By cross-validation this takes headlines beside articles away and leaves lists that are the page itself.
-    """
-    prose = sum(
-        block.words
-        for block, p in zip(blocks, probability, strict=True)
-        if p > _SURE and block.linked < _PROSE * block.letters
-    )
-    if prose < _TEXT:
-        return list(probability)
-    return [
-        p * _DISCOUNT if block.linked > _LINKS * block.letters else p
-        for block, p in zip(blocks, probability, strict=True)
-    ]
 
 
 def chosen(blocks: Sequence[Block], probability: Sequence[float]) -> list[bool]:

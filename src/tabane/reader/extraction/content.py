@@ -8,7 +8,7 @@ from typing import Any
 
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Cutting, measured
-from tabane.reader.extraction.choosing import chosen, discounted
+from tabane.reader.extraction.choosing import chosen
 from tabane.reader.extraction.forest import Forest, forest
 from tabane.reader.extraction.hiding import Hiding
 from tabane.reader.extraction.pruning import filled, lowest, pruned
@@ -71,5 +71,5 @@ def choice(cutting: Cutting) -> list[bool]:
         return [block.letters > 2 * block.linked for block in blocks]
     judge = _forest()
     rows = features.rows(cutting.boxes, blocks, title(cutting.boxes[0].element))
-    probability = discounted(blocks, [judge.probability(row) for row in rows])
+    probability = [judge.probability(row) for row in rows]
     return filled(blocks, chosen(blocks, probability), probability)

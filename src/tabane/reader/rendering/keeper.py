@@ -11,6 +11,7 @@ unstarted), status, said (the end of what the browser wrote as errors).
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import resource
@@ -20,6 +21,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 _LOOK = 0.2  # seconds between two looks at the browser
 _PATIENCE = 10.0  # seconds for processes to be gone that were killed
@@ -33,16 +35,68 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: os.close(0))
     order = json.loads(_line())
     _adopt()
-    report = {"why": "unstarted", "status": None, "said": ""}
+    keeper = Keeper(order)
     try:
-        report = _kept(order)
-    except OSError as error:
-        report["said"] = str(error)
+        report = keeper.keep()
+    except (OSError, subprocess.SubprocessError) as error:
+        report = {"why": "unstarted", "status": None, "said": str(error)}
     finally:
-        _end()
+        keeper.end()
         shutil.rmtree(order["profile"], ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.write(1, json.dumps(report).encode())
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(report).encode())
+
+
+class Keeper:
+    """One browser, from its start to its end."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._order = order
+        self._browser: subprocess.Popen[bytes] | None = None
+        self._said = b""
+
+    def keep(self) -> dict[str, Any]:
+        """Starts it and waits for the end; the report. Raises OSError where it cannot be started."""
+        browser = self._browser = _started(self._order)
+        assert browser.stderr is not None
+        why = self._watched(browser, browser.stderr.fileno())
+        return {"why": why, "status": browser.poll(), "said": self._said.decode(errors="replace")}
+
+    def _watched(self, browser: subprocess.Popen[bytes], errors: int) -> str:
+        watched = [0, errors]
+        while True:
+            ended = browser.poll() is not None
+            try:
+                ready, _, _ = select.select(watched, [], [], 0 if ended else _LOOK)
+            except (OSError, ValueError):  # descriptor 0 was closed by a signal
+                return "asked"
+            if errors in ready:
+                piece = os.read(errors, 65536)
+                self._said = (self._said + piece)[-_SAID:]
+                watched = watched if piece else [0]
+            if ended:
+                return "ended"
+            if 0 in ready and not os.read(0, 4096):
+                return "asked"
+            if _held() > self._order["memory"]:
+                return "memory"
+
+    def end(self) -> None:
+        """Kills every process of it, until there is none.
+
+        One that runs as another user, as in a sandbox of the older kind, ends with its browser.
+        """
+        if self._browser is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(self._browser.pid, signal.SIGKILL)
+        until = time.monotonic() + _PATIENCE
+        while (family := _family()) and time.monotonic() < until:
+            for process in family:
+                with contextlib.suppress(OSError):
+                    os.kill(process, signal.SIGKILL)
+            _reap()
+            time.sleep(0.005)
+        _reap()
 
 
 def _line() -> bytes:
@@ -63,62 +117,30 @@ def _adopt() -> None:
         ctypes.CDLL(None).prctl(_ADOPTS, 1, 0, 0, 0)
 
 
-def _kept(order: dict[str, object]) -> dict[str, object]:
-    browser = _started(order)
-    assert browser.stderr is not None
-    errors, said, why = browser.stderr.fileno(), b"", "ended"
-    watched = [0, errors]
-    while browser.poll() is None:
-        try:
-            ready, _, _ = select.select(watched, [], [], _LOOK)
-        except (OSError, ValueError):  # descriptor 0 was closed by a signal
-            why = "asked"
-            break
-        if 0 in ready and not os.read(0, 4096):
-            why = "asked"
-            break
-        if errors in ready:
-            piece = os.read(errors, 65536)
-            said = (said + piece)[-_SAID:]
-            watched = watched if piece else [0]
-        if _held() > int(str(order["memory"])):
-            why = "memory"
-            break
-    status = browser.poll()
-    if status is not None and errors in watched and select.select([errors], [], [], 0)[0]:
-        said = (said + os.read(errors, 65536))[-_SAID:]
-    return {"why": why, "status": status, "said": said.decode(errors="replace")}
-
-
-def _started(order: dict[str, object]) -> subprocess.Popen[bytes]:
-    talk, profile, user = int(str(order["talk"])), str(order["profile"]), order["user"]
-    high = 64  # out of the way of 3 and 4, which may be the socket itself
-    os.dup2(talk, high, inheritable=False)
-    os.close(talk)
-    os.dup2(high, 3)
-    os.dup2(high, 4)
-    os.close(high)
-    if user is not None:
-        os.chown(profile, int(str(user)), int(str(user)))
+def _started(order: dict[str, Any]) -> subprocess.Popen[bytes]:
+    profile, user = order["profile"], order["user"]
+    _at_3_and_4(order["talk"])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    run = order["run"]
-    assert isinstance(run, list)
-    kin = {} if user is None else {"user": int(str(user)), "group": int(str(user)), "extra_groups": []}
+    if user is not None:
+        os.chown(profile, user, user)
+    other: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     try:
         return subprocess.Popen(
-            run,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=_environ(profile),
-            cwd=profile,
-            pass_fds=(3, 4),
-            start_new_session=True,
-            **kin,  # type: ignore[call-overload]
-        )
+            order["run"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=_environ(profile), cwd=profile, pass_fds=(3, 4), start_new_session=True, **other,
+        )  # fmt: skip
     finally:
         os.close(3)
         os.close(4)
+
+
+def _at_3_and_4(socket: int) -> None:
+    """Where the browser looks for it. The socket may be one of the two already, so it goes aside first."""
+    aside = fcntl.fcntl(socket, fcntl.F_DUPFD_CLOEXEC, 5)
+    os.close(socket)
+    os.dup2(aside, 3)
+    os.dup2(aside, 4)
+    os.close(aside)
 
 
 def _environ(profile: str) -> dict[str, str]:
@@ -135,24 +157,28 @@ def _environ(profile: str) -> dict[str, str]:
 
 
 def _family() -> list[int]:
-    """Every process that descends from this one (Linux; elsewhere the child's group stands for them)."""
-    parents: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
+    """Every process that descends from this one (Linux; elsewhere the browser's group stands for them)."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-                parents.setdefault(parent, []).append(int(name))
-    found, at = list(parents.get(os.getpid(), [])), 0
+            children.setdefault(_parent(name), []).append(int(name))
+    found, at = list(children.get(os.getpid(), [])), 0
     while at < len(found):
-        found += parents.get(found[at], [])
+        found += children.get(found[at], [])
         at += 1
     return found
 
 
+def _parent(process: str) -> int:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):  # it has ended meanwhile
+        return 0
+
+
 def _held() -> int:
     """Bytes that the family holds of its own: what is mapped from files is shared, and can be dropped."""
-    if not os.path.isdir("/proc/self"):
-        return 0
     return sum(map(_own, _family()))
 
 
@@ -163,32 +189,6 @@ def _own(process: int) -> int:
             if line.startswith((b"RssAnon:", b"RssShmem:")):
                 held += int(line.split()[1]) * 1024
     return held
-
-
-def _end() -> None:
-    """Kills the family until there is none of it. One that runs as another user, as a sandbox of the older
-    kind does, ends with its browser."""
-    until = time.monotonic() + _PATIENCE
-    if not os.path.isdir("/proc/self"):
-        return _end_group()
-    while (family := _family()) and time.monotonic() < until:
-        for process in family:
-            with contextlib.suppress(OSError):
-                os.kill(process, signal.SIGKILL)
-        _reap()
-        time.sleep(0.005)
-    return None
-
-
-def _end_group() -> None:
-    with contextlib.suppress(OSError):
-        for _ in range(50):
-            reaped, _status = os.waitpid(-1, os.WNOHANG)
-            if not reaped:
-                break
-    for process in _children:
-        with contextlib.suppress(OSError):
-            os.killpg(process, signal.SIGKILL)
 
 
 def _reap() -> None:

@@ -21,12 +21,12 @@ MEDIA = "application/vnd.tabane.mediawiki+html"
 Element = Any
 
 _LEFT_OUT = frozenset({
-    "ambox", "authority-control", "autres-projets", "bandeau-container", "bandeau-portail", "boilerplate-
-    metadata", "catlinks", "dmbox", "mbox-small", "metadata", "mw-editsection", "mw-empty-elt", "mw-
-    indicators", "mw-jump-link", "navbar", "navbox", "navbox-container", "navbox-styles", "navframe",
-    "noexcerpt-box", "noprint", "portal", "portal-bar", "portalbox", "printfooter", "side-box", "sidebar",
-    "sister-bar", "sisterproject", "sistersitebox", "sortkey", "stub", "succession-box", "tmbox", "toc",
-    "vertical-navbox",
+    "ambox", "authority-control", "autres-projets", "bandeau-container", "bandeau-portail",
+    "boilerplate-metadata", "catlinks", "dmbox", "mbox-small", "metadata", "mw-editsection",
+    "mw-empty-elt", "mw-indicators", "mw-jump-link", "navbar", "navbox", "navbox-container",
+    "navbox-styles", "navframe", "noexcerpt-box", "noprint", "portal", "portal-bar", "portalbox",
+    "printfooter", "side-box", "sidebar", "sister-bar", "sisterproject", "sistersitebox", "sortkey",
+    "stub", "succession-box", "tmbox", "toc", "vertical-navbox",
 })  # fmt: skip
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _REFERENCES = frozenset({"mw-references-wrap", "references", "reflist", "mw-references"})

@@ -159,8 +159,8 @@ class _Api:
                 "Stack Exchange refuses to answer: its limit of requests is spent, or the key is no key."
             )
         return say(
-            "Stack Exchange refuses to answer: without a key it allows 300 requests a day; with STACKEXCHANGE_KEY "
-            "set, 10,000."
+            "Stack Exchange refuses to answer: without a key it allows 300 requests a day; with "
+            "STACKEXCHANGE_KEY set, 10,000."
         )
 
 

@@ -1,7 +1,7 @@
 """The records that the index does not hold yet: in memory, found and scored like those it holds.
 
 Every one of them is in the truth already, so nothing is lost with a tail: at the next opening it is read
-from there again. Postings are made at the first search that wants them; a bulk import makes none.
+from there again. Tokens are counted at the first search that wants them; a bulk import counts none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tabane.store.lexical.analysing import Analysis, Analyst
 from tabane.store.lexical.bm25 import kept_length
 from tabane.store.lexical.plans import PAIRS, Both, Either, Match, Phrase, Starts, Term
 
-Postings = dict[str, dict[int, int]]  # token → row → how often
+_MOST_ASKED = 2_000  # tokens of a space whose rows are kept
 
 
 @dataclass(slots=True)
@@ -35,12 +35,44 @@ class Entry:
 
 @dataclass(slots=True)
 class Space:
-    """One space of the tail: postings, places of tokens by row, kept lengths by row, tokens in all."""
+    """One space of the tail: by row how often each token stands there, their places, and the kept length.
 
-    postings: Postings = field(default_factory=dict)
+    ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted: those
+    are few, and to keep the rows of all takes five times as long as to count.
+    """
+
+    counts: dict[int, Counter[str]] = field(default_factory=dict)
     places: dict[int, list[str]] = field(default_factory=dict)
     lengths: dict[int, int] = field(default_factory=dict)
     total: int = 0
+    asked: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def put(self, row: int, places: list[str], counts: Counter[str]) -> None:
+        self.places[row], self.counts[row] = places, counts
+        length = counts.total()
+        self.lengths[row] = kept_length(length)
+        self.total += length
+        for token in self.asked.keys() & counts.keys():
+            self.asked[token][row] = counts[token]
+
+    def take_out(self, row: int) -> None:
+        """Forget a row, one that is not here included."""
+        counts = self.counts.pop(row, None)
+        if counts is not None:
+            del self.places[row], self.lengths[row]
+            self.total -= counts.total()
+            for token in self.asked.keys() & counts.keys():
+                del self.asked[token][row]
+
+    def having(self, token: str) -> Mapping[int, int]:
+        """Rows that have the token, and how often."""
+        rows = self.asked.get(token)
+        if rows is None:
+            if len(self.asked) >= _MOST_ASKED:
+                self.asked.clear()
+            rows = {row: counts[token] for row, counts in self.counts.items() if token in counts}
+            self.asked[token] = rows
+        return rows
 
 
 class Tail:
@@ -63,8 +95,8 @@ class Tail:
         for row in rows:
             entry = self.entries.pop(row, None)
             if entry is not None:
-                for name, space in self._spaces.items():
-                    self._withdraw(name, space, entry)
+                for space in self._spaces.values():
+                    space.take_out(row)
 
     def space(self, name: str) -> Space:
         """A space, brought up to date with all entries."""
@@ -81,36 +113,24 @@ class Tail:
         return entry.analysed(self._analyst).get(name, [])
 
     def _post(self, name: str, space: Space, entry: Entry) -> None:
-        tokens = space.places[entry.row] = self._tokens(name, entry)
-        counts = self._counted(name, tokens)
-        for token, count in counts.items():
-            space.postings.setdefault(token, {})[entry.row] = count
-        length = counts.total()
-        space.lengths[entry.row] = kept_length(length)
-        space.total += length
-
-    def _counted(self, name: str, tokens: list[str]) -> Counter[str]:
+        tokens = self._tokens(name, entry)
         counts = Counter(tokens)
         if not name.startswith(f"{PAIRS}_"):
             counts.pop(GAP, None)  # among pairs it is a character like any other
-        return counts
-
-    def _withdraw(self, name: str, space: Space, entry: Entry) -> None:
-        for token in self._counted(name, space.places.pop(entry.row, [])):
-            rows = space.postings[token]
-            space.total -= rows.pop(entry.row)
-            if not rows:
-                del space.postings[token]
-        space.lengths.pop(entry.row, None)
+        space.put(entry.row, tokens, counts)
 
     def having(self, term: Term) -> Mapping[int, int]:
         """Rows that have the token, and how often."""
-        return self.space(term.space).postings.get(term.token, {})
+        return self.space(term.space).having(term.token)
 
     def beginning(self, starts: Starts) -> dict[str, int]:
         """The tokens that begin so, and in how many rows each is."""
-        postings = self.space(starts.space).postings
-        return {token: len(rows) for token, rows in postings.items() if token.startswith(starts.beginning)}
+        return Counter(
+            token
+            for counts in self.space(starts.space).counts.values()
+            for token in counts
+            if token.startswith(starts.beginning)
+        )
 
     def rows(self, match: Match) -> set[int]:
         """The rows that match."""
@@ -119,9 +139,9 @@ class Tail:
                 return set(self.having(match))
             case Phrase(space, tokens):
                 return self._phrase(self.space(space), tokens)
-            case Starts(space, _):
-                postings = self.space(space).postings
-                return {row for token in self.beginning(match) for row in postings[token]}
+            case Starts(space, beginning):
+                counts = self.space(space).counts
+                return {row for row, of in counts.items() if any(t.startswith(beginning) for t in of)}
             case Either(of):
                 return set().union(*(self.rows(each) for each in of))
             case Both(of):
@@ -136,7 +156,7 @@ class Tail:
         return found
 
     def _phrase(self, space: Space, tokens: tuple[tuple[int, str], ...]) -> set[int]:
-        held = [space.postings.get(token, {}) for _, token in tokens]
+        held = [space.having(token) for _, token in tokens]
         rows = set(held[0]).intersection(*held[1:])
         return {row for row in rows if _side_by_side(space.places[row], tokens)}
 
