@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tabane.documents import answers
 from tabane.documents.cutting import fewer
 from tabane.documents.document import CHUNKS, Draft, meaning
+from tabane.documents.embedding import MOST
 from tabane.documents.files.kept import Text
 from tabane.errors import BadArguments, StoreError, StoreFull
 from tabane.messages import Message, say
@@ -191,7 +192,9 @@ def test_what_is_put_before_the_others_embeds_itself_alone() -> None:
         details = await asked.put("fruit.txt", whole)
         assert (details["chunks"], details["embedded"]) == (3, True)
         assert model.embedded[1:] == [["Dates do so in other lands, where it never rains."]]
-        vectors = await asked.collection.vectors((await asked.documents.page(None, 1)).documents[0].keys, "text")
+        vectors = await asked.collection.vectors(
+            (await asked.documents.page(None, 1)).documents[0].keys, "text"
+        )
         assert vectors == [model.vector(text) for text in whole.split("\n\n")]
         await asked.put("fruit.txt", "\n\n".join(fruits))
         assert len(model.embedded) == 2
@@ -326,11 +329,26 @@ def test_of_many_documents_one_that_fails_takes_no_other_along() -> None:
 
 def test_the_chunks_of_a_batch_are_embedded_together() -> None:
     async def work(asked: Asked) -> None:
-        documents = [{"filepath": f"{number}.md", "text": GUIDE} for number in range(30)]
+        documents = [{"filepath": f"{number}.md", "text": GUIDE} for number in range(5)]
         found = await asked.call("put_documents", documents=documents)
         assert (found["status"], found["failed"]) == ("success", 0)
         (texts,) = asked.models.known["letters#1"].embedded
-        assert len(texts) == await asked.chunks() == 30 * found["results"][0]["details"]["chunks"]
+        assert len(texts) == await asked.chunks() == 5 * found["results"][0]["details"]["chunks"]
+
+    run(work)
+
+
+def test_who_puts_much_does_not_wait_for_its_vectors() -> None:
+    async def work(asked: Asked) -> None:
+        await asked.put("first.md", "The first.")  # so that there is a space
+        documents = [{"filepath": f"{number}.md", "text": f"Text {number}."} for number in range(MOST + 1)]
+        found = await asked.call("put_documents", documents=documents)
+        assert (found["status"], found["failed"]) == ("success", 0)
+        assert {result["details"]["embedded"] for result in found["results"]} == {False}
+        assert "バックグラウンド" in found["results"][0]["details"]["warning"]
+        assert asked.woken
+        await asked.fill()
+        assert not await asked.collection.lacking("text")
 
     run(work)
 

@@ -17,6 +17,9 @@ from tabane.search.records import Space
 PATIENCE = 5.0
 """Seconds that a put waits for a model that is being opened."""
 
+MOST = 64
+"""Texts that a put waits for: about a second of a small model. More of them are embedded in the background."""
+
 LONGEST = 20.0
 """Seconds that a put waits for its vectors: a client that asked for it waits for a minute at most."""
 
@@ -92,6 +95,8 @@ class Embedding:
     async def _embedded(self, embedder: Embedder, space: Space, texts: Sequence[str]) -> Lent:
         if not texts:
             return Lent(space)
+        if len(texts) > MOST:
+            return Lent(space, warning=too_much())
         try:
             async with asyncio.timeout(self._longest):
                 return Lent(space, await embedder.embed(texts))
