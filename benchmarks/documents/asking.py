@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import time
@@ -10,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from benchmarks.documents.sources import SECTIONS, Sources
-from benchmarks.posts.asking import Client, Figures, connected, cpu_of, latencies
+from benchmarks.posts.asking import Client, Figures, connected, latencies
 from benchmarks.posts.house import House
 
 Params = dict[str, Any]
@@ -20,6 +21,7 @@ TOGETHER = 100
 
 _LARGEST = 64 * 2**20  # bytes of an answer: one with whole texts is large
 _WARM = 20  # puts that do not count
+_LONGEST_WAIT = 60.0  # seconds
 
 
 @asynccontextmanager
@@ -38,10 +40,10 @@ async def searched(house: House, sources: Sources, documents: int) -> dict[str, 
         found = {}
         for kind, several in _kinds(questions).items():
             asked = [_asked(client, "search_documents", params) for params in several]
-            found[kind] = await latencies(asked, house.pid)
+            found[kind] = await latencies(asked, lambda: house.cpu)
         parts = [{"filepath": f"corpus/{number % documents:05}.md"} for number, _ in enumerate(questions)]
         found["get_document"] = await latencies(
-            [_asked(client, "get_document", each) for each in parts], house.pid
+            [_asked(client, "get_document", each) for each in parts], lambda: house.cpu
         )
     return found
 
@@ -76,24 +78,32 @@ async def put(house: House, sources: Sources, count: int) -> dict[str, Figures]:
             "found": [_put_and_asked(client, each, text) for each, text in pairs],
             "deleted": [_asked(client, "delete_document", each) for each in gone],
         }
-        return {kind: await latencies(several, house.pid, _WARM) for kind, several in asked.items()}
+        return {kind: await latencies(several, lambda: house.cpu, _WARM) for kind, several in asked.items()}
 
 
 async def filled(house: House, batches: Iterable[list[Params]]) -> Figures:
     """Seconds, and the hub's CPU, of put_documents; how many documents and chunks there are then."""
     async with client_of(house) as client:
-        before, began = cpu_of(house.pid), time.perf_counter()
+        before, began = house.cpu, time.perf_counter()
         for batch in batches:
             await good(client, "put_documents", {"documents": batch})
-        seconds, cpu = time.perf_counter() - began, cpu_of(house.pid) - before
+        seconds, cpu = time.perf_counter() - began, house.cpu - before
+        stats = await _settled(client)
+    return {"seconds": seconds, "cpu": cpu, "documents": stats["documents"], "chunks": stats["chunks"]}
+
+
+async def _settled(client: Client) -> Any:
+    """The numbers, when all vectors there are can be compared. Without a model there are none.
+
+    Raises RuntimeError where that takes longer than a minute.
+    """
+    until = time.monotonic() + _LONGEST_WAIT
+    while time.monotonic() < until:
         stats = await good(client, "get_document_stats", {})
-    return {
-        "seconds": seconds,
-        "cpu": cpu,
-        "documents": stats["documents"],
-        "chunks": stats["chunks"],
-        "embedded": stats["embedded_chunks"],
-    }
+        if stats["embedded_chunks"] in (stats["chunks"], 0):
+            return stats
+        await asyncio.sleep(0.1)
+    raise RuntimeError(f"{stats['embedded_chunks']} of {stats['chunks']} chunks are embedded")
 
 
 async def good(client: Client, method: str, params: Params) -> Any:

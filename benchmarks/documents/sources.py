@@ -50,11 +50,11 @@ class Sources:
 
     def puts(self) -> list[Params]:
         """Other documents, of 2 KB each, as put_document takes them."""
-        return self._read("puts.json")
+        return self._read("puts.json")  # type: ignore[no-any-return]
 
     def questions(self) -> list[str]:
         """One to three words each that stand together in some document."""
-        return self._read("questions.json")
+        return self._read("questions.json")  # type: ignore[no-any-return]
 
     def _read(self, name: str) -> Any:
         return json.loads((self.folder / name).read_text(encoding="utf-8"))

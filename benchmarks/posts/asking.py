@@ -92,7 +92,7 @@ async def measured(url: str, sources: Sources, hub: int) -> Figures:
             await client.ask("embed_text", {"text": text})  # its vector is in the cache from now on
         for kind, (method, several) in kinds(sources).items():
             asked = [lambda params=params, method=method: client.ask(method, params) for params in several]
-            figures[kind] = await latencies(asked, hub)
+            figures[kind] = await latencies(asked, lambda: _cpu(hub))
         for name, read in (("parts", False), ("parts, read", True)):
             figures[name] = await _streams(client, sources.questions(), read=read)
     figures["together"] = await _together(url, sources.questions(), hub)
@@ -106,22 +106,22 @@ def connected(url: str, token: str = "", max_size: int = 2**20) -> websockets.co
 
 
 async def latencies(
-    several: Iterable[Callable[[], Awaitable[Any]]], hub: int, most_warm: int = _WARM
+    several: Iterable[Callable[[], Awaitable[Any]]], cpu: Callable[[], float], most_warm: int = _WARM
 ) -> Figures:
-    """Milliseconds of each, and the hub's CPU for one: for some seconds, after some that do not count."""
+    """Milliseconds of each, and of CPU for one: for some seconds, after some that do not count."""
     asked = list(several)
     warm = min(most_warm, len(asked) // 2)
     for ask in asked[:warm]:
         await ask()
     found: list[float] = []
-    before = cpu_of(hub)
+    before = cpu()
     for ask in asked[warm:]:
         began = time.perf_counter()
         await ask()
         found.append((time.perf_counter() - began) * 1e3)
         if sum(found) > SECONDS * 1e3 and len(found) >= _FEWEST:
             break
-    return {"ms": sorted(found), "cpu": (cpu_of(hub) - before) / len(found) * 1e3}
+    return {"ms": sorted(found), "cpu": (cpu() - before) / len(found) * 1e3}
 
 
 async def _streams(client: Client, questions: Iterable[str], *, read: bool) -> Figures:
@@ -152,9 +152,9 @@ async def _together(url: str, questions: list[str], hub: int) -> Figures:
                 errors.append(str(error))
 
     connections = [await connected(url) for _ in range(CLIENTS)]
-    before, began = cpu_of(hub), time.perf_counter()
+    before, began = _cpu(hub), time.perf_counter()
     await asyncio.gather(*(one(Client(each), began + TOGETHER) for each in connections))
-    seconds, cpu = time.perf_counter() - began, cpu_of(hub) - before
+    seconds, cpu = time.perf_counter() - began, _cpu(hub) - before
     await asyncio.gather(*(each.close() for each in connections))
     return {
         "ms": sorted(found),
@@ -165,7 +165,7 @@ async def _together(url: str, questions: list[str], hub: int) -> Figures:
     }
 
 
-def cpu_of(hub: int) -> float:
+def _cpu(hub: int) -> float:
     return own_cpu(family(hub, "hub"))
 
 

@@ -77,6 +77,29 @@ def test_commands_and_options_are_completed(home: Home) -> None:
     assert completed(home, "servers", "re") == ["remove", "restart"]
     assert "--dry-run" in completed(home, "servers", "import", "--")
     assert completed(home, "servers", "import", "c") == ["claude-desktop", "claude-code", "cursor"]
+    assert completed(home, "docs", "put", "note", "--fi") == ["--file-type"]
+    assert completed(home, "read", "--format", "m") == ["markdown"]
+
+
+def test_the_last_of_several_kinds_to_search_among_is_completed(home: Home) -> None:
+    assert completed(home, "search", "x", "--in", "doc") == ["documents", "docs"]
+    assert completed(home, "search", "x", "--in", "documents,pa") == ["documents,pages"]
+    assert completed(home, "search", "x", "--in", "pages,docs,p") == ["pages,docs,posts"]
+
+
+@pytest.mark.parametrize("command", ["get", "delete", "list"])
+def test_documents_are_completed_where_a_hub_runs_and_none_is_started_for_it(
+    home: Home, command: str
+) -> None:
+    home.environment["TABANE_MODEL"] = "none"
+    assert completed(home, "docs", command, "no") == []
+    assert not home.tabane.joinpath("hub.lock").exists()
+    with hub(home):
+        assert completed(home, "docs", command, "no") == []
+        for name in ("notes/b", "notes/a", "plan"):
+            assert home.run("docs", "put", "-", "--id", name, stdin="Something.").status == 0
+        assert completed(home, "docs", command, "no") == ["notes/a", "notes/b"]
+        assert completed(home, "docs", command, "") == ["notes/a", "notes/b", "plan"]
 
 
 @pytest.mark.parametrize(

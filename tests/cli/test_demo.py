@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from tabane.cli.demo import posts
+from tabane.cli.demo import documents, posts, reader
 from tabane.cli.demo.assistant import Assistant, NoAnswer
 from tabane.cli.demo.page import Page, fitted, width
 from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
+from tabane.cli.demo.site import GUIDE, Site
 from tabane.cli.demo.story import Story
+from tests.cli.home import Home, hub
 
 SERVERS = ["filesystem", "time", "git", "memory", "everything"]
 
@@ -84,6 +87,73 @@ def test_without_a_model_the_question_by_meaning_is_said_to_be_skipped(assistant
     posts.Posts(page, assistant, lambda *command: {"state": "none"}).tell()
     assert page.steps[-1]["outcome"] == "skipped"
     assert "tabane models pull" in page.steps[-1]["text"]
+
+
+@pytest.mark.parametrize("assistant", [LIAR], indirect=True, ids=["liar"])
+def test_documents_that_are_not_there_and_pages_that_nobody_fetched_are_no_steps_that_were_done(
+    assistant: Assistant, tmp_path: Path
+) -> None:
+    def run(*command: str) -> Any:
+        if command[0] == "models":
+            return {"state": "here"}
+        return {"new": 0, "changed": 0, "unchanged": 0, "bad": 0}
+
+    page = Page("en", silent=True)
+    documents.Documents(page, assistant, run, tmp_path, patience=0).tell()
+    with Site() as site:
+        reader.Reader(page, assistant, site).tell()
+    assert [step["outcome"] for step in page.steps] == ["failed"] * (12 + 6)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """Settings as the demo's, and a hub without servers that finds by words."""
+    home = Home(tmp_path)
+    home.environment |= {"TABANE_MODEL": "none"}
+    return home
+
+
+def told(home: Home, site: Site, allowed: str, *, documents_too: bool = True) -> list[dict[str, Any]]:
+    """The steps of both chapters with a hub that may read what ``allowed`` names."""
+    home.environment["TABANE_READER_ALLOW"] = allowed
+    page = Page("en", silent=True)
+    with hub(home):
+        command = [sys.executable, "-m", "tabane", "mcp"]
+        child = Assistant(command, home.environment, str(home.folder / "log"))
+        try:
+            child.open(timeout=30)
+            if documents_too:
+                run = lambda *command: home.run(*command, "--json").json  # noqa: E731
+                documents.Documents(page, child, run, home.folder).tell()
+            reader.Reader(page, child, site).tell()
+        finally:
+            child.close()
+    return page.steps
+
+
+def test_documents_and_pages_are_shown_by_a_hub_and_by_meaning_only_with_a_model(home: Home) -> None:
+    with Site() as site:
+        steps = told(home, site, site.allowed)
+        assert site.asked.count(GUIDE) == 1
+        assert site.knocks == 0
+    assert {step["outcome"] for step in steps if step["name"] != f'"{documents.MEANING}"'} == {"done"}
+    (skipped,) = [step for step in steps if step["outcome"] == "skipped"]
+    assert "tabane models pull" in skipped["text"]
+
+
+def test_a_hub_that_goes_through_the_door_has_not_kept_it_shut(home: Home) -> None:
+    with Site() as site:
+        steps = told(home, site, "127.0.0.1", documents_too=False)
+        assert site.knocks > 0
+    failed = [step["name"] for step in steps if step["outcome"] == "failed"]
+    assert failed == [site.door, f"302 → {site.door}"]
+
+
+def test_the_site_of_the_demo_is_gone_when_it_is_left() -> None:
+    with Site() as site:
+        port = int(site.allowed.rpartition(":")[2])
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
 @pytest.mark.parametrize("assistant", ["raise SystemExit(3)"], indirect=True, ids=["gone"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -107,6 +108,15 @@ def test_documents_are_listed_counted_and_read(home: Home) -> None:
     assert missing.status == 1
     assert missing.json["status"] == "error"
     assert "nothing.md" in missing.err
+
+
+def test_documents_are_among_what_is_searched_at_once(home: Home) -> None:
+    found = home.run("search", "計画", "--in", "documents", "--json")
+    assert found.status == 0, found.err
+    (hit,) = found.json["results"]
+    assert (hit["kind"], hit["key"]) == ("documents", "plan.txt")
+    assert home.run(*shlex.split(hit["open"])[1:]).out == "次の計画を書く。\n"
+    assert "plan.txt" in home.run("search", "計画", "--in", "documents,pages").out
 
 
 def test_a_long_document_is_read_whole(home: Home) -> None:

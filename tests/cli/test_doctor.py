@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import stat
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -460,3 +461,34 @@ def test_a_damaged_store_of_derived_things_is_put_aside_and_made_anew(home: Home
     home.run("stop")
     for path in (home.tabane / "store").rglob("*"):
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
+
+
+def test_what_is_kept_as_documents_is_looked_at_and_never_thrown_away(home: Home) -> None:
+    home.write_servers({})
+    file = home.tabane / "store" / "documents.db"
+    with hub(home):
+        assert home.run("docs", "put", "-", "--id", "a", stdin="words").status == 0
+    found(examined(home, "--quick"), f"{file} is whole", "ok")
+    with file.open("r+b") as opened:
+        opened.seek(8192)
+        opened.write(os.urandom(16384))
+    found(examined(home, "--quick", "--fix"), "damaged", "fault")
+    assert file.stat().st_size > 16384
+
+
+def test_folders_of_documents_that_are_away_are_told(home: Home, tmp_path: Path) -> None:
+    home.write_servers({})
+    notes, gone = tmp_path / "notes", tmp_path / "gone"
+    notes.mkdir()
+    home.environment["TABANE_DOCUMENTS_ROOTS"] = f"{notes},{gone}"
+    with hub(home):
+        assert home.run("docs", "watch", str(notes)).status == 0
+        whole = examined(home, "--quick")
+        found(whole, f"{notes} is watched", "ok")
+        found(whole, f"{gone}, from which assistants may put files, is no folder", "warning")
+        shown = home.run("status", "--json").json
+        assert (shown["documents"], shown["documents_watched"]) == (0, 1)
+        notes.rename(tmp_path / "elsewhere")
+        deadline = time.monotonic() + 20
+        while "is not in step" not in (examined(home, "--quick")).out:
+            assert time.monotonic() < deadline

@@ -73,3 +73,20 @@ def test_what_cannot_be_searched_is_wrong_usage_that_names_what_can(home: Home) 
     assert wrong.status == 2
     assert "pictures is none of posts, documents, pages, tools, docs" in wrong.err
     assert home.run("search").status == 2
+
+
+@pytest.fixture
+def moving(home: Home) -> Iterator[str]:
+    """A document beside the tools."""
+    name = "notes/moving"
+    assert home.run("docs", "put", "-", "--id", name, stdin="The echo of an empty flat.").status == 0
+    yield name
+    assert home.run("docs", "delete", name).status == 0
+
+
+def test_documents_and_pages_are_looked_among_where_they_are_named(home: Home, moving: str) -> None:
+    found = home.run("search", "echo", "--in", "documents,pages", "--json").json["results"]
+    assert [(hit["kind"], hit["open"]) for hit in found] == [("documents", f"tabane docs get {moving}")]
+    assert "documents" in {hit["kind"] for hit in home.run("search", "echo flat", "--json").json["results"]}
+    shown = home.run("search", "echo", "--in", "documents").out.splitlines()
+    assert shown == [f"{moving}  tabane docs get {moving}", "  The echo of an empty flat."]

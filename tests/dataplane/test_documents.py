@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import shlex
 import time
-from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from tabane.hub.hub import MODES
 from tabane.operations import Caller, Face
 from tests.dataplane.place import Client, Json, Line, Place, child, place, run, text, until
 
@@ -74,9 +73,7 @@ def uri(key: str) -> str:
 
 @every_version
 @pytest.mark.parametrize("through", [False, True], ids=["by name", "through call_tool"])
-def test_a_document_is_put_found_changed_and_deleted(
-    tmp_path: Path, version: Client, through: bool
-) -> None:
+def test_a_document_is_put_found_changed_and_deleted(tmp_path: Path, version: Client, through: bool) -> None:
     async def scenario() -> None:
         async with place(tmp_path, {}) as here:
             line = await here.connect(version)
@@ -154,12 +151,14 @@ def test_where_its_tools_are_listed_by_mode(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with place(tmp_path, {}) as here:
             listed = {}
-            for mode in ("search", "light", "full"):
+            for mode in MODES:
                 line = await here.connect(mode=mode)
                 first = await line.result("tools/list")
                 listed[mode] = {tool["name"] for tool in first["tools"]}
+                bare = here.hub.tool_list(mode)
                 await put(here, f"{mode}/a", f"{mode}/b")
                 assert await line.result("tools/list") == first  # documents never change it
+                assert here.hub.tool_list(mode) == bare
             assert "put_document" in listed["search"]
             assert "search_documents" not in listed["search"]
             assert listed["full"] >= {
@@ -211,6 +210,10 @@ def test_one_question_is_answered_from_documents_pages_and_tools(tmp_path: Path)
             assert (hit["kind"], hit["key"], hit["title"]) == ("documents", "notes/echo.md", "Echo")
             assert "valley" in hit["text"]
             assert hit["open"] == "tabane docs get notes/echo.md"
+            await put(here, "https://example.org/a?b;rm -rf", "-echo")
+            others = await line.call("search_everything", query="words", **{"in": ["documents"]})
+            opens = {shlex.split(hit["open"])[-1] for hit in others["structuredContent"]["results"]}
+            assert opens == {"https://example.org/a?b;rm -rf", "-echo"}
 
     run(scenario)
 
@@ -226,6 +229,8 @@ def test_documents_are_listed_in_pages_behind_what_servers_offer(tmp_path: Path,
         async with place(tmp_path, {"one": child("--offers")}) as here:
             await put(here, *names)
             line = await here.connect(version)
+            if line.modern:  # who puts one looks for it soon, whatever servers say of theirs
+                assert (await line.result("resources/list"))["ttlMs"] <= 5000
             found = await pages(line, "resources/list", "resources")
             assert [len(page) for page in found] == [1000, 1000, 1000, 301]
             listed = [resource for page in found for resource in page]

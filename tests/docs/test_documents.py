@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.docs.pages import ROOT, blocks
 from tests.docs.test_models import typed
@@ -33,16 +37,32 @@ def test_the_first_try_is_answered(tmp_path: Path) -> None:
 
 def test_the_example_of_every_tool_works(tmp_path: Path) -> None:
     (block,) = blocks("documents:tools")
-    calls = json.loads(block.text)
-    assert {call["name"] for call in calls} == TOOLS
-    notes = tmp_path / "notes"
+    calls = [(call["name"], call["arguments"]) for call in json.loads(block.text)]
+    out = called(tmp_path, calls)
+    assert "We chose the blue one." in out
+    assert "Hello, Tabane!" in out
+
+
+@pytest.mark.parametrize(
+    ("page", "answer"), [("README.md", "We chose the blue one."), ("README.ja.md", "青いほうを選んだ。")]
+)
+def test_the_example_of_every_tool_in_the_readme_works(tmp_path: Path, page: str, answer: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    calls = [(name, json.loads(given)) for name, given in _ROW.findall(text)]
+    assert called(tmp_path, calls).count(answer) == 2  # found, and read
+
+
+_ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| `(\{.*\})` \|$", re.MULTILINE)
+
+
+def called(folder: Path, calls: list[tuple[str, Any]]) -> str:
+    """What the tools print, all of which are called. `sh -e` ends at the first that fails."""
+    assert {name for name, _ in calls} == TOOLS
+    notes = folder / "notes"
     notes.mkdir()
     (notes / "release.md").write_text("# Release\n")
     lines = []
-    for call in calls:
-        given = json.dumps(call["arguments"]).replace("/home/alice/notes", str(notes))
-        lines.append(f"tabane tools call {call['name']} --args {shlex.quote(given)}")
-    # `sh -e` ends at the first that fails; a tool that says so makes the command fail.
-    out = typed(tmp_path, f'model = "none"\ndocuments_roots = ["{notes}"]\n', "\n".join(lines))
-    assert "We chose the blue one." in out
-    assert "Hello, Tabane!" in out
+    for name, arguments in calls:
+        given = re.sub("/home/(me|alice)/notes", str(notes), json.dumps(arguments))
+        lines.append(f"tabane tools call {name} --args {shlex.quote(given)}")
+    return typed(folder, f'model = "none"\ndocuments_roots = ["{notes}"]\n', "\n".join(lines))

@@ -112,9 +112,9 @@ def _check(hub: HubClient, writers: list[Writer]) -> None:
         there = _there(hub, writer.name)
         assert there in (writer.last, writer.asked), (writer.name, there, writer.last, writer.asked)
         for number in {writer.last, writer.asked, *writer.acknowledged[-3:]} - {None}:
-            found = hub.call(
-                "search_documents", {"query": f"{writer.name}v{number}", "mode": "lexical"}
-            )["results"]
+            found = hub.call("search_documents", {"query": f"{writer.name}v{number}", "mode": "lexical"})[
+                "results"
+            ]
             expected = [writer.name] if number == there else []
             assert [hit["filepath"] for hit in found] == expected
         if there is not None:

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tabane.messages import say
 from tabane.reader.cleaning import (
     cleaned,
+    in_words,
     one_line,
     warnings_of,
     with_whole_links,
@@ -123,3 +125,8 @@ def test_what_was_taken_out_is_told_in_one_sentence() -> None:
         == "1,202 invisible characters were removed (control characters 2, tag characters 1,200)."
     )
     assert not warnings_of({})
+
+
+def test_what_a_server_says_in_a_failure_is_on_one_line_and_seen() -> None:
+    said = say("{host}: {why}", host="a.test", why=say("{x} {n}", x="\x1b[31mred\nred\u202e", n=3))
+    assert str(in_words(said)) == "a.test: [31mred red 3"

@@ -202,3 +202,13 @@ def test_a_site_that_refuses_markdown_is_asked_for_html() -> None:
 def test_other_types_are_given_as_they_are_converted() -> None:
     page = read(FakeFetcher({URL: answer(URL, '{"a": 1}', "application/json")}))
     assert (page.way, page.markdown) == ("json", '{"a": 1}')
+
+
+def test_the_text_of_a_page_is_what_it_shows() -> None:
+    source = (
+        "<body style='opacity:0'><p>Seen.</p><div hidden>a <div>b</div> c</div><p style='display: none'>d</p>"
+        "<span style=visibility:hidden>e</span><i style='font-size:0'>f</i><b style='opacity:0.9'>bold</b>"
+        "<input hidden><em aria-hidden=false>here</em>"
+    )
+    assert signs.visible_text(source).split() == ["Seen.", "boldhere"]
+    assert signs.visible_text("<p>Seen.<div hidden>never closed") == "Seen."

@@ -60,9 +60,7 @@ class Workplace:
         return [sys.executable, "-m", "tabane", "mcp", "--standalone", *options]
 
     @asynccontextmanager
-    async def client(
-        self, *options: str, mode: ConnectMode = "auto", **told: Any
-    ) -> AsyncIterator[Client]:
+    async def client(self, *options: str, mode: ConnectMode = "auto", **told: Any) -> AsyncIterator[Client]:
         """The official client, connected to a standalone hub."""
         command, *arguments = self.hub(*options)
         async with self._connected(command, arguments, self.environment, mode, **told) as client:

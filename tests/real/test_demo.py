@@ -18,7 +18,9 @@ LONG = 400
 pytestmark = pytest.mark.timeout(LONG)
 PYPI_STEPS = (
     *("time__convert_time", "git__git_log", "「リポジトリの履歴」", "describe_tools"),
-    *("posts import", "「こたつ」", "tabane stop"),
+    *("posts import", "「こたつ」", "put_document", '"spare key"', "「梅の塩」", "docs add"),
+    *("resources/read", "delete_document", "read_url_content", "remember: true", "search_everything"),
+    "tabane stop",
 )
 NPM_STEPS = (
     "filesystem__write_file",

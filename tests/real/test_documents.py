@@ -1,4 +1,4 @@
-"""An assistant keeps documents and finds them again, by the official client over stdio and HTTP, and by the Inspector."""
+"""An assistant keeps documents and finds them: the official client over stdio and HTTP, and the Inspector."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_document_is_put_found_updated_and_deleted(opened: Open, mode: Any) ->
         assert "青いほうを選んだ。" in text(found)
         newer = TEXT.replace("青い", "赤い")
         assert said(await call("put_document", filepath="会議/一.md", text=newer))["details"]["updated"]
-        assert (await call("search_documents", query="青い")).structured_content["count"] == 0  # type: ignore[index]
+        assert (await call("search_documents", query="青い")).structured_content["count"] == 0
         assert text(await call("get_document", filepath="会議/一.md")) == newer
         listed = (await call("list_documents", prefix="会議/")).structured_content or {}
         assert [one["filepath"] for one in listed["documents"]] == ["会議/一.md"]
@@ -171,7 +171,7 @@ def test_documents_are_attached_as_resources(opened: Open, mode: Any) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:resources.subscribe is removed")
 def test_a_client_of_the_older_protocol_follows_a_document(opened: Open) -> None:
     heard: list[str] = []
     came = asyncio.Event()

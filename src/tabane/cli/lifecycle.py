@@ -217,6 +217,8 @@ _LABELS = {
     "sessions": say("assistants connected"),
     "jobs": say("jobs running"),
     "in_flight": say("calls in flight"),
+    "documents": say("documents"),
+    "documents_watched": say("folders watched for documents"),
 }
 
 

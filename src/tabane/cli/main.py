@@ -42,7 +42,9 @@ COMMANDS = {
     "docs": Entry("docs", "docs", say("Keep documents, add and watch folders, search them.")),
     "posts": Entry("posts", "posts", say("Search, import and export your archive of posts.")),
     "read": Entry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
-    "search": Entry("search", "search", say("Search posts, tools and Tabane's documentation at once.")),
+    "search": Entry(
+        "search", "search", say("Search posts, documents, pages, tools and Tabane's documentation at once.")
+    ),
     "models": Entry("models", "models", say("Look after the embedding model, for search by meaning.")),
     "install": Entry("install", "install", say("Put Tabane into an assistant's own file.")),
     "uninstall": Entry("install", "uninstall", say("Take Tabane out of an assistant's own file.")),

@@ -26,9 +26,25 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     return names or None
 
 
+def _completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Completes the last of several kinds for the shell."""
+    named, comma, last = incomplete.rpartition(",")
+    rest = (kind for kind in KINDS if kind not in named.split(","))
+    return [f"{named}{comma}{kind}" for kind in rest if kind.startswith(last)]
+
+
 @click.command(
-    help=text(say("Search posts, tools and Tabane's own documentation, in English or Japanese.")),
-    epilog=examples("tabane search 'restart a server'", "tabane search 環境変数 --in docs --limit 3"),
+    help=text(
+        say(
+            "Search posts, documents, pages that were read, tools and Tabane's own documentation, in English "
+            "or Japanese."
+        )
+    ),
+    epilog=examples(
+        "tabane search 'restart a server'",
+        "tabane search 'moving house' --in documents,pages",
+        "tabane search 環境変数 --in docs --limit 3",
+    ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
 @click.option(
@@ -36,6 +52,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     "places",
     metavar="KIND,…",
     callback=_kinds,
+    shell_complete=_completed,
     help=text(
         say(
             "What to look among: posts, documents, pages, tools, docs (Tabane's own); all where none is "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tabane.documents.document import DOMAIN, SHAPE
+from tabane.documents.document import DOMAIN, HEADS, SHAPE
 from tabane.documents.table import documents_table, files_table
 from tabane.errors import TabaneError
 from tabane.hub.clients.library import Held
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tabane.documents.document import Document
     from tabane.documents.files.files import Files
     from tabane.documents.files.kept import Converter
+    from tabane.documents.finding import Hit as Found
     from tabane.documents.operations import Documents
     from tabane.documents.putting import Event
     from tabane.search.embedding.embedder import NoModel
@@ -84,7 +86,14 @@ class DocumentStore:
     @property
     def watches(self) -> bool:
         """Whether any folder is watched: then there is something to do though nobody asks."""
-        return self._rooms is not None and self._rooms.files.watched
+        return self._rooms is not None and self._rooms.files.watched > 0
+
+    async def counts(self) -> dict[str, int]:
+        """How many documents there are and how many folders are watched, where their store is open."""
+        if self._rooms is None or not self._stores.is_open(DOMAIN):
+            return {}
+        documents = await (await self._collection()).count(HEADS)
+        return {"documents": documents, "documents_watched": self._rooms.files.watched}
 
     async def open(self) -> None:
         """Watch again the folders that were watched when the hub before this one ended."""
@@ -121,11 +130,7 @@ class DocumentStore:
         if not self.there:
             return Answer([])
         hits, warning = await self.documents.find(caller, query, limit)
-        rows = [
-            Hit("documents", h.key, h.title, h.text, f"tabane docs get {h.key}", h.score, h.marks, h.cosine)
-            for h in hits
-        ]
-        return Answer(rows, warning)
+        return Answer([_hit(hit) for hit in hits], warning)
 
     # -- as resources of MCP -----------------------------------------------------------------------
 
@@ -184,6 +189,12 @@ class DocumentStore:
 
     def _changed(self, filepath: str, event: Event) -> None:
         self._told(filepath, event != "updated")
+
+
+def _hit(found: Found) -> Hit:
+    # A command to be pasted, and a key may be anything.
+    opens = shlex.join(["tabane", "docs", "get", *(["--"] if found.key[0] == "-" else []), found.key])
+    return Hit("documents", found.key, found.title, found.text, opens, found.score, found.marks, found.cosine)
 
 
 def _held(document: Document) -> Held:

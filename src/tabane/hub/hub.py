@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from tabane import __version__
-from tabane.errors import TabaneError
+from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.operations import ServerOperations, ToolOperations
@@ -132,6 +133,7 @@ class Hub:
             self.models,
             self.embedding,
             self._remember,
+            self._key,
             errors=2,
         )
         self.table = Table(self._operations())
@@ -393,6 +395,13 @@ class Hub:
             named=lambda: self.settings.model not in ("auto", "none"),
             zone=lambda: zone_of(self.settings.posts_zone),
         )
+
+    def _key(self, name: str) -> str | None:
+        """A secret by its name. One that cannot be read is as good as none: pages can be read without."""
+        lookup = keyring_lookup() if self.settings.keyring else None
+        with contextlib.suppress(ConfigurationError):
+            return load_variables(self.settings.home, self.environment, lookup).get(name)
+        return None
 
     async def _remember(self, caller: Caller, page: Page) -> str:
         """Put a page that was read into documents, under its URL: never under one that it names itself."""

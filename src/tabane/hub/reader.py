@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tabane.reader.operations import Reader
     from tabane.reader.page import Page
     from tabane.reader.reading import Reading
-    from tabane.reader.ways.way import Way
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
 
@@ -47,8 +46,8 @@ class _Rooms:
 class PageReader:
     """The reader of one hub. No library of it is imported, nor a process started, before the first page.
 
-    ``remember`` puts a page into documents and tells under which key. ``errors`` is the descriptor that the
-    converting process writes its stderr to.
+    ``remember`` puts a page into documents and tells under which key; ``keys`` looks up those of single
+    sites. ``errors`` is the descriptor that the converting process writes its stderr to.
     """
 
     def __init__(
@@ -59,12 +58,12 @@ class PageReader:
         models: Models,
         embedding: Embedding,
         remember: Remember,
-        ways: Iterable[Way] = (),
+        keys: Callable[[str], str | None],
         errors: int | None = None,
     ) -> None:
         self._settings, self._environ = settings, environ
         self._stores, self._models, self._embedding = stores, models, embedding
-        self._remember, self._ways, self._errors = remember, tuple(ways), errors
+        self._remember, self._keys, self._errors = remember, keys, errors
         self._rooms: _Rooms | None = None
 
     def open(self) -> None:
@@ -116,9 +115,10 @@ class PageReader:
         from tabane.reader.operations import Reader
         from tabane.reader.reading import Reading
         from tabane.reader.shelf import Shelf
+        from tabane.reader.ways.all import all_ways
         from tabane.reader.ways.way import Means
 
-        settings = self._settings
+        settings, ways = self._settings, all_ways(self._keys)
         shelf = Shelf(
             self._collection,
             self._models.measure,
@@ -128,7 +128,7 @@ class PageReader:
 
         def reading(fetching: Fetching) -> Reading:
             fresh = lambda: settings().reader_fresh * 60  # noqa: E731
-            return Reading(lambda: Means(fetching, conversion), self._ways, shelf, fresh=fresh)
+            return Reading(lambda: Means(fetching, conversion), ways, shelf, fresh=fresh)
 
         readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
         return Reader(

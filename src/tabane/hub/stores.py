@@ -57,6 +57,10 @@ class Stores:
         """Whether anything of that domain was ever stored."""
         return domain in self._open or (self._folder / f"{domain}.db").exists()
 
+    def is_open(self, domain: str) -> bool:
+        """Whether asking it costs no opening."""
+        return domain in self._open
+
     async def kept(self, most: int) -> Kept:
         """Where embeddings are kept by what they were made of, ``most`` bytes of them."""
         return await (await self._store("cache")).kept(most)

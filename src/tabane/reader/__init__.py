@@ -35,11 +35,15 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
 async def read(url: str, *, policy: Policy | None = None) -> Page:
     """The page at ``url``, by the best way that there is to it. Raises ReadError that says why there is none.
 
-    ``policy`` says what may be reached, and how; by default every public address.
+    ``policy`` says what may be reached, and how; by default every public address. Keys of single sites
+    (GITHUB_TOKEN, NOTION_API_KEY) are taken from the environment.
     """
-    from tabane.reader.alone import reading
+    import os
 
-    async with reading(policy) as reader:
+    from tabane.reader.alone import reading
+    from tabane.reader.ways.all import all_ways
+
+    async with reading(policy, all_ways(os.environ.get)) as reader:
         return await reader.read(url)
 
 

@@ -66,6 +66,11 @@ class Cleaned(NamedTuple):
     removed: Mapping[str, int]
 
 
+def has_unseen(text: str) -> bool:
+    """Whether cleaning may change the text."""
+    return _UNSEEN.search(text) is not None
+
+
 def cleaned(text: str) -> Cleaned:
     """The text without what has no shape, its lines ended by line feeds alone."""
     text = _NEWLINES.sub("\n", text)
@@ -93,25 +98,40 @@ def one_line(text: str | None, most: int = 300) -> str | None:
     return (line if len(line) <= most else f"{line[: most - 1]}…") or None
 
 
-_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(?P<fence>`{3,}|~{3,})")
+def in_words(message: Message) -> Message:
+    """A sentence whose fields, which a page or a server may have written, are cleaned, each on one line."""
+    fields: dict[str, object] = {}
+    for name, value in message.fields.items():
+        if isinstance(value, Message):
+            fields[name] = in_words(value)
+        else:
+            fields[name] = (
+                value if isinstance(value, int | float | None) else one_line(str(value), 2_000) or ""
+            )
+    return Message(message.template, **fields)
+
+
+# These run over what strangers wrote, 20 MB of it: what may match in several ways is possessive (``*+``) or
+# bounded, so that each is linear, and none holds the other threads up.
+_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)")
 
 # Code is left as it is, fenced or within a line (and then no longer than anybody writes it).
 _CODE = (
-    r"(?P<code>^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(?P<fence>`{3,}|~{3,})[^\n]*(?:\n|\Z)"
-    r"(?s:.*?)(?:^[ \t>]*(?P=fence)[`~]*[ \t]*$|\Z)"
-    r"|(?<![`\\])(?P<ticks>`+)(?!`)(?s:.{1,2000}?)(?<!`)(?P=ticks)(?!`))"
+    r"(?P<code>^[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)[^\n]*+(?:\n|\Z)"
+    r"(?s:.*?)(?:^[ \t>]*+(?P=fence)[`~]*+[ \t]*+$|\Z)"
+    r"|(?<![`\\])(?P<ticks>`++)(?s:.{1,500}?)(?<!`)(?P=ticks)(?!`))"
 )
 _COMMENT = r"<!--(?s:.*?)(?:-->|\Z)"
 # What [//]: # (text) and its kin are used for: notes that no reader of the page sees.
 _NOTE = r"^ {0,3}\[(?://|[Cc]omment|#|_)[^\]\n]*\]:[ \t]*(?:#|<>|<#>)[^\n]*\n?"
-_TITLE = r"""(?:[ \t\n]+(?:"[^"\n]*"|'[^'\n]*'|\([^()\n]*\)))?"""
-_DESTINATION = rf"\([ \t]*(?:<[^<>\n]*>|(?:[^()\s<]|\([^()\s]*\))*){_TITLE}[ \t]*\)"
-_LABEL = r"\[(?P<label>(?:[^\[\]\\]|\\.|\[[^\[\]\n]{0,500}\]){0,1000}?)\]"
+_TITLE = r"""(?:"[^"\n]*+"|'[^'\n]*+'|\([^()\n]*+\))?"""
+_DESTINATION = rf"\([ \t]*+(?:<[^<>\n]*+>|(?:[^()\s<]|\([^()\s]*+\))*+)[ \t\n]*+{_TITLE}[ \t]*+\)"
+_LABEL = r"(?<!\\)\[(?P<label>(?:[^\[\]\\]|\\.|\[[^\[\]\n]{0,500}+\]){0,1000}?)\]"
 
 # The label may hold a picture, whose own address comes first: what stands before an address is its bracket.
 _ADDRESS = re.compile(
-    rf"{_CODE}|(?P<before>(?<!\\)\]\([ \t]*)(?P<address>[^\s()<>]+)(?=[ \t]*(?:\)|[ \t\n][\"'(]))"
-    r"|(?P<definition>^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*)(?P<defined>[^\s<>]+)",
+    rf"{_CODE}|(?P<before>(?<!\\)\]\([ \t]*+)(?P<address>[^\s()<>]++)(?=[ \t]*+(?:\)|\n?[\"'(]))"
+    r"|(?P<definition>^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*+)(?P<defined>[^\s<>]++)",
     re.MULTILINE,
 )
 _LEADS_ITSELF = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|#")

@@ -26,6 +26,11 @@ _LARGEST = 64_000_000  # bytes of a body
 _WAITING = 256_000_000  # bytes of bodies that wait for their turn
 _ENDING = 5.0  # seconds a process has to end by itself
 
+_TOLD = frozenset({
+    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
+})  # fmt: skip
+"""What the process knows of the environment: not the keys and tokens that are kept there."""
+
 _RUN = (sys.executable, "-I", "-m", "tabane.reader.worker")
 
 
@@ -50,7 +55,8 @@ class Conversion:
         memory: int = _MEMORY,
         errors: int | None = None,
     ) -> None:
-        self._environ = {**environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+        known = {name: value for name, value in environ.items() if name in _TOLD}
+        self._environ = {**known, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
         self._deadline, self._idle, self._memory, self._errors = deadline, idle, memory, errors
         self._child: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tabane.messages import Message, say
+from tabane.reader.cleaning import warnings_of
 from tabane.reader.page import Page
+
+if TYPE_CHECKING:
+    from tabane.reader.extraction.article import Article
 
 _SHORT = 250  # letters: less than that is hardly what somebody put a page up for
 _LARGE = 20_000_000  # characters
@@ -31,22 +37,24 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
         canonical=found.metadata.canonical,
         way="extracted",
         share=round(found.share, 3),
-        warnings=tuple(_warnings(found.letters, found.share, found.hidden, found.script, len(text) > _LARGE)),
+        warnings=(*_warnings(found, cut=len(text) > _LARGE), *warnings_of(found.removed)),
     )
 
 
-def _warnings(letters: int, share: float, hidden: int, script: bool, cut: bool) -> list[Message]:
+def _warnings(found: Article, *, cut: bool) -> list[Message]:
     warnings = []
-    if script:
+    if found.script:
         warnings.append(say("The page seems to need JavaScript: this is only what it says without."))
-    elif not letters:
+    elif not found.letters:
         warnings.append(say("No content was found on the page."))
-    elif letters < _SHORT and share < 0.2:
+    elif found.letters < _SHORT and found.share < 0.2:
         warnings.append(
-            say("Little was found on the page: {percent}% of its text.", percent=round(100 * share))
+            say("Little was found on the page: {percent}% of its text.", percent=round(100 * found.share))
         )
-    if hidden:
-        warnings.append(say("{count} parts that no reader sees were left out of the content.", count=hidden))
+    if found.hidden:
+        warnings.append(
+            say("{count} parts that no reader sees were left out of the content.", count=found.hidden)
+        )
     if cut:
         warnings.append(say("The page is larger than can be read: its end is missing."))
     return warnings

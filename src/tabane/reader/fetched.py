@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from tabane.messages import Message
+
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """A response, whole. ``url`` is where it came from in the end; names of ``headers`` are lower case.
 
     ``media_type`` is without its parameters, lower case, "" where none was said; ``charset`` is that of the
-    header alone. ``body`` is empty where ``status`` is 304: what was kept is still good.
+    header alone. ``body`` is empty where ``status`` is 304: what was kept is still good. ``warnings``:
+    what a person should know of how it was got.
     """
 
     url: str
@@ -21,6 +24,7 @@ class Fetched:
     body: bytes
     media_type: str = ""
     charset: str | None = None
+    warnings: tuple[Message, ...] = ()
 
 
 class Fetcher(Protocol):

@@ -1,7 +1,8 @@
-"""A page as it is kept: a head that says what it is, and passages by which it is found; pure.
+"""A page as it is kept: in passages, the first of which is its head and says what it is; pure.
 
-The text of the page is that of its passages, put together by the offsets in the head. A passage knows nothing
-of its place: one that is the same when the page is read again is the same record, and keeps its vectors.
+The text of the page is that of its passages, put together by the offsets in the head. The others know nothing
+of their place: one that is the same when the page is read again is the same record, and keeps its vectors. A
+head of its own, without a text, would make texts shorter on average and words rarer than they are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tabane.messages import Message
 from tabane.reader.cleaning import without_links
 from tabane.reader.page import Page
 from tabane.search.chunking import Chunk, Measure, chunks
-from tabane.search.filters import Equal
+from tabane.search.filters import Equal, In
 from tabane.search.records import Field, Kind, Record, Shape, TextField
 
 DOMAIN = "cache"
@@ -32,14 +33,14 @@ SHAPE = Shape(
     (TextField(TITLE, 2.0), TextField(TEXT)),
     (
         Field(PART, Kind.STRING),
-        Field(PAGE, Kind.STRING),  # of passages: the key of their head
+        Field(PAGE, Kind.STRING),  # the key of the head, which has it too
         Field(SITE, Kind.STRING),  # of heads: the host, without a port
         Field(READ, Kind.DATE),  # of heads: when somebody last read it
     ),
 )
 
 HEADS = Equal(PART, "head")
-PASSAGES = Equal(PART, "passage")
+PASSAGES = In(PART, ("head", "passage"))
 
 TOTAL = "#total"
 """The key of the record that says how many bytes all pages take."""
@@ -131,8 +132,16 @@ def _message(template: str, fields: Mapping[str, Any]) -> Message:
     return Message(template, **whole)
 
 
-def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> tuple[list[Piece], dict[str, Record]]:
-    """The passages of a page: where they stand, and their records by key. What is raw is not to be found."""
+class Cut(NamedTuple):
+    """A page in passages: where they stand, the texts of the first, the records of the others by key."""
+
+    pieces: list[Piece]
+    first: dict[str, str]
+    records: dict[str, Record]
+
+
+def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> Cut:
+    """The passages of a page whose head has this key. What is raw is not to be found, its head has none."""
     text = page.markdown
     spans = _evenly(text) if raw else chunks(text, "markdown", measure)
     pieces, records = [], {}
@@ -141,7 +150,10 @@ def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> tuple[list[Piec
         record = _passage(page, key, span, seen, raw)
         pieces.append(Piece(record.key, span.start, span.end))
         records[record.key] = record
-    return pieces, records
+    if raw or not pieces:
+        return Cut(pieces, {}, records)
+    first = records.pop(pieces[0].key)
+    return Cut([pieces[0]._replace(key=key), *pieces[1:]], first.texts, records)
 
 
 def _passage(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) -> Record:
@@ -158,13 +170,13 @@ def _passage(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) 
 
 
 def together(pieces: Sequence[Piece], records: Sequence[Record | None]) -> str | None:
-    """The text of a page from its passages in order; None where one of them is not there."""
+    """The text of a page from its passages in order, the head with them; None where one is not there."""
     parts: list[str] = []
     at = 0
     for piece, record in zip(pieces, records, strict=True):
         if record is None:
             return None
-        text = record.payload.decode() if record.payload else record.texts.get(TEXT, "")
+        text = record.texts[TEXT] if TEXT in record.texts else record.payload.decode()
         parts.append(text[at - piece.start :])
         at = piece.end
     return "".join(parts)

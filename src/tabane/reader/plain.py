@@ -5,26 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_FENCE = re.compile(r"^([ >]*)(`{3,}|~{3,})[^`\n]*$")
-_RULE = re.compile(r"^\s*(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$")
-_TABLE_RULE = re.compile(r"^\s*\|?(?:\s*:?-{3,}:?\s*\|)+(?:\s*:?-{3,}:?\s*)?$")
-_ROW = re.compile(r"^\s*\|.*\|\s*$")
+# As in cleaning: possessive or bounded, since strangers write what these run over.
+_FENCE = re.compile(r"^([ >]*+)(`{3,}+|~{3,}+)[^`\n]*+$")
+_RULE = re.compile(r"^\s*+(?:(?:-\s*+){3,}+|(?:\*\s*+){3,}+|(?:_\s*+){3,}+)$")
+_TABLE_RULE = re.compile(r"^\s*+\|?(?:\s*+:?-{3,}+:?\s*+\|)++(?:\s*+:?-{3,}+:?\s*+)?$")
 _HEADING = re.compile(r"^( {0,3})#{1,6}[ \t]+")
-_QUOTE = re.compile(r"^(?:\s*>[ \t]?)+")
+_QUOTE = re.compile(r"^(?:\s*+>[ \t]?)++")
 _NOTE = re.compile(r"^\[\^([^\]\s]{1,40})\]:\s*")
-_HELD_BACK = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`+)(?!`)(.{1,5000}?)(?<!`)\2(?!`)")
+_HELD_BACK = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`++)(.{1,500}?)(?<!`)\2(?!`)")
 _IMAGE = re.compile(
-    r"!\[((?:[^\[\]\\]|\\.){0,1000})\]\((?:<[^<>\n]{0,3000}>|(?:[^()\s]|\([^()\s]*\)){0,3000})(?:\s+\"[^\"\n]*\")?\)"
+    r"!\[((?:[^\[\]\\]|\\.){0,1000}+)\]\((?:<[^<>\n]{0,3000}+>|(?:[^()\s]|\([^()\s]*+\)){0,3000}+)\s*+(?:\"[^\"\n]*+\")?\)"
 )
 _LINK = re.compile(
-    r"\[((?:[^\[\]\\]|\\.|\[[^\[\]]{0,500}\]){0,3000})\]"
-    r"\((?:<[^<>\n]{0,3000}>|(?:[^()\s]|\([^()\s]*\)){0,3000})(?:\s+\"[^\"\n]*\")?\)"
+    r"(?<!\\)\[((?:[^\[\]\\]|\\.|\[[^\[\]]{0,500}+\]){0,3000}+)\]"
+    r"\((?:<[^<>\n]{0,3000}+>|(?:[^()\s]|\([^()\s]*+\)){0,3000}+)\s*+(?:\"[^\"\n]*+\")?\)"
 )
 _AUTO = re.compile(r"<((?:https?|mailto|ftp):[^\s<>]{1,3000})>")
-_STRONG = re.compile(r"(?<!\\)(\*\*|~~)(?=\S)(.{1,5000}?)(?<=[^\s\\])\1")
-_EM = re.compile(r"(?<![\\*])\*(?=[^\s*])([^*]{1,2000}?)(?<=[^\s\\])\*(?!\*)")
-_UNDERSCORED = re.compile(r"(?<![\\\w])(__?)(?=\S)(.{1,2000}?)(?<=[^\s\\])\1(?!\w)")
+_STRONG = re.compile(r"(?<!\\)(\*\*|~~)(?=\S)(.{1,500}?)(?<=[^\s\\])\1")
+_EM = re.compile(r"(?<![\\*])\*(?=[^\s*])([^*]{1,500}?)(?<=[^\s\\])\*(?!\*)")
+_UNDERSCORED = re.compile(r"(?<![\\\w])(__?)(?=\S)(.{1,500}?)(?<=[^\s\\])\1(?!\w)")
 _HELD = re.compile("\x02(\\d+)\x03")
+_LONG = 10_000  # characters of a line that are looked at together
 
 
 def plain(markdown: str) -> str:
@@ -38,8 +39,10 @@ def plain(markdown: str) -> str:
 def _lines(markdown: str) -> Iterator[str]:
     fence = ""
     for line in markdown.split("\n"):
-        found = _FENCE.match(line)
-        if fence:
+        found = _FENCE.match(line) if line else None
+        if not line:
+            yield line
+        elif fence:
             if found and found[2].startswith(fence) and line.strip(" >").strip(fence[0]) == "":
                 fence = ""
             else:
@@ -56,10 +59,13 @@ def _bare(line: str) -> str:
     line = _QUOTE.sub("", line)
     line = _HEADING.sub("", line)
     line = _NOTE.sub(r"\1. ", line)
-    if _ROW.match(line):
-        cells = re.split(r"(?<!\\)\|", line.strip()[1:-1])
+    row = line.strip()
+    if len(row) > 1 and row.startswith("|") and row.endswith("|"):
+        cells = re.split(r"(?<!\\)\|", row[1:-1])
         return "\t".join(_inline(cell.strip()) for cell in cells)
-    return _inline(line).rstrip()
+    if len(line) <= _LONG:
+        return _inline(line).rstrip()
+    return "".join(_inline(line[at : at + _LONG]) for at in range(0, len(line), _LONG)).rstrip()
 
 
 def _inline(line: str) -> str:

@@ -13,7 +13,14 @@ from weakref import WeakValueDictionary
 
 from tabane.errors import ReadError, StoreError
 from tabane.messages import Message, say
-from tabane.reader.cleaning import cleaned, one_line, warnings_of, with_whole_links, without_comments
+from tabane.reader.cleaning import (
+    cleaned,
+    in_words,
+    one_line,
+    warnings_of,
+    with_whole_links,
+    without_comments,
+)
 from tabane.reader.fetched import Fetched, Fetcher
 from tabane.reader.guard import target
 from tabane.reader.page import Page
@@ -56,7 +63,7 @@ class Validators:
 
     def headers(self) -> dict[str, str]:
         said = {"if-none-match": self.etag, "if-modified-since": self.last_modified}
-        return {name: value for name, value in said.items() if value}
+        return {name: value for name, value in said.items() if value and _may_be_said(value)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +119,15 @@ class Reading:
         site says that it has not changed, or does not answer. ``refresh`` asks anew in any case, ``settled``
         not as long as it is kept. ``raw`` is what was served, as text.
         """
-        where = target(url).url + _lines(url)
+        try:
+            return await self._read(target(url).url + _lines(url), refresh, raw, settled)
+        except ReadError as error:
+            message = in_words(error.message)  # servers have their say in it
+            if message == error.message:
+                raise
+            raise ReadError(message, error.cause, status=error.status, wait=error.wait) from None
+
+    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool) -> Page:
         turn = self._turns.setdefault((where, raw), asyncio.Lock())
         async with turn:
             kept = await self._kept(where, raw)
@@ -190,8 +205,13 @@ def shown(page: Page, *, raw: bool = False) -> Page:
         date=one_line(page.date, 40),
         lang=one_line(page.lang, 40),
         canonical=_address(page.canonical),
-        warnings=(*page.warnings, *warnings_of(removed, comments)),
+        warnings=(*map(in_words, page.warnings), *warnings_of(removed, comments)),
     )
+
+
+def _may_be_said(value: str) -> bool:
+    """Whether what a server said can be said to it again: a header is short, and printable ASCII."""
+    return len(value) <= 1_000 and value.isascii() and value.isprintable()
 
 
 def _lines(url: str) -> str:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tabane.reader.guard import target
 from tabane.reader.passages import (
     HEADS,
+    PAGE,
     PART,
     READ,
     SITE,
@@ -112,12 +113,13 @@ class Shelf:
             total = await self._total(collection)
             if shadow is not None and shadow.key != key:
                 total = await self._take_out(collection, [shadow], total)  # it leads elsewhere now
-            change = await asyncio.to_thread(self._change, url, kept, key, old, collection, raw)
+            change = await asyncio.to_thread(self._change, url, kept, key, before, collection, raw)
             if change is None:
                 await self._take_out(collection, [before] if before else [], total)
                 return
             total += change.size
-            await collection.exchange([*change.records, _total(total)], change.gone)
+            head = await _with_vectors(collection, change.head, before)
+            await collection.exchange([head, *change.records, _total(total)], change.gone)
             await self._make_room(collection, total, key)
         self._wake()
 
@@ -146,10 +148,11 @@ class Shelf:
         return known and old.checked == kept.checked and 0 <= self._clock() - _read(before) < _NOTED
 
     def _change(
-        self, url: str, kept: Kept, key: str, old: Head | None, collection: Collection, raw: bool
+        self, url: str, kept: Kept, key: str, before: Record | None, collection: Collection, raw: bool
     ) -> _Change | None:
         """What puts the page there; None where it is not to be kept. Blocks: what counts tokens cuts it."""
         page = kept.page
+        old = head_of(before) if before else None
         if page.pictures or len(page.markdown) > _MOST_TEXT:
             return None
         asked = _asked(old.asked if old else [], url, key, raw)
@@ -165,25 +168,25 @@ class Shelf:
             asked=asked,
         )
         dropped = {each for each in old.asked if each not in asked} if old else set()
-        if old is not None and _same(old, head):
+        if before is not None and old is not None and _same(old, head):
             head = replace(head, pieces=old.pieces, size=old.size)
-            return _Change([self._whole(key, head, raw), *aliases], sorted(dropped), 0)
-        pieces, records = cut(page, key, self._measure(), raw=raw)
-        text = sum(len(record.payload) or _bytes(record.texts) for record in records.values())
+            return _Change(self._whole(key, head, before.texts, raw), aliases, sorted(dropped), 0)
+        pieces, first, records = cut(page, key, self._measure(), raw=raw)
+        text = _bytes(first) + sum(len(each.payload) or _bytes(each.texts) for each in records.values())
         if len(records) > _MOST_PASSAGES or text > _MOST_TEXT:
             return None
         vectors = 0 if raw else sum(space.dimension * _FLOAT for space in collection.spaces)
-        head = replace(head, pieces=pieces, size=text + len(records) * (vectors + _AROUND) + _AROUND)
-        gone = {piece.key for piece in old.pieces} - records.keys() | dropped if old else dropped
+        head = replace(head, pieces=pieces, size=text + len(pieces) * (vectors + _AROUND) + _AROUND)
+        gone = {piece.key for piece in old.pieces} - records.keys() - {key} | dropped if old else dropped
         size = head.size - (old.size if old else 0)
-        return _Change([self._whole(key, head, raw), *aliases, *records.values()], sorted(gone), size)
+        whole = self._whole(key, head, first, raw)
+        return _Change(whole, [*aliases, *records.values()], sorted(gone), size)
 
-    def _whole(self, key: str, head: Head, raw: bool) -> Record:
+    def _whole(self, key: str, head: Head, texts: dict[str, str], raw: bool) -> Record:
         site = urlsplit(head.facts["url"]).hostname or ""
         part = "source head" if raw else "head"
-        return Record(
-            key=key, fields={PART: part, SITE: site, READ: self._clock()}, payload=json.encode(head)
-        )
+        fields = {PART: part, PAGE: key, SITE: site, READ: self._clock()}
+        return Record(key=key, texts=texts, fields=fields, payload=json.encode(head))
 
     async def _make_room(self, collection: Collection, total: int, newest: str) -> None:
         """Let go of what was read longest ago, until the rest fits."""
@@ -230,9 +233,22 @@ class Shelf:
 class _Change(NamedTuple):
     """Records to be put and keys to be taken out; ``size`` is by how many bytes there will be more."""
 
+    head: Record
     records: list[Record]
     gone: list[str]
     size: int
+
+
+async def _with_vectors(collection: Collection, head: Record, before: Record | None) -> Record:
+    """The head with the vectors that it had: its first passage is the same, and only what is known is not."""
+    if before is None or not before.texts or before.texts != head.texts:
+        return head
+    found: dict[str, bytes] = {}
+    for space in collection.spaces:
+        (vector,) = await collection.vectors([head.key], space.name)
+        if vector is not None:
+            found[space.name] = vector
+    return replace(head, vectors=found)
 
 
 def _read(record: Record) -> float:

@@ -6,7 +6,7 @@ It stands above every engine: what is asked here are the protocols of :mod:`taba
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from tabane.search.engine import MOST_AT_ONCE, Hits, Index, LexicalQuery, VectorQuery, Vectors
@@ -107,7 +107,12 @@ class _Both:
         found = await self._with_cosines(_merged(lexical, nearest))
         fused = _fused(found, lexical, nearest, fusion, usual)[offset : offset + limit]
         exact = lexical.exact and max(len(lexical.hits), len(nearest.hits)) < self.looked
-        return Ranking(tuple(replace(found[key], score=score) for key, score in fused), len(found), exact)
+        hits = (found[key] for key, _ in fused)
+        scored = (
+            Found(hit.key, hit.row, score, hit.cosine, hit.bm25)
+            for hit, (_, score) in zip(hits, fused, strict=True)
+        )
+        return Ranking(tuple(scored), len(found), exact)
 
     async def _with_cosines(self, found: dict[str, Found]) -> dict[str, Found]:
         """The same, with cosines for those too that only words found."""
@@ -118,7 +123,8 @@ class _Both:
         for first in range(0, len(lacking), MOST_AT_ONCE):
             cosines += await self.collection.similarities(self.meaning, lacking[first : first + MOST_AT_ONCE])
         return found | {
-            key: replace(found[key], cosine=cosine) for key, cosine in zip(lacking, cosines, strict=True)
+            key: Found(key, found[key].row, 0.0, cosine, found[key].bm25)
+            for key, cosine in zip(lacking, cosines, strict=True)
         }
 
 

@@ -9,6 +9,7 @@ import asyncio
 import sqlite3
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -67,6 +68,10 @@ class Lexical(Follower, Protocol):
 
     async def room(self) -> None:
         """Wait while so much is behind that more would have to be kept in memory."""
+        ...
+
+    def ahead(self, records: Sequence[Record]) -> AbstractAsyncContextManager[None]:
+        """What is to be worked out of texts is so before they are written within. For one at a time."""
         ...
 
     async def agrees(self) -> bool:
@@ -138,7 +143,10 @@ class Collection(Counting):
         if rows <= MOST_ROWS:
             return await self._exchanged_with_room(ready, keys, rows)
         async with self._exchanging:  # each waits for room, and then for none of the others that did
-            return await self._exchanged_with_room(ready, keys, rows)
+            if self.lexical is None:
+                return await self._exchanged(ready, keys, rows)
+            async with self.lexical.ahead(ready):
+                return await self._exchanged_with_room(ready, keys, rows)
 
     async def _exchanged_with_room(self, records: list[Record], gone: list[str], rows: int) -> Exchanged:
         if self.lexical is not None:

@@ -80,11 +80,14 @@ class Rows:
         query = f"SELECT row, key FROM {self._records} WHERE row BETWEEN ? AND ?"
         return dict(connection.execute(query, (first, last)).fetchall())
 
-    def rows_of(self, connection: sqlite3.Connection, keys: Iterable[str]) -> list[int | None]:
+    def rows_of(self, connection: sqlite3.Connection, keys: Sequence[str]) -> list[int | None]:
         """The rows of records, None where there is none."""
-        query = f"SELECT row FROM {self._records} WHERE key = ?"
-        found = (connection.execute(query, (key,)).fetchone() for key in keys)
-        return [row[0] if row else None for row in found]
+        found: dict[str, int] = {}
+        for first in range(0, len(keys), 500):
+            part = keys[first : first + 500]
+            query = f"SELECT key, row FROM {self._records} WHERE key IN ({', '.join('?' * len(part))})"
+            found.update(connection.execute(query, part).fetchall())
+        return [found.get(key) for key in keys]
 
     def keys(self, connection: sqlite3.Connection, after: str) -> sqlite3.Cursor:
         """Rows and keys behind a key, in order of keys, to be read by and by."""

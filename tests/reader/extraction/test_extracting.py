@@ -227,3 +227,16 @@ def test_a_hostile_page_takes_bounded_time(html: str) -> None:
     begun = time.process_time()
     extract(html, URL)
     assert time.process_time() - begun < 30
+
+
+@pytest.mark.parametrize(
+    "begin", ["<title>Tea</title>", "<head><title>Tea</title><meta name=x>", "<title>Tea</title><body>"]
+)
+def test_a_page_may_leave_its_body_unsaid(begin: str) -> None:
+    words = "Pour hot water over the leaves and wait for four minutes, no longer than that. " * 4
+    page = extract(
+        f"<!doctype html>{begin}<article><h1>Tea</h1><p>{words}</p></article><p>{words}", "https://a.test/"
+    )
+    assert page.title == "Tea"
+    assert page.markdown.startswith("# Tea\n\nPour hot water")
+    assert page.markdown.count("leaves") == 8

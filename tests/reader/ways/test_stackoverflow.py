@@ -71,13 +71,15 @@ def test_a_question_is_its_code_answers_and_comments(site: Site) -> None:
     furnished(site)
     page = read(site, URL, way(site))
     assert page.markdown == (
-        '# How to do "it" \\<now>?\n\n- Score: 4\n- Asked by: Ann & Co, 2023-11-14T22:13:20Z\n- Tags: python, list\n'
+        '# How to do "it" \\<now>?\n\n- Score: 4\n- Asked by: Ann & Co, 2023-11-14T22:13:20Z\n- Tags: '
+        "python, list\n"
         "- Views: 1,234\n\nI try:\n\n```py\nx = [1]\nfor y in x: pass\n```\n\n**Comments**\n\n"
         "- **Cat**, 2023-11-14 (score 2): Why `x`?\n\n"
         "## Accepted answer (score 1) by Bob, 2023-11-14T22:15:00Z\n\n"
         "Number 9, see [this](https://stackoverflow.com/q/1).\n\n"
         "## Answer (score 9) by Bob, 2023-11-14T22:15:00Z\n\n"
-        "Number 8, see [this](https://stackoverflow.com/q/1).\n\n**Comments**\n\n- **Cat**, 2023-11-14: Thanks"
+        "Number 8, see [this](https://stackoverflow.com/q/1).\n\n**Comments**\n\n- **Cat**, "
+        "2023-11-14: Thanks"
     )
     assert (page.title, page.author) == ('How to do "it" <now>?', "Ann & Co")
     assert (page.site, page.way, page.url) == (

@@ -20,11 +20,14 @@ import click
 
 from tabane import __version__
 from tabane.cli.demo.assistant import Assistant, NoAnswer
+from tabane.cli.demo.documents import Documents
 from tabane.cli.demo.fetch import fetch
 from tabane.cli.demo.page import Page, duration
 from tabane.cli.demo.posts import Posts
+from tabane.cli.demo.reader import Reader
 from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.samples import Sample, sample_servers, write_samples, write_servers_file
+from tabane.cli.demo.site import Site
 from tabane.cli.demo.story import Story
 from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, json_option, lang, text
 from tabane.messages import say
@@ -88,7 +91,9 @@ class Demo:
             return
         write_servers_file(self._folder / "mcp-servers.json", samples, self._environ, self._mark)
         try:
-            self._connect([sample.name for sample in samples])
+            with Site() as site:
+                self._allow(site)
+                self._connect([sample.name for sample in samples], site)
         except NoAnswer as error:
             self._page.failed("tabane mcp", error.message)
             self._page.aside(self._last_words())
@@ -111,7 +116,12 @@ class Demo:
                 ready.append(sample)
         return ready
 
-    def _connect(self, servers: list[str]) -> None:
+    def _allow(self, site: Site) -> None:
+        """The settings of the demo's hub: the pages of its own site may be read, though they are private."""
+        settings = Path(self._environ["TABANE_CONFIG"])
+        settings.write_text(f'reader_allow = ["{site.allowed}"]\n', encoding="utf-8")
+
+    def _connect(self, servers: list[str], site: Site) -> None:
         self._page.chapter(say("One hub, started by the first assistant that connects"))
         assistant = self._assistant()
         self._page.done("tabane mcp", say("first answer"), assistant.open(timeout=60))
@@ -123,6 +133,8 @@ class Demo:
         story.schema()
         story.calls()
         Posts(self._page, assistant, self._run).tell()
+        Documents(self._page, assistant, self._run, self._folder).tell()
+        Reader(self._page, assistant, site).tell()
 
     def _assistant(self, *options: str) -> Assistant:
         log = str(self._folder / "bridge.log")

@@ -102,6 +102,13 @@ class Assistant:
         """Call a tool of the list. Raises NoAnswer; a tool's own failure is in the answer."""
         return self.request("tools/call", {"name": name, "arguments": arguments})
 
+    def ask(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Call a tool that must not fail. Raises NoAnswer."""
+        answer = self.call(name, arguments)
+        if answer.failed:
+            raise NoAnswer(say("{tool} failed: {text}", tool=name, text=answer.text))
+        return answer
+
     def tools(self) -> tuple[list[dict[str, Any]], Answer]:
         """The whole list, and its last page's answer with the sizes and times of all summed up."""
         found: list[dict[str, Any]] = []

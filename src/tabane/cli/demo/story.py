@@ -12,6 +12,7 @@ from typing import Any
 from tabane.cli.demo.assistant import Answer, Assistant, NoAnswer
 from tabane.cli.demo.page import Page, duration
 from tabane.cli.demo.samples import COMMITS
+from tabane.cli.demo.step import Telling, lacking, step
 from tabane.messages import Message, say
 
 LISTING = 90.0
@@ -130,21 +131,19 @@ class Story:
 
     def _search(self, query: str, expected: str) -> Callable[[], tuple[str, float]]:
         def run() -> tuple[str, float]:
-            answer = self._asked("search_tools", {"query": query})
+            answer = self._assistant.ask("search_tools", {"query": query})
             found = next((line for line in answer.text.splitlines() if f"{expected}(" in line), None)
             if found is None:
-                raise NoAnswer(
-                    say("{tool} is not in the answer: {answer}", tool=expected, answer=answer.text)
-                )
+                raise lacking(expected, answer)
             return found[found.index(expected) :], answer.seconds
 
         return run
 
     def _describe(self, name: str) -> Callable[[], tuple[Message, float]]:
         def run() -> tuple[Message, float]:
-            answer = self._asked("describe_tools", {"names": [name]})
+            answer = self._assistant.ask("describe_tools", {"names": [name]})
             if name not in answer.text:
-                raise NoAnswer(say("{tool} is not in the answer: {answer}", tool=name, answer=answer.text))
+                raise lacking(name, answer)
             self._page.aside(answer.text)
             return say(
                 "{tool}, ~{tokens} tokens", tool=name, tokens=len(answer.text.encode()) // 4
@@ -230,7 +229,7 @@ class Story:
         def slip() -> tuple[str, float]:
             answer = self._assistant.call("call_tool", {"name": misspelt, "arguments": {}})
             if not answer.failed or name not in answer.text:
-                raise NoAnswer(say("{tool} is not in the answer: {answer}", tool=name, answer=answer.text))
+                raise lacking(name, answer)
             return answer.text.splitlines()[0], answer.seconds
 
         self._step(misspelt, slip)
@@ -239,29 +238,12 @@ class Story:
         return tool.partition("__")[0] in self._servers
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Answer:
-        answer = self._asked("call_tool", {"name": name, "arguments": arguments})
+        answer = self._assistant.ask("call_tool", {"name": name, "arguments": arguments})
         self._times.append(answer.seconds)
         return answer
 
-    def _asked(self, tool: str, arguments: dict[str, Any]) -> Answer:
-        answer = self._assistant.call(tool, arguments)
-        if answer.failed:
-            raise NoAnswer(say("{tool} failed: {text}", tool=tool, text=answer.text))
-        return answer
-
-    def _step(
-        self, name: str, run: Callable[[], tuple[str, float]] | Callable[[], tuple[Message, float]]
-    ) -> None:
-        """Only what ran and was checked is printed as done; a failed step lets the others go on."""
-        try:
-            text, seconds = run()
-        except NoAnswer as error:
-            self._page.failed(name, error.message)
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            # The answer was not of the shape that this server gives.
-            self._page.failed(name, f"{type(error).__name__}: {error}")
-        else:
-            self._page.done(name, text, seconds)
+    def _step(self, name: str, run: Telling) -> None:
+        step(self._page, name, run)
 
 
 def _cost(tools: int, size: int) -> Message:

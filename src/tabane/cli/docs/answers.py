@@ -8,11 +8,29 @@ from typing import Any
 import click
 
 from tabane.cli.output import FAILED, WRONG_USAGE, Terminal
-from tabane.errors import HubError
+from tabane.errors import HubError, TabaneError
 from tabane.messages import Message
 
 _LONGEST = 200_000  # characters of a document in one answer
 _PAGE = 1000
+
+COMPLETION_LIMIT = 3.0
+"""Seconds that somebody who pressed the tabulator waits for the hub."""
+
+_COMPLETED = 100  # ids that the shell is told at most
+
+
+def document_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Completes the id of a document for the shell; nothing where no hub runs."""
+    terminal = ctx.ensure_object(Terminal)
+    wanted: dict[str, Any] = {"limit": _COMPLETED} | ({"prefix": incomplete} if incomplete else {})
+    try:
+        answer = terminal.hub(start=False).call("list_documents", wanted, limit=COMPLETION_LIMIT)
+    except TabaneError:
+        return []
+    finally:
+        terminal.close()
+    return [row["filepath"] for row in answer.get("documents", ())]
 
 
 def asked(terminal: Terminal, operation: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import click
 
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.blocks import readable
-from tabane.cli.docs.answers import asked, listed, whole
+from tabane.cli.docs.answers import asked, document_ids, listed, whole
 from tabane.cli.docs.taking import add, import_chroma, watch, whole_path
 from tabane.cli.output import Group, Terminal, examples, hub_options, text
 from tabane.documents.files import decoding, kinds
@@ -116,7 +116,7 @@ def search(
     help=text(say("Print the text of a document.")),
     epilog=examples("tabane docs get notes/today.md", "tabane docs get notes/today.md --json"),
 )
-@click.argument("filepath", metavar="ID")
+@click.argument("filepath", metavar="ID", shell_complete=document_ids)
 @hub_options
 @click.pass_obj
 def get(terminal: Terminal, filepath: str) -> None:
@@ -129,7 +129,7 @@ def get(terminal: Terminal, filepath: str) -> None:
     help=text(say("List documents, those whose ids begin with PREFIX.")),
     epilog=examples("tabane docs list", "tabane docs list notes/ --file-type markdown --all"),
 )
-@click.argument("prefix", required=False, default="")
+@click.argument("prefix", required=False, default="", shell_complete=document_ids)
 @click.option("--file-type", metavar="TYPE", help=text(say("Only documents of this type.")))
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help=text(say("How many.")))
 @click.option("--all", "everything", is_flag=True, help=text(say("All of them.")))
@@ -152,7 +152,7 @@ def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, ev
     help=text(say("Delete documents. Files that they were made of stay.")),
     epilog=examples("tabane docs delete notes/today.md", "tabane docs delete --prefix notes/ --yes"),
 )
-@click.argument("filepaths", nargs=-1, metavar="[ID]…")
+@click.argument("filepaths", nargs=-1, metavar="[ID]…", shell_complete=document_ids)
 @click.option("--prefix", metavar="PREFIX", help=text(say("All documents whose ids begin so.")))
 @click.option("--yes", "-y", "agreed", is_flag=True, help=text(say("Do not ask.")))
 @hub_options

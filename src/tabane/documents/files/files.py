@@ -59,9 +59,9 @@ class Files:
                     self._begin(folder)
 
     @property
-    def watched(self) -> bool:
-        """Whether any folder is watched: a hub that does so has something to do when nobody asks."""
-        return bool(self._watches)
+    def watched(self) -> int:
+        """How many folders are watched: a hub that does so has something to do when nobody asks."""
+        return len(self._watches)
 
     async def close(self) -> None:
         """Stop watching. What is watched stays remembered."""

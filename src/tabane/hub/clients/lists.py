@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 PAGE = 1000
 """Items of a page: more than nearly everybody has, since not every client asks for the next."""
 
+HOLDS = 5.0
+"""Seconds for which a client may keep a list that documents are in: who puts one, looks for it there."""
+
 
 def list_tools(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     after = _after(params, "tools")
@@ -96,6 +99,8 @@ def _give(
 def _answer(session: Session, request_id: Raw, key: str, inside: bytes, following: str | None) -> None:
     kind = "prompts" if key == "prompts" else "resources"
     holds = session.hub.gateway.holds(kind) if session.era is Era.MODERN else None
+    if holds is not None and kind == "resources" and session.hub.library.there:
+        holds = min(holds, HOLDS)
     session.answer(request_id, listed(key, inside, following, holds))
 
 

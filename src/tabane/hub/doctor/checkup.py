@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tabane.errors import TabaneError
-from tabane.hub.doctor import assistants, configuration, files, models, process, starts, stores
+from tabane.hub.doctor import assistants, configuration, documents, files, models, process, starts, stores
 from tabane.hub.doctor.finding import Finding
 from tabane.hub.doctor.patient import Patient
 from tabane.messages import Message, say
@@ -40,6 +40,7 @@ SECTIONS = (
         ),
     ),
     Section("files", say("Files"), (files.permissions, files.disk, files.caches, stores.stores)),
+    Section("documents", say("Documents"), (documents.roots, documents.watched)),
     Section("models", say("Search by meaning"), (models.model,)),
     Section("assistants", say("Assistants"), (assistants.assistants,)),
 )

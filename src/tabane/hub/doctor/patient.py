@@ -40,6 +40,7 @@ class Live:
     stores: Sequence[dict[str, Any]] = ()
     model: Mapping[str, Any] | None = None
     mend_stores: Callable[[], None] | None = None
+    watched: Sequence[Row] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +93,15 @@ def live(client: HubClient) -> Live:
         client.welcome.servers,
         client.call("hub_status", limit=CONNECT_LIMIT),
         {row["name"]: row for row in rows},
-        _stores(client),
+        _rows(client, "check_stores"),
         _said(client, "model_status"),
         lambda: client.call("check_stores", {"mend": True}) and None,
+        _rows(client, "list_watched"),
     )
 
 
-def _stores(client: HubClient) -> list[dict[str, Any]]:
-    found = _said(client, "check_stores")
+def _rows(client: HubClient, operation: str) -> list[dict[str, Any]]:
+    found = _said(client, operation)
     return list(found["results"]) if found else []
 
 

@@ -36,6 +36,10 @@ class Administered(Protocol):
         """How the hub is: version, process, home, uptime, flags, sessions, and the hub's own counts."""
         ...
 
+    async def kept(self) -> dict[str, int]:
+        """How much is kept, as far as that costs nothing to say."""
+        ...
+
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         """Every setting: name, value, source, help."""
         ...
@@ -82,7 +86,7 @@ class Administration:
 
     async def status(self, caller: Caller, params: HubStatus) -> dict[str, Any]:
         hub = self._hub()
-        report = hub.report()
+        report = hub.report() | await hub.kept()
         return report | {"settings": hub.settings_report(caller)} if params.settings else report
 
     async def check_init(self, caller: Caller, params: Nothing) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +26,11 @@ _SHORT = 250
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """What was read: ``script`` where the page seems to be made by a script; the rest as in Content."""
+    """What was read.
+
+    ``script``: the page seems to be made by a script. ``removed`` are the unseen characters that stood in
+    what was found, by kind; the rest is as in Content.
+    """
 
     markdown: str
     metadata: Metadata
@@ -32,6 +38,7 @@ class Article:
     share: float
     hidden: int
     script: bool
+    removed: Mapping[str, int]
 
 
 def article(html: str, url: str) -> Article:
@@ -42,11 +49,12 @@ def article(html: str, url: str) -> Article:
     known = metadata(root, url)
     script = _scripted(root)
     found = content(root)
-    text = markdown(found.elements, url)
+    removed: Counter[str] = Counter()
+    text = markdown(found.elements, url, removed=removed)
     if known.body and _missed(found, known.body):
-        text, found = known.body, Content((), len(known.body), found.share, found.hidden)
+        text, found, removed = known.body, Content((), len(known.body), found.share, found.hidden), Counter()
     script = script and found.letters < _SHORT
-    return Article(text, known, found.letters, found.share, found.hidden, script)
+    return Article(text, known, found.letters, found.share, found.hidden, script, removed)
 
 
 def _missed(found: Content, body: str) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
 
 _SPENT = frozenset({"content-encoding", "content-length", "transfer-encoding", "set-cookie", "set-cookie2"})
 """What no longer holds of a body that was unpacked, and cookies, of which there are none here."""
+
+_MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+*-]{1,127}")  # RFC 6838, 4.2
 
 
 def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -24,7 +27,10 @@ def kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def media(value: str) -> tuple[str, str | None]:
-    """Media type and charset of a Content-Type: lower case, "" and None where it does not say them."""
+    """Media type and charset of a Content-Type: lower case, "" and None where it does not say them.
+
+    What is no media type is none: it is shown, and parts of a program go by it.
+    """
     kind, *parameters = value.split(";")
     charset = None
     for parameter in parameters:
@@ -32,7 +38,7 @@ def media(value: str) -> tuple[str, str | None]:
         if name.strip().lower() == "charset" and charset is None:
             charset = said.strip().strip("\"'").strip().lower() or None
     kind = kind.strip().lower()
-    return (kind if "/" in kind else ""), charset
+    return (kind if _MEDIA_TYPE.fullmatch(kind) else ""), charset
 
 
 def declared(headers: Mapping[str, str]) -> int | None:

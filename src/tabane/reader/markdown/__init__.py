@@ -1,12 +1,13 @@
 """Subtrees of a page as Markdown: CommonMark with the tables, footnotes and crossings-out of GFM.
 
 The original elements are converted once, so that nothing is lost: levels of headings, nested lists,
-languages of listings, spans of tables, formulas. Pure; every tree converts, and what a reader sees of its
-text is in the Markdown.
+languages of listings, spans of tables, formulas. Every tree converts, and what a reader sees of its text is
+in the Markdown; what no reader sees is taken out of the tree itself.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,21 @@ if TYPE_CHECKING:
 __all__ = ["markdown"]
 
 
-def markdown(elements: Sequence[HtmlElement], base_url: str, *, links: bool = True) -> str:
+def markdown(
+    elements: Sequence[HtmlElement], base_url: str, *, links: bool = True, removed: Counter[str] | None = None
+) -> str:
     """The elements, one below the other, as Markdown. The text behind an element (its tail) is no part of it.
 
     Links and images are absolute against ``base_url``; ``links=False`` leaves the addresses out and the text
-    in. What is hidden by style is not judged here: elements that are given are written.
+    in. What is hidden by style is not judged here: elements that are given are written. ``removed`` is added
+    how many unseen characters of which kind the text had (see reader/cleaning.py).
     """
     from tabane.reader.markdown.converter import Converter
+    from tabane.reader.markdown.seen import leave_seen
     from tabane.reader.markdown.writer import stacked
 
+    unseen = leave_seen(elements)
+    if removed is not None:
+        removed.update(unseen)
     converter = Converter(elements, base_url, links=links)
     return stacked(converter.all(elements))

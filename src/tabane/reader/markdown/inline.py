@@ -148,7 +148,7 @@ class Inline:
     def _code(self, element: HtmlElement, found: list[Piece]) -> None:
         text = text_of(element)
         links = [child for child in element if child.tag == "a"]
-        code = escaping.code(text.replace("\xa0", " ").replace("\u200b", "").replace("\xad", ""))
+        code = escaping.code(text.replace("\xa0", " "))
         if not code:
             found.append(text)
             return

@@ -53,8 +53,7 @@ def fenced(element: HtmlElement) -> str:
 
 def source(element: HtmlElement) -> str:
     """The lines of a listing, without a gutter of numbers, buttons and white space around it."""
-    code = "".join(_parts(element)).replace("\r\n", "\n").replace("\r", "\n")
-    code = code.replace("\xa0", " ").replace("\u200b", "").replace("\ufeff", "")
+    code = "".join(_parts(element)).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
     lines = [line.rstrip() for line in code.split("\n")]
     while lines and not lines[0]:
         lines.pop(0)

@@ -50,7 +50,7 @@ Piece = str | Atom | Link | Opening | Closing | Break
 
 _SPACE = " \t\n\r\f\v\xa0\u2009\u202f"
 _SPACES = re.compile(f"[{_SPACE}]+")
-_UNSEEN = re.compile("[\xad\u200b\u2060\ufeff\x00-\x08\x0e-\x1f\x7f]")
+_UNSEEN = re.compile("[\u200b-\u200f\u2060]+")  # what a script needs: the rest is gone by now
 _WIDE = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff60\uff66-\uff9f\U00020000-\U0003ffff"
 _FOLD = re.compile(f"(?<=[{_WIDE}])[ \t]*[\r\n][{_SPACE}]*(?=[{_WIDE}])")
 _IS_WIDE = re.compile(f"[{_WIDE}]")
@@ -121,8 +121,6 @@ class _Tokens:
             self._visible("atom", piece.markdown)
 
     def _text(self, text: str) -> None:
-        if not text.isprintable():
-            text = _UNSEEN.sub("", text)
         core = text.strip(_SPACE)
         if not core:
             self._space = self._space or text

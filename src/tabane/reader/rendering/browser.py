@@ -26,6 +26,9 @@ _ENDING = 15.0  # seconds
 _USERS = (61_184, 65_519)  # those that no person has: systemd hands them out for a service's time
 
 
+_LONGEST = 40  # characters of the folder that profiles are in: sockets in them have names of 104 at most
+
+
 class Report(NamedTuple):
     """How a browser ended: asked, memory, ended, unstarted; and the last of its errors."""
 
@@ -53,11 +56,15 @@ class Browser:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                self._profile = await asyncio.to_thread(tempfile.mkdtemp, prefix="tabane-page-")
+                self._profile = await asyncio.to_thread(
+                    tempfile.mkdtemp, prefix="tabane-page-", dir=_folder()
+                )
                 await self._kept([program, *arguments(self._profile)], theirs.fileno())
             except OSError as error:
                 ours.close()
-                raise ReadError(say("the browser cannot be started: {reason}.", reason=error), "way") from None
+                raise ReadError(
+                    say("the browser cannot be started: {reason}.", reason=error), "way"
+                ) from None
             except BaseException:
                 ours.close()
                 raise
@@ -81,7 +88,8 @@ class Browser:
             sys.executable, "-I", "-S", _KEEPER,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL if self._errors is None else self._errors,
-            env={"PATH": os.defpath, "PYTHONDONTWRITEBYTECODE": "1"}, pass_fds=(talk,), start_new_session=True,
+            env={"PATH": os.defpath, "PYTHONDONTWRITEBYTECODE": "1"},
+            pass_fds=(talk,), start_new_session=True,
         )  # fmt: skip
         assert keeper.stdin is not None
         keeper.stdin.write(msgspec.json.encode(order) + b"\n")
@@ -113,3 +121,9 @@ class Browser:
             await keeper.wait()
             return b""
         return said
+
+
+def _folder() -> str:
+    """Where profiles are made: the system's place for such, or one by a shorter name."""
+    place = tempfile.gettempdir()
+    return place if len(place) <= _LONGEST or not os.access("/tmp", os.W_OK) else "/tmp"

@@ -2,8 +2,8 @@
 
 A name is looked up once, its addresses are judged, and the connection is made to one of them: for TLS the
 browser talks through it with the site itself, plain HTTP is passed on one request at a time. What has not the
-password, which the browser is told over its socket alone, gets nothing: no other program, and nothing that the
-browser would like to ask on its own account.
+password, which the browser is told over its socket alone, gets nothing: no other program, and nothing that
+the browser would like to ask on its own account.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ _AT_ONCE = 48  # connections
 _MOST_REFUSED = 50  # hosts of which is remembered that they were refused
 
 _LINE = re.compile(r"([A-Z]{1,20}) (\S{1,8000}) HTTP/1\.[01]")
-_OF_THE_HOP = re.compile(
-    rb"(?im)^(?:proxy-[a-z-]+|connection|keep-alive|te|trailer|upgrade)[ \t]*:[^\n]*\n"
-)
+_OF_THE_HOP = re.compile(rb"(?im)^(?:proxy-[a-z-]+|connection|keep-alive|te|trailer|upgrade)[ \t]*:[^\n]*\n")
 _LENGTH = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*([0-9]{1,15})[ \t]*\r?$")
 _CHUNKED = re.compile(rb"(?im)^transfer-encoding[ \t]*:")
 _PASSWORD = re.compile(rb"(?im)^proxy-authorization[ \t]*:[ \t]*([^\r\n]*)")
@@ -124,9 +122,7 @@ class Gate:
         found = _PASSWORD.search(head)
         return found is not None and secrets.compare_digest(found[1].strip(), self._key)
 
-    async def _passed(
-        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _passed(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host = _host(head)
         try:
             way = _way(head, self._guard)
@@ -134,7 +130,9 @@ class Gate:
             stream = await self._network.connect_tcp(way.target.host, way.target.port, self._connecting)
         except (ReadError, Passing) as error:
             self._note(host, error.error if isinstance(error, Passing) else error)
-            writer.write(_NO)
+            if head.startswith(b"CONNECT "):
+                writer.write(_NO)
+            # Elsewhere an answer would be taken for one of the site: there is none.
             return
         try:
             await self._joined(way, reader, writer, stream)
@@ -264,4 +262,3 @@ async def _headed(stream: AsyncNetworkStream, counted: Callable[[bytes], None]) 
             fields = _OF_THE_HOP.sub(b"", fields + b"\r\n")
             return line + b"\r\n" + fields + b"Connection: close\r\n\r\n" + rest
         data = rest  # early news, of which the browser has no need
-

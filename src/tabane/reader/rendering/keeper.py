@@ -4,8 +4,8 @@ It is run as a file, with what a bare Python has and nothing of Tabane. The firs
 order, as JSON: run (the command line), talk (the socket that becomes descriptors 3 and 4 of the browser),
 profile (a folder that is deleted in the end), user (whom a root runs it as, or null), memory (bytes that all
 processes of it may hold together, Linux). When descriptor 0 ends, by the hub's will or with the hub, every
-process of the browser is killed. On descriptor 1 it reports how that came, as JSON: why (asked, memory, ended,
-unstarted), status, said (the end of what the browser wrote as errors).
+process of the browser is killed. On descriptor 1 it reports how that came, as JSON: why (asked, memory,
+ended, unstarted), status, said (the end of what the browser wrote as errors).
 """
 
 from __future__ import annotations

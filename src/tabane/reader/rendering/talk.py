@@ -50,6 +50,13 @@ class Talk:
         with contextlib.suppress(Gone):
             self._send(method, session, said)
 
+    def drop(self) -> None:
+        """Nothing more is asked, and nobody waits for an answer any longer."""
+        self._ended = True
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(Gone())
+
     async def close(self) -> None:
         self._listening.cancel()
         await asyncio.gather(self._listening, return_exceptions=True)
@@ -74,10 +81,7 @@ class Talk:
         except (OSError, EOFError, asyncio.LimitOverrunError, msgspec.DecodeError, UnicodeDecodeError):
             pass
         finally:
-            self._ended = True
-            for answer in self._asked.values():
-                if not answer.done():
-                    answer.set_exception(Gone())
+            self.drop()
 
     def _take(self, message: dict[str, Any]) -> None:
         if "method" in message:

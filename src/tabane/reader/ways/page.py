@@ -81,12 +81,13 @@ class PageWay:
             better = await _markdown(address, means)
             if better is not None and (page is None or tokens(better.markdown) * 2 >= tokens(page.markdown)):
                 return _with_facts(better, page, fetched)
+        failed: ReadError | None = None
         if little and told.programs and self._renderer is not None:
-            rendered = await _rendered(url, self._renderer, means)
+            rendered, failed = await _rendered(url, self._renderer, means)
             if rendered is not None and (page is None or tokens(rendered.markdown) > tokens(page.markdown)):
                 return rendered
         if page is None or (told.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
-            return await _last(url, fetched, _why(why, told.programs), means)
+            return await _last(url, fetched, _why(why, told.programs, failed), means)
         return _warned(page, fetched, told.programs) if little and not page.warnings else page
 
 
@@ -172,14 +173,17 @@ def _with_facts(better: Page, page: Page | None, fetched: Fetched) -> Page:
     return replace(better, **{name: getattr(better, name) or getattr(page, name) for name in names})
 
 
-async def _rendered(url: str, renderer: Renderer, means: Means) -> Page | None:
+async def _rendered(url: str, renderer: Renderer, means: Means) -> tuple[Page | None, ReadError | None]:
+    """The page after its programs ran, or why there is none, where a browser was there to run them."""
     try:
         fetched = await renderer.render(url)
         page = await _converted(fetched, means) if fetched else None
     except ReadError as error:
-        log.debug("a page cannot be rendered: %s", error)
-        return None
-    return replace(page, way="rendered") if page and page.markdown.strip() else None
+        log.info("a page cannot be rendered: %s", error)
+        return None, error
+    if fetched is None or page is None or not page.markdown.strip():
+        return None, None
+    return replace(page, way="rendered", warnings=(*page.warnings, *fetched.warnings)), None
 
 
 async def _last(url: str, fetched: Fetched, why: ReadError, means: Means) -> Page:
@@ -205,7 +209,13 @@ def _said(why: ReadError) -> Message:
     return say("The page itself cannot be read: {reason}", reason=why.message)
 
 
-def _why(why: ReadError | None, programs: bool) -> ReadError:
+def _why(why: ReadError | None, programs: bool, failed: ReadError | None = None) -> ReadError:
+    if programs and failed is not None:
+        message = say(
+            "The page shows nothing without JavaScript, and cannot be rendered: {reason}",
+            reason=failed.message,
+        )
+        return ReadError(message, "javascript")
     if programs:
         message = say("The page shows nothing without JavaScript, which is not run here.")
         return ReadError(message, "javascript")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -24,7 +25,7 @@ _TEXTUAL = re.compile(
 
 _LINK = re.compile(rb"<link\b[^>]{1,2000}>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([a-z-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
-_IN_HEADER = re.compile(r"<([^>]*)>([^,<]*(?:\"[^\"]*\"[^,<]*)*)")
+_IN_HEADER = re.compile(r"<([^<>]*+)>([^,<\"]*+(?:\"[^\"]*+\"[^,<\"]*+)*+)")
 
 # What makers of documentation leave in a page.
 _META = re.compile(rb"<meta\b[^>]{1,500}>", re.IGNORECASE)
@@ -35,11 +36,13 @@ _MAKERS = re.compile(
 )
 _MARKS_OF_MAKERS = (b"readthedocs", b"data-docusaurus", b"VPContent", b"mintlify")
 _SCRIPT = re.compile(rb"<script\b", re.IGNORECASE)
-_NOSCRIPT = re.compile(rb"<noscript\b[^>]*>(.{0,1500}?)</noscript", re.IGNORECASE | re.DOTALL)
+_NOSCRIPT = re.compile(rb"<noscript\b[^>]{0,200}>", re.IGNORECASE)
+_SAID_WITHOUT = 1500  # bytes of what is said to browsers without scripts
 _ASKS = re.compile("javascript|ジャバスクリプト", re.IGNORECASE)
 _SHELL = re.compile(
     rb"<(div|main|section)[^>]{0,200}\bid=[\"']?(?:root|app|__next|__nuxt|___gatsby|application|app-root|main-app|svelte|"
-    rb"react-root|mount)[\"']?[^>]{0,200}>\s*(?:<!--.{0,200}?-->\s*)*</\1|<(app-root|ion-app|[a-z]+-app)\b[^>]*>\s*</",
+    rb"react-root|mount)[\"']?[^>]{0,200}>\s*+(?:<!--(?>.{0,200}?-->)\s*+)*+</\1|"
+    rb"<(app-root|ion-app|[a-z]{1,40}-app)\b[^>]{0,500}>\s*+</",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -51,6 +54,12 @@ _UNSEEN = {
     "title": "</title",
     "svg": "</svg",
 }
+_HIDES = re.compile(
+    r"""\shidden(?=[\s=/]|$)|display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?![.\d]*[1-9])"""
+)
+_NAMES = "html body br hr img input link meta area base col embed source track wbr"
+_WITHOUT_END = frozenset(_NAMES.split())
+_ATTRIBUTES = 2_000  # characters of a tag that are looked at
 _BLOCKS = re.compile(r"p|div|br|li|tr|h[1-6]|section|article|table|[uod]l|d[td]|pre|blockquote|hr")
 
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s")
@@ -159,7 +168,16 @@ def wants_programs(body: bytes) -> bool:
     body = body[:_BODY]
     if _SHELL.search(body) is not None:
         return True
-    return any(_ASKS.search(said.decode("utf-8", "replace")) for said in _NOSCRIPT.findall(body))
+    return any(_ASKS.search(said.decode("utf-8", "replace")) for said in _without_programs(body))
+
+
+def _without_programs(body: bytes) -> Iterator[bytes]:
+    """What the page says to browsers that run none."""
+    for begin in _NOSCRIPT.finditer(body):
+        said = body[begin.end() : begin.end() + _SAID_WITHOUT]
+        end = said.lower().find(b"</noscript")
+        if end >= 0:
+            yield said[:end]
 
 
 def visible_text(source: str) -> str:
@@ -173,12 +191,29 @@ def visible_text(source: str) -> str:
         end = "-->" if found[1] == "!--" else _UNSEEN.get(found[1].lower())
         closed = lowered.find(end, found.end()) if end else found.start()
         closing = lowered.find(">", closed) if closed >= 0 else -1
+        if not end and closing >= 0 and _is_hidden(name, lowered[found.end() : closing]):
+            closing = _end_of(name, lowered, closing)
         if _BLOCKS.fullmatch(name):
             parts.append("\n")
         at = closing + 1 if closing >= 0 else len(source)
     parts.append(source[at:])
     lines = (" ".join(line.split()) for line in html.unescape("".join(parts)).split("\n"))
     return "\n\n".join(line for line in lines if line)
+
+
+def _is_hidden(name: str, attributes: str) -> bool:
+    """Whether a tag says that nobody sees what it holds. A whole page is shown by its program later."""
+    return name not in _WITHOUT_END and _HIDES.search(attributes[:_ATTRIBUTES]) is not None
+
+
+def _end_of(name: str, lowered: str, begin: int) -> int:
+    """Where the ``>`` of an element's end is; that of the text, where it has none."""
+    depth = 1
+    for found in re.compile(rf"<(/?){name}\b[^<>]{{0,{_ATTRIBUTES}}}>").finditer(lowered, begin):
+        depth += -1 if found[1] else 1
+        if not depth:
+            return found.end() - 1
+    return len(lowered)
 
 
 def pruned(markdown: str) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from tabane.store.lexical.analysing import Analyst
+from tabane.store.lexical.analysing import Analysis, Analyst
 from tabane.store.lexical.generations import Generation, bury
 from tabane.store.lexical.index import FORMAT, Index, Searcher, Standing, exists, read_standing, wipe
 from tabane.store.lexical.searching import View
@@ -23,6 +23,7 @@ from tabane.store.lexical.source import Source
 from tabane.store.lexical.tail import Entry, Tail
 
 if TYPE_CHECKING:
+    from tabane.search.records import Record
     from tabane.store.changes import Change
 
 COMMITTED_ROWS = 3000  # of a bulk: each commit has a price, and leaves segments that are to be merged
@@ -50,6 +51,7 @@ class Builder:
         self._changes = 0  # the number of the last write that was taken
         self._fresh = Generation(Tail(analyst))
         self._sealed: Generation | None = None
+        self._ahead: dict[int, Analysis] = {}  # of what is about to be written
         self._index: Index | None = None
         self._searcher: Searcher | None = None
         self._standing = Standing("", 0, 0, 0)
@@ -75,7 +77,7 @@ class Builder:
     def take(self, change: Change) -> None:
         """A write that is in the truth; it is found from now on."""
         with self._gate:
-            self._fresh.take(change)
+            self._fresh.take(change, self._ahead)
             self._changes = change.state.changes
             self._gate.notify_all()
 
@@ -103,6 +105,27 @@ class Builder:
     def complete(self) -> bool:
         """Whether a view holds everything that was taken."""
         return self._searcher is not None and not self._torn and self.progress is None
+
+    # For whoever is about to write
+
+    @contextlib.contextmanager
+    def expecting(self) -> Iterator[dict[int, Analysis]]:
+        """Room for what is analysed before it is written, by the identity of texts: one writer at a time.
+
+        The texts are to be held until the end, which is when they were taken or never will be.
+        """
+        self._ahead = {}
+        try:
+            yield self._ahead
+        finally:
+            self._ahead = {}
+
+    def analyse(self, records: Sequence[Record], ahead: dict[int, Analysis]) -> None:
+        """Analyse the texts of records before they are written."""
+        for number, record in enumerate(records):
+            ahead[id(record.texts)] = self._analyst.analysis(record.texts)
+            if not number % _YIELDED:
+                time.sleep(0)
 
     # For the searching threads
 

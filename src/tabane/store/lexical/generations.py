@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tabane.store.lexical.analysing import Analysis
 from tabane.store.lexical.tail import Entry, Tail
 
 if TYPE_CHECKING:
@@ -29,10 +30,13 @@ class Generation:
     began: float = 0.0
     rows: int = 0
 
-    def take(self, change: Change) -> None:
+    def take(self, change: Change, ahead: Mapping[int, Analysis]) -> None:
+        """A write. ``ahead``: what was analysed before it, by the identity of the texts."""
         if not self.rows and not self.removed:
             self.began = time.monotonic()
-        self.waiting.extend(Entry(row, record) for row, record in change.upserted)
+        self.waiting.extend(
+            Entry(row, record, ahead.get(id(record.texts))) for row, record in change.upserted
+        )
         self.removed.extend(change.deleted)
         self.last = change.state.next - 1
         self.tombstone = change.tombstone

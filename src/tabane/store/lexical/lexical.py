@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -35,12 +35,14 @@ from tabane.store.masks import Masks
 from tabane.store.substrings import Wanted
 
 if TYPE_CHECKING:
+    from tabane.search.records import Record
     from tabane.store.changes import Change
     from tabane.store.table import Table
 
 _CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _LONGEST_WAIT = 30.0  # seconds
 _MOST_TRIES = 100
+_ANALYSED_AT_ONCE = 64  # records
 
 
 async def open_lexical(folder: str, table: Table) -> Lexical:
@@ -113,6 +115,15 @@ class Lexical:
         """Wait, half a minute at most, where the index is far behind the truth."""
         if self._builder.behind >= MOST_BEHIND:
             await asyncio.to_thread(self._builder.wait_for_room, _LONGEST_WAIT)
+
+    @contextlib.asynccontextmanager
+    async def ahead(self, records: Sequence[Record]) -> AsyncIterator[None]:
+        """Texts that are written within are analysed before: else the next search has to do it."""
+        with self._builder.expecting() as found:
+            for first in range(0, len(records), _ANALYSED_AT_ONCE):
+                part = records[first : first + _ANALYSED_AT_ONCE]
+                await asyncio.to_thread(self._builder.analyse, part, found)
+            yield
 
     async def settled(self) -> None:
         """Wait until everything that was acknowledged is committed in the index."""

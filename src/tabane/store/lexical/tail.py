@@ -37,8 +37,8 @@ class Entry:
 class Space:
     """One space of the tail: by row how often each token stands there, their places, and the kept length.
 
-    ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted: those
-    are few, and to keep the rows of all takes five times as long as to count.
+    ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted:
+    those are few, and to keep the rows of all takes five times as long as to count.
     """
 
     counts: dict[int, Counter[str]] = field(default_factory=dict)

@@ -113,6 +113,14 @@ def test_releases_are_listed_with_their_notes(site: Site) -> None:
     assert "## One" in page.markdown
 
 
+def test_tags_are_listed_and_stand_in_for_releases(site: Site) -> None:
+    tell(site, f"{REPO}/releases", [])
+    tell(site, f"{REPO}/tags", [{"name": "v2", "commit": {"sha": "e" * 40}}])
+    for url in (f"{HUB}/tags", f"{HUB}/releases"):
+        page = read(site, url, way(site))
+        assert page.markdown == "# Tags of octo/demo\n\n- v2 (`eeeeeee`)"
+
+
 def gist(**changes: Any) -> dict[str, Any]:
     files = {
         "a.py": {"filename": "a.py", "size": 6, "language": "Python", "content": "x = 1\n"},

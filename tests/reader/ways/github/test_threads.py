@@ -62,6 +62,13 @@ def test_every_comment_is_read_page_by_page(site: Site) -> None:
     assert len(site.asked) == 4
 
 
+def test_no_page_is_asked_for_beyond_the_last(site: Site) -> None:
+    tell(site, f"{REPO}/issues/7", issue(comments=200))
+    pages(site, f"{REPO}/issues/7/comments", [comment("bob", f"number {n}.") for n in range(200)])
+    assert "number 199." in read(site, ISSUE, way(site)).markdown
+    assert len(site.asked) == 3
+
+
 def test_more_comments_than_are_read_are_named(site: Site) -> None:
     tell(site, f"{REPO}/issues/7", issue(comments=1500))
     pages(site, f"{REPO}/issues/7/comments", [comment("bob", f"number {n}.") for n in range(1500)])

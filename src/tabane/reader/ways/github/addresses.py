@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 Kind = Literal[
     "repository", "folder", "file", "issue", "pull", "issues", "commit", "commits", "compare", "release",
-    "releases", "gist",
+    "releases", "tags", "gist",
 ]  # fmt: skip
 
 # First segments of github.com that are no accounts.
@@ -88,6 +88,8 @@ def _kind(what: str, rest: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]] | No
         return ("file", rest) if len(rest) > 1 else None
     if what in ("issues", "pull", "pulls"):
         return _thread(what, rest)
+    if what == "tags" and not rest:
+        return "tags", ()
     if what in ("releases", "tags"):
         return _release(rest)
     if what == "commit" and len(rest) == 1:

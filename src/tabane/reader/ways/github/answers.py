@@ -196,6 +196,11 @@ class Release(Struct, frozen=True):
     assets: list[Asset] = []
 
 
+class Tag(Struct, frozen=True):
+    name: str
+    commit: Parent
+
+
 class Found(Struct, frozen=True):
     total_count: int
     items: list[Issue]

@@ -100,15 +100,18 @@ class Api:
         return longer, path, await self.contents(repository, path, longer)
 
     async def ref(self, repository: str, rest: tuple[str, ...]) -> str | None:
-        """The longest branch or else tag of more than one segment that ``rest`` begins with."""
+        """The branch or else the tag of more than one segment that ``rest`` begins with.
+
+        There is only one: git has no branch below another.
+        """
         whole = "/".join(rest) + "/"
         for kind in ("heads", "tags"):
             start = quote(f"{kind}/{rest[0]}/{rest[1]}", safe="/")
             refs = await self.get(f"/repos/{repository}/git/matching-refs/{start}", list[Ref])
             names = [each.ref.removeprefix(f"refs/{kind}/") for each in refs]
-            fitting = [name for name in names if whole.startswith(name + "/")]
-            if fitting:
-                return max(fitting, key=len)
+            found = next((name for name in names if whole.startswith(name + "/")), None)
+            if found is not None:
+                return found
         return None
 
     async def contents(self, repository: str, path: str, ref: str | None) -> Entry | list[Entry]:

@@ -7,8 +7,8 @@ from urllib.parse import quote
 from tabane.messages import say
 from tabane.reader.page import Page
 from tabane.reader.ways.github.addresses import Place
-from tabane.reader.ways.github.answers import Asset, Release
-from tabane.reader.ways.github.api import Api
+from tabane.reader.ways.github.answers import Asset, Release, Tag
+from tabane.reader.ways.github.api import PAGE, Api
 from tabane.reader.ways.github.writing import SITE, blocks, facts, login, size
 
 LISTED = 30
@@ -35,19 +35,36 @@ async def release(place: Place, api: Api) -> Page:
 
 
 async def releases(place: Place, api: Api) -> Page:
-    """The last releases with their notes."""
+    """The last releases with their notes; where there are none, the tags."""
     found = await api.get(f"/repos/{place.name}/releases", list[Release], per_page=LISTED)
+    if not found:
+        return await tags(place, api)
     parts = [blocks(f"## {_name(each)}", _facts(each), _notes(each)[:_NOTES]) for each in found]
     warnings = (say("The last {count} releases are here.", count=LISTED),) if len(found) >= LISTED else ()
     return Page(
         f"{api.endpoints.site}/{place.name}/releases",
-        blocks(f"# Releases of {place.name}", *(parts or ["*None.*"])),
+        blocks(f"# Releases of {place.name}", *parts),
         title=f"Releases · {place.name}",
-        date=found[0].published_at if found else None,
+        date=found[0].published_at,
         site=SITE,
         way="github",
         share=1.0,
         warnings=warnings,
+    )
+
+
+async def tags(place: Place, api: Api) -> Page:
+    """The last tags, each with the commit that it is on."""
+    found = await api.get(f"/repos/{place.name}/tags", list[Tag], per_page=PAGE)
+    lines = "\n".join(f"- {each.name} (`{each.commit.sha[:7]}`)" for each in found)
+    return Page(
+        f"{api.endpoints.site}/{place.name}/tags",
+        blocks(f"# Tags of {place.name}", lines or "*None.*"),
+        title=f"Tags · {place.name}",
+        site=SITE,
+        way="github",
+        share=1.0,
+        warnings=(say("Only the first {shown} entries are here.", shown=PAGE),) if len(found) >= PAGE else (),
     )
 
 

@@ -23,6 +23,7 @@ _READERS: Mapping[Kind, Callable[[Place, Api], Awaitable[Page]]] = {
     "compare": changes.compare,
     "release": releases.release,
     "releases": releases.releases,
+    "tags": releases.tags,
     "gist": gists.gist,
 }
 

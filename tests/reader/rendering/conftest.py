@@ -1,0 +1,58 @@
+"""A real browser, and pages of the local site shown in it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tabane.reader.fetched import Fetched
+from tabane.reader.rendering import Limits, Rendering
+from tabane.reader.rendering.finding import browser as found
+from tests.conftest import absent
+from tests.reader.site import Site
+
+Show = Callable[..., Fetched]
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    path = found("", os.environ)
+    if path is None:
+        absent("chromium")
+    assert path is not None
+    return path
+
+
+def rendering(
+    site: Site, browser: str | None, limits: dict[str, Any] | None = None, **more: Any
+) -> Rendering:
+    """A renderer that reaches the site, by every name that it has."""
+    policy = site.policy(**more.pop("policy", {}))
+    more.setdefault("resolve", site.names)
+    return Rendering(
+        lambda: policy, lambda: browser, os.environ, limits=replace(Limits(), **(limits or {})), **more
+    )
+
+
+@pytest.fixture
+def show(site: Site, browser: str) -> Show:
+    """Shows what is at a URL: ``show(url, limits={}, policy={}, …)``."""
+
+    def shown(url: str, program: str = browser, **more: Any) -> Fetched:
+        async def scenario() -> Fetched:
+            it = rendering(site, program, **more)
+            try:
+                fetched = await it.render(url)
+            finally:
+                await it.close()
+            assert fetched is not None
+            return fetched
+
+        return asyncio.run(scenario())
+
+    return shown

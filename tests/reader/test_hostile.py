@@ -1,0 +1,60 @@
+"""No text of a stranger holds the hub up: what runs in its process takes time in proportion to the text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tabane.reader import cleaning, paging, plain
+from tabane.reader.fetched import Fetched
+from tabane.reader.ways import signs
+
+LONG = 40_000
+SECONDS = 10  # of a process of its own: a regular expression that has run wild ends with it alone
+
+BAD = (
+    "[", "[a](", "[a](b", "[a]( ", "[a](b \n", '[a](b "', "![[", "[\\", "[[a]", "[^a", "[a]: ", "`",
+    "` `` ", "<!--", "<!---->", "<a", "</", "**a ", "~~a ", "_a ", "__a ", "*", " ", "\n", "\r", "|",
+    "| a ", "|-", "> - ", "1. ", "```\n", "\ufeff", "a\ufe0f\u200d", '<div id="root">',
+    "<div id=root><!---->", "<app-app ", "<noscript>", "<noscript", "<link ", "<meta ", "<svg", "<style>",
+    "<script>",
+)  # fmt: skip
+
+AFTER = {"signs": '<div id="root">', "without_links": "[a](", "plain": "[a]("}
+
+
+def _signs(text: str) -> None:
+    body = b"<script></script>" + text.encode()
+    signs.told(Fetched("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html"))
+    signs.visible_text(text)
+    signs.pruned(text)
+
+
+DONE: dict[str, Callable[[str], object]] = {
+    "cleaned": cleaning.cleaned,
+    "one_line": cleaning.one_line,
+    "without_comments": cleaning.without_comments,
+    "without_links": cleaning.without_links,
+    "with_whole_links": lambda text: cleaning.with_whole_links(text, "https://a.test/"),
+    "plain": plain.plain,
+    "part": lambda text: (paging.part(text, 0, 1000), paging.part(text, len(text) // 2, 1000)),
+    "signs": _signs,
+}
+
+
+def work(name: str) -> None:
+    for before in {"", AFTER.get(name, "")}:
+        for bad in BAD:
+            print(repr((before, bad)), flush=True)  # the last one is what took too long
+            DONE[name](before + bad * (LONG // len(bad)))
+
+
+@pytest.mark.parametrize("name", DONE)
+def test_no_text_takes_long(name: str) -> None:
+    script = f"from tests.reader.test_hostile import work; work({name!r})"
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_CPU, ({SECONDS}, {SECONDS})); {script}"
+    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout.splitlines()[-1:] + done.stderr.splitlines()[-3:]

@@ -1,0 +1,79 @@
+"""A large change is ready to be searched when it is there: nobody's first search has to cut its texts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tabane.errors import BadArguments
+from tabane.search.engine import LexicalQuery
+from tabane.search.filters import EVERYTHING
+from tabane.search.records import Record, Shape, TextField
+from tabane.store.collection import Collection
+from tabane.store.lexical.lexical import Lexical
+from tabane.store.store import Store
+
+SHAPE = Shape("notes", (TextField("body"),))
+MANY = [Record(key=str(number), texts={"body": f"rain number{number}"}) for number in range(300)]
+
+
+class Counted:
+    """A dictionary that counts what it is asked."""
+
+    fingerprint = "counted"
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def words(self, text: str) -> list[str]:
+        self.texts.append(text)
+        return text.split()
+
+
+async def _opened(home: Path, dictionary: Counted) -> tuple[Store, Collection]:
+    async def lexical(folder: str, table: Any) -> Lexical:
+        return await Lexical.open(folder, table, dictionary)
+
+    store = await Store.open(str(home), "test", lexical=lexical)
+    return store, await store.collection(SHAPE)
+
+
+def test_the_texts_of_a_large_exchange_are_cut_once_and_before_it_is_done(tmp_path: Path) -> None:
+    async def run() -> tuple[list[str], list[str], int]:
+        dictionary = Counted()
+        store, collection = await _opened(tmp_path, dictionary)
+        try:
+            await collection.exchange(MANY)
+            exchanged = list(dictionary.texts)
+            dictionary.texts.clear()
+            hits = await collection.search(LexicalQuery("rain"), EVERYTHING, 10)
+            assert collection.lexical is not None
+            await collection.lexical.agrees()  # by now all of it is in the index
+            return exchanged, dictionary.texts, hits.total
+        finally:
+            await store.close()
+
+    exchanged, later, found = asyncio.run(run())
+    assert sorted(exchanged) == sorted(record.texts["body"] for record in MANY)
+    assert found == len(MANY)
+    assert [text for text in later if text.startswith("rain number")] == []
+
+
+def test_what_is_found_is_what_came_last_even_where_an_exchange_is_refused_between(tmp_path: Path) -> None:
+    async def run() -> list[int]:
+        store, collection = await _opened(tmp_path, Counted())
+        try:
+            await collection.exchange(MANY)
+            with pytest.raises(BadArguments):
+                await collection.exchange(MANY, [MANY[0].key])
+            later = [Record(key=each.key, texts={"body": "snow"}) for each in MANY[:150]]
+            await collection.exchange(later, [each.key for each in MANY[150:250]])
+            asked = [LexicalQuery(word) for word in ("rain", "snow", "number20", "number299")]
+            return [(await collection.search(each, EVERYTHING, 10)).total for each in asked]
+        finally:
+            await store.close()
+
+    assert asyncio.run(run()) == [50, 150, 0, 1]
