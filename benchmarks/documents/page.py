@@ -132,7 +132,7 @@ def _spread(ms: Sequence[float]) -> tuple[float, float, float]:
 def _weight(found: Measured) -> list[tuple[str, str]]:
     filled = found.filled
     return [
-        ("put_documents, by 100, vectors at once", _rate(filled["documents"], filled)),
+        ("put_documents, by 8, vectors at once", _rate(filled["documents"], filled)),
         ("the same in chunks", _rate(filled["chunks"], filled)),
         (f"adding {found.added.new:,} new files", _took(found.added)),
         (f"adding {found.again.unchanged:,} unchanged files again", _took(found.again)),

@@ -15,13 +15,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.documents.asking import TOGETHER, client_of, filled, good
+from benchmarks.documents.asking import client_of, filled, good
 from benchmarks.performance import table
 from benchmarks.posts.house import House
 from benchmarks.search import quality
 from benchmarks.search.quality import DEPTH, Corpus, Quality, Query
 
 _MODES = ("lexical", "hybrid", "vector")
+_TOGETHER = 100  # documents of one put_documents
 _UNDER = "texts/"  # what the names of the documents begin with
 
 
@@ -56,7 +57,7 @@ def measured(corpus: Corpus, queries: Sequence[Query], model: str) -> dict[str, 
 
 def _batches(texts: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
     documents = ({"filepath": _UNDER + key, "text": text} for key, text in texts.items())
-    while batch := list(islice(documents, TOGETHER)):
+    while batch := list(islice(documents, _TOGETHER)):
         yield batch
 
 

@@ -24,6 +24,8 @@ def site() -> Iterator[Site]:
     with running() as site:
         site.put("/guide.md", GUIDE, "text/markdown")
         site.put("/note", "Just a note, for whoever comes by.\n", "text/plain")
+        site.put("/colours", "Red \x1b[31mand\x1b]0;title\x07 \u202eback\x9b2J\n", "text/plain")
+        site.put("/packed", "x", headers={"Content-Encoding": "a\x1b[31mb"})
         site.wild("/hang", hang)
         yield site
 
@@ -59,6 +61,20 @@ def test_parts_come_where_they_are_asked_for_and_without_another_request(home: H
     assert "part: " in second.out
     assert "](" not in second.out
     assert len(site.asked) == asked
+
+
+def test_no_page_and_no_server_speaks_to_the_terminal(home: Home, site: Site) -> None:
+    for done in (
+        home.run("read", site.url("/colours")), home.run("read", site.url("/colours"), "--format", "raw"),
+        home.run("read", site.url("/colours"), "--json"), home.run_on_terminal("read", site.url("/colours")),
+    ):  # fmt: skip
+        assert done.status == 0, done.err
+        assert "Red [31mand" in done.out
+        assert not set(done.out) & set("\x1b\x07\u202e\x9b")
+    for failed in (home.run("read", site.url("/packed")), home.run_on_terminal("read", site.url("/packed"))):
+        assert failed.status == 1
+        assert "a[31mb" in failed.err
+        assert "\x1b" not in failed.err
 
 
 def test_what_went_wrong_is_said_on_stderr(home: Home, site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import time
 from pathlib import Path
@@ -431,5 +432,38 @@ def test_many_new_documents_are_told_of_a_few_times(tmp_path: Path) -> None:
             assert len(told(line, CHANGED)) <= 3 + took
             (listed,) = await pages(line, "resources/list", "resources")
             assert len(listed) == 400
+
+    run(scenario)
+
+
+def test_a_damaged_store_of_documents_leaves_the_rest_of_the_hub_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "store" / "documents.db"
+
+    async def scenario() -> None:
+        async with place(tmp_path, {}) as here:
+            await put(here, *(f"a{number}" for number in range(200)))
+        with file.open("r+b") as opened:
+            opened.seek(4096)
+            opened.write(os.urandom(file.stat().st_size - 4096))
+        async with place(tmp_path, {"up": child("--offers")}) as here:
+            line = await here.connect()
+            assert [one["uri"] for one in (await line.result("resources/list"))["resources"]] == [
+                "memo://one"
+            ]
+            found = (await line.call("search_everything", query="echo"))["structuredContent"]
+            assert {hit["kind"] for hit in found["results"]} >= {"tools"}
+            assert str(file) in found["warning"]
+            for name, arguments in (
+                ("put_document", {"filepath": "a", "text": "x"}),
+                ("search_documents", {"query": "x"}),
+                ("get_document", {"filepath": "a1"}),
+                ("delete_document", {"filepath": "a1"}),
+            ):
+                failed = await line.call(name, **arguments)
+                assert failed["isError"] is True
+                assert failed["structuredContent"]["error_type"] == "StorageError"
+                assert str(file) in failed["structuredContent"]["message"]
+            refused = await line.request("resources/read", {"uri": uri("a1")})
+            assert str(file) in refused["error"]["message"]
 
     run(scenario)

@@ -124,6 +124,8 @@ def spelt_out(command: str) -> list[list[str]]:
     found = []
     for part in parts:
         words = shlex.split(part)
+        if "://" in words[0]:
+            words = ["read", *words]  # which a URL stands for
         choices = [
             word.split("|") if re.fullmatch(r"[a-z-]+(\|[a-z-]+)+", word) else [word] for word in words
         ]

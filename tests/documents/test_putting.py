@@ -525,3 +525,15 @@ def test_too_many_chunks_are_joined_as_evenly_as_may_be(count: int, most: int) -
     assert all(one.start < other.start <= one.end for one, other in pairwise(found))
     sizes = {chunk.end - chunk.start for chunk in found}
     assert max(sizes) - min(sizes) <= 10
+
+
+def test_a_text_that_grows_where_it_is_stored_is_refused_in_words_of_its_own() -> None:
+    async def work(asked: Asked) -> None:
+        await asked.put("a", "what was there")
+        answer = await asked.call("put_document", filepath="a", text='"\\x01' * 1_300_000)
+        assert answer["error_type"] == "ValidationError"
+        assert answer["message"].startswith("text: ")
+        assert "分けて" in answer["message"]
+        assert await asked.whole("a") == "what was there"
+
+    run(work, Models())

@@ -12,7 +12,7 @@ from tabane.errors import ReadError, StoreBusy
 from tabane.messages import say
 from tabane.reader.fetched import Fetched
 from tabane.reader.page import Page
-from tabane.reader.reading import Kept, Reading
+from tabane.reader.reading import Kept, Reading, Validators, shown
 from tabane.reader.ways.way import Means, Way
 from tests.reader.fakes import FakeFetcher, answer, means
 
@@ -266,3 +266,19 @@ def test_the_source_is_what_was_served() -> None:
     page = asyncio.run(reading(fetcher, FakeWay(outcome=Page(URL, "no")), shelf=shelf).read(URL, raw=True))
     assert (page.markdown, page.way) == ("<main>one</main><!-- kept -->", "raw")
     assert list(shelf.kept) == [(URL, True)]
+
+
+def test_a_mark_that_cannot_be_said_again_is_not() -> None:
+    said = Validators(URL, None, '"a\x1bb"', "Wed, 15 Nov 2023 00:00:00 GMT")
+    assert said.headers() == {"if-modified-since": "Wed, 15 Nov 2023 00:00:00 GMT"}
+    assert Validators(URL, None, '"\u732b"', "x" * 2_000).headers() == {}
+
+
+def test_what_a_server_has_its_say_in_is_cleaned_in_failures_and_warnings() -> None:
+    failed = ReadError(say("no: {why}", why=say("{word}", word="a\x1b[31m\nb\u202e")), "status", status=404)
+    with pytest.raises(ReadError) as raised:
+        asyncio.run(reading(FakeFetcher(), FakeWay("one", failed)).read(URL))
+    assert "a[31m b" in str(raised.value)
+    assert raised.value.status == 404
+    page = shown(Page(URL, "text", warnings=(failed.message,)))
+    assert str(page.warnings[0]) == "no: a[31m b"

@@ -30,6 +30,9 @@ class Process:
     def report(self) -> dict[str, Any]:
         raise NotImplementedError
 
+    async def kept(self) -> dict[str, int]:
+        raise NotImplementedError
+
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         raise NotImplementedError
 

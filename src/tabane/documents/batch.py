@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from tabane.documents.cutting import Change, with_vectors
 from tabane.documents.document import SPACE, Document, meaning
 from tabane.documents.embedding import Embedding, Lent, space_of, too_much
-from tabane.errors import ModelError, ModelMissing, ModelUnavailable, TabaneError
-from tabane.messages import Message
+from tabane.errors import BadArguments, ModelError, ModelMissing, ModelUnavailable, TabaneError
+from tabane.messages import Message, say
 from tabane.search.engine import LARGEST_VECTORS, MOST_AT_ONCE, Collection
 from tabane.search.records import Record
 
@@ -128,6 +128,10 @@ class _Batch:
                 self._lent[place] = Lent(warning=too_much())
             async with self._turn:
                 await self._collection.exchange(with_vectors(change, vectors), change.gone)
+        except BadArguments:
+            # All else was checked: short enough as text, of characters that take several bytes to store.
+            message = say("text: it is too large to be stored as one document; put it in parts")
+            return BadArguments(message, "text")
         except TabaneError as error:
             return error
         return None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
 
+from tabane.errors import TabaneError
 from tabane.hub import manual
 from tabane.hub.embedding import Embedding
 from tabane.hub.stores import Stores
@@ -22,6 +24,8 @@ from tabane.search.models import Models
 from tabane.search.queries import sense, typed
 from tabane.search.reordering import judged
 from tabane.search.snippets import snippet
+
+log = logging.getLogger(__name__)
 
 Where = Literal["posts", "documents", "pages", "tools", "docs"]
 KINDS: tuple[Where, ...] = ("posts", "documents", "pages", "tools", "docs")
@@ -133,16 +137,30 @@ class Finding:
         ]
 
     async def search(self, caller: Caller, params: SearchEverything) -> dict[str, Any]:
-        """Hits of all kinds in one order. One kind alone keeps its own scores, several have those of RRF."""
+        """Hits of all kinds in one order. One kind alone keeps its own scores, several have those of RRF.
+
+        A kind that fails does not take the others along: its failure is a warning, where anything answered.
+        """
         kinds = [kind for kind in dict.fromkeys(params.places or KINDS) if kind in self._finders]
-        answers = await asyncio.gather(
-            *(self._finders[kind](caller, params.query, params.top_k) for kind in kinds)
-        )
+        asked = (self._answer(kind, caller, params) for kind in kinds)
+        tried = await asyncio.gather(*asked)
+        answers = [answer for answer in tried if isinstance(answer, Answer)]
+        failed = [error for error in tried if isinstance(error, TabaneError)]
+        if failed and not answers:
+            raise failed[0]
+        answers += [Answer([], error.message) for error in failed]
         found: dict[str, Any] = {"results": [hit.row() for hit in _ranked(answers)[: params.top_k]]}
         warnings = list(dict.fromkeys(answer.warning for answer in answers if answer.warning))
         if warnings:
             found["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
         return found
+
+    async def _answer(self, kind: Where, caller: Caller, params: SearchEverything) -> Answer | TabaneError:
+        try:
+            return await self._finders[kind](caller, params.query, params.top_k)
+        except TabaneError as error:
+            log.warning("%s cannot be searched: %s", kind, error)
+            return error
 
 
 def _ranked(answers: list[Answer]) -> list[Hit]:

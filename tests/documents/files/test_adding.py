@@ -42,6 +42,8 @@ class Page:
 async def convert(data: bytes, name: str) -> Page:
     if b"broken" in data:
         raise ReadError(say("{name}: {detail}", name=name, detail="broken"), "broken")
+    if b"scan" in data:
+        return Page("")
     return Page("# Converted\n\n" + data.decode("latin-1").removeprefix("%PDF-"), "Converted")
 
 
@@ -256,6 +258,21 @@ def test_what_cannot_be_used_is_listed_and_takes_nothing_along(tmp_path: Path, f
         assert "UTF-8" in why["western.txt"]
         assert counts(await shelf.add(folder, encoding="cp1252")) == (1, 0, 4, 0, 5)
         assert await shelf.asked.whole(str(folder / "western.txt")) == "Größe über Käse"
+
+    shelf(tmp_path, work)
+
+
+def test_a_converted_file_without_words_is_listed_though_it_is_the_only_one_that_changed(
+    tmp_path: Path, folder: Path
+) -> None:
+    (folder / "d.pdf").write_bytes(b"%PDF-scan")
+
+    async def work(shelf: Shelf) -> None:
+        assert counts(await shelf.add(folder)) == (3, 0, 0, 0, 1)
+        again = await shelf.add(folder)
+        assert counts(again) == (0, 0, 3, 0, 1)
+        assert [row["path"] for row in again["problems"]] == [str(folder / "d.pdf")]
+        assert counts(await shelf.add(folder / "d.pdf")) == (0, 0, 0, 0, 1)
 
     shelf(tmp_path, work)
 

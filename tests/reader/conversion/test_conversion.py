@@ -288,3 +288,17 @@ def test_the_hub_that_asks_loads_no_parser() -> None:
         return (await child.communicate())[0]
 
     assert asyncio.run(whole()) == b"[]\n"
+
+
+def test_the_process_is_told_no_keys() -> None:
+    async def run() -> dict[str, str]:
+        conversion = Conversion({**os.environ, "GITHUB_TOKEN": "secret-one", "NOTION_API_KEY": "secret-two"})
+        try:
+            await conversion.page(b"<p>Text.</p>", "https://a.test/", "text/html")
+            return psutil.Process(conversion.pid).environ()
+        finally:
+            await conversion.close()
+
+    told = asyncio.run(run())
+    assert "PATH" in told
+    assert not {"GITHUB_TOKEN", "NOTION_API_KEY"} & told.keys()

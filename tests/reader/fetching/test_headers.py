@@ -60,3 +60,9 @@ def test_no_header_is_too_odd_to_be_read(text: str, raw: bytes) -> None:
     length = declared({"content-length": text})
     assert length is None or length >= 0
     lowered([(raw, raw)])
+
+
+def test_what_is_no_media_type_is_none() -> None:
+    assert media("text/\x1b[31mhtml") == ("", None)
+    assert media("text/html\x9b; charset=UTF-8") == ("", "utf-8")
+    assert media("application/vnd.x+json") == ("application/vnd.x+json", None)

@@ -23,7 +23,7 @@ from tests.reader.site import Site, endless, hang
 PATIENCE = 40.0
 """Seconds for what has to happen, on a machine that has other things to do."""
 
-BRIEF: dict[str, Any] = {"settle": 3.0}
+BRIEF: dict[str, Any] = {"settle": 5.0}
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def test_a_page_that_is_never_done_is_taken_as_it_is(
     site.put("/", f"<p>First words.</p><script>{program}</script>")
     fetched = show(site.url("/"), limits=BRIEF)
     assert "First words." in fetched.body.decode()
-    assert "was not done after 3 s" in str(fetched.warnings[-1])
+    assert "was not done after 5 s" in str(fetched.warnings[-1])
     assert not left(folder)
 
 
@@ -84,7 +84,8 @@ def test_what_opens_asks_and_saves_does_not_hold_a_page_up(site: Site, show: Sho
         addEventListener("beforeunload", event => event.preventDefault());
         const said = [confirm("Sure?"), prompt("Who?"), open("/window") === null];
         const asked = navigator.permissions.query({name: "geolocation"}).then(told => told.state);
-        const place = new Promise(done => navigator.geolocation.getCurrentPosition(done, no => done(no.code)));
+        const {geolocation} = navigator;
+        const place = new Promise(done => geolocation.getCurrentPosition(done, no => done(no.code)));
         Promise.all([asked, place]).then(told => {
           it.textContent = JSON.stringify([...said, ...told]); save.click(); print(); location = "/saved"; });
         </script>""",
@@ -125,10 +126,9 @@ def test_a_page_that_takes_too_much_is_given_up(
 def test_a_page_gets_so_much_from_the_network_and_no_more(site: Site, show: Show) -> None:
     site.wild("/endless", endless)
     site.put("/", "<p>Here</p><script>fetch('/endless').then(a => a.text()).catch(() => 0)</script>")
-    began = time.monotonic()
     fetched = show(site.url("/"), limits={"traffic": 2_000_000, "settle": 20.0})
+    assert len(fetched.warnings) == 1  # and none of them that it was never done
     assert "asked for more than one page may" in str(fetched.warnings[0])
-    assert time.monotonic() - began < 20
 
     site.put(
         "/", "<p>Here</p><script>for (let n = 0; n < 100; n++) fetch('/quick?' + n).catch(() => 0)</script>"
@@ -255,7 +255,7 @@ def test_one_page_is_shown_at_a_time_and_few_wait(site: Site, browser: str) -> N
 
     found = asyncio.run(scenario())
     assert most == 1
-    assert [getattr(one, "cause", "shown") for one in found] == ["shown", "shown", "rate"]
+    assert sorted(getattr(one, "cause", "shown") for one in found) == ["rate", "shown", "shown"]
 
 
 def test_the_browser_has_its_sandbox_and_no_root(site: Site, browser: str, folder: Path) -> None:

@@ -28,7 +28,7 @@ class Texts:
         """
         if self._converter is not None and kinds.is_converted(name, data):
             page = await self._converter(data, name)
-            text = Text(page.markdown, "markdown", page.title)
+            text = _said(Text(page.markdown, "markdown", page.title))
         else:
             text = await asyncio.to_thread(_text, name, data, encoding)
         return text, file_type or kinds.file_type_of(name, data, text.kind)
@@ -63,9 +63,14 @@ def binary() -> Message:
 
 def _text(name: str, data: bytes, encoding: str | None) -> Text:
     found = _decoded(data, encoding)
-    if not found.text.strip():
+    return _said(Text(found.text, kind_of(name, found.text)))
+
+
+def _said(text: Text) -> Text:
+    """The text, where it says anything: a scan without words is a fault of that file, and of no model."""
+    if not text.text.strip():
         raise BadArguments(say("empty"))
-    return Text(found.text, kind_of(name, found.text))
+    return text
 
 
 def _decoded(data: bytes, encoding: str | None) -> decoding.Decoded:

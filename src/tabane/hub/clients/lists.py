@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from tabane.errors import StoreError
 from tabane.gateway import gateway as gateways
 from tabane.hub.clients import library
 from tabane.wire import cursors, json
@@ -16,6 +18,8 @@ from tabane.wire.json import Members
 
 if TYPE_CHECKING:
     from tabane.hub.clients.session import Session
+
+log = logging.getLogger(__name__)
 
 PAGE = 1000
 """Items of a page: more than nearly everybody has, since not every client asks for the next."""
@@ -77,7 +81,14 @@ async def _documents(session: Session, after: str | None, most: int) -> tuple[li
     """The documents behind that key, as a list shows them, and where the next page begins."""
     if not most:
         return [], library.ROOT if session.hub.library.there else None
-    held, more = await session.hub.library.page(after or None, most)
+    try:
+        held, more = await session.hub.library.page(after or None, most)
+    except StoreError as error:
+        if after is not None:
+            raise
+        # What servers offer is listed all the same.
+        log.warning("documents are not listed: %s", error)
+        return [], None
     return [*map(library.definition, held)], library.uri_of(held[-1].key) if more else None
 
 

@@ -59,9 +59,14 @@ def _rows(method: Operation) -> list[str]:
 def _row(name: str, part: dict[str, Any], required: bool) -> str:
     options = [option for option in part.get("anyOf", [part]) if option.get("type") != "null"]
     kinds = " or ".join(dict.fromkeys(_kind(option) for option in options))
-    default = "required" if required else _default(part.get("default"))
+    default = "required" if required else _default(_usual(part, options))
     fits = "; ".join(filter(None, (range_of(option) for option in options)))
     return f"| `{name}` | {kinds} | {default} | {fits} |"
+
+
+def _usual(part: dict[str, Any], options: list[dict[str, Any]]) -> Any:
+    """What counts where nothing is given; one that may be null too says it where its type stands."""
+    return next((each["default"] for each in (part, *options) if each.get("default") is not None), None)
 
 
 def _default(value: Any) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from tabane.reader.extraction import features
-from tabane.reader.extraction.blocks import Cutting, measured
+from tabane.reader.extraction.blocks import Block, Cutting, measured
 from tabane.reader.extraction.choosing import chosen
 from tabane.reader.extraction.forest import Forest, forest
 from tabane.reader.extraction.hiding import Hiding
@@ -16,7 +17,8 @@ from tabane.reader.extraction.streamed import settle
 
 Element = Any
 _MOST = 12_000
-"""Blocks that are judged by the forests; a page of more is judged by its boxes alone."""
+"""Blocks that are judged one by one; of a page of more, some of each shape are, for all of that shape."""
+_SAMPLES = 6_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,41 @@ def title(root: Element) -> str:
 def choice(cutting: Cutting) -> list[bool]:
     """Which blocks are content: each is judged, then the best cut through all is made, and made whole."""
     blocks = cutting.blocks
-    if len(blocks) > _MOST:
-        return [block.letters > 2 * block.linked for block in blocks]
-    judge = _forest()
-    rows = features.rows(cutting.boxes, blocks, title(cutting.boxes[0].element))
-    probability = [judge.probability(row) for row in rows]
+    probability = _probability(cutting)
     return filled(blocks, chosen(blocks, probability), probability)
+
+
+def _probability(cutting: Cutting) -> list[float]:
+    """How probable it is of each block that it is content."""
+    blocks, name = cutting.blocks, title(cutting.boxes[0].element)
+    judge = _forest()
+    if len(blocks) <= _MOST:
+        return [judge.probability(row) for row in features.rows(cutting.boxes, blocks, name)]
+    shapes = _shapes(blocks)
+    some = max(1, _SAMPLES // len(shapes))
+    samples = {shape: numbers[:: -(-len(numbers) // some)] for shape, numbers in shapes.items()}
+    asked = sorted(number for numbers in samples.values() for number in numbers)
+    rows = features.rows(cutting.boxes, blocks, name, asked)
+    judged = dict(zip(asked, map(judge.probability, rows), strict=True))
+    found = [0.0] * len(blocks)
+    for shape, numbers in shapes.items():
+        mean = sum(judged[number] for number in samples[shape]) / len(samples[shape])
+        for number in numbers:
+            found[number] = judged.get(number, mean)
+    return found
+
+
+def _shapes(blocks: Sequence[Block]) -> dict[int, list[int]]:
+    """Numbers of the blocks that stand at the same path, which are made by the same template.
+
+    Where a page has too many paths for one of each to be judged, its blocks go by their tags alone.
+    """
+    by_path: dict[int, list[int]] = {}
+    for number, block in enumerate(blocks):
+        by_path.setdefault(block.box.path, []).append(number)
+    if len(by_path) <= _SAMPLES:
+        return by_path
+    by_tag: dict[str, list[int]] = {}
+    for number, block in enumerate(blocks):
+        by_tag.setdefault(block.box.element.tag, []).append(number)
+    return {place: numbers for place, numbers in enumerate(by_tag.values())}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from math import log1p
 
@@ -30,13 +30,18 @@ _CALL = re.compile(
 _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
-def rows(boxes: Sequence[Box], blocks: Sequence[Block], title: str = "") -> list[list[float]]:
-    """A row of features for each block. ``title`` is what the page calls itself in its head."""
+def rows(
+    boxes: Sequence[Box], blocks: Sequence[Block], title: str = "", only: Iterable[int] | None = None
+) -> list[list[float]]:
+    """A row of features for each block, or for those of the numbers in ``only``, in rising order.
+
+    ``title`` is what the page calls itself in its head.
+    """
     if not blocks:
         return []
     best = _best(boxes)
     page = _page(boxes, blocks, best)
-    own = [_own(block) for block in blocks]
+    own = _Own(blocks)
     root = boxes[0]
     repeated = _repeated(blocks)
     paths = _paths(blocks)
@@ -48,18 +53,22 @@ def rows(boxes: Sequence[Box], blocks: Sequence[Block], title: str = "") -> list
     heading_at = title_at = -1
     heading = [0.0, 0.0, 0.0]
     titles = _titles(blocks, title)
+    asked = None if only is None else frozenset(only)
     for number, block in enumerate(blocks):
         box = block.box
-        key = id(box)
-        outside = around.get(key)
-        if outside is None:
-            outside = around[key] = _around(box, root, best)
         tag = box.element.tag
         if tag in _LEVELS:
             heading_at = number
             heading = [own[number][13], float(_LEVELS.index(tag) + 1), own[number][2]]
         if number in titles:
             title_at = number
+        if asked is not None and number not in asked:
+            before += block.letters
+            continue
+        key = id(box)
+        outside = around.get(key)
+        if outside is None:
+            outside = around[key] = _around(box, root, best)
         row = [
             *own[number],
             *outside,
@@ -87,6 +96,23 @@ def rows(boxes: Sequence[Box], blocks: Sequence[Block], title: str = "") -> list
         row.append(_mean(own, number, 6))
         found.append(row)
     return found
+
+
+class _Own:
+    """What is measured of each block by itself, when it is first asked for."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        self._found: dict[int, list[float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def __getitem__(self, number: int) -> list[float]:
+        found = self._found.get(number)
+        if found is None:
+            found = self._found[number] = _own(self._blocks[number])
+        return found
 
 
 def _own(block: Block) -> list[float]:
@@ -128,7 +154,7 @@ def _own(block: Block) -> list[float]:
     ]
 
 
-def _mean(own: list[list[float]], number: int, reach: int) -> float:
+def _mean(own: _Own, number: int, reach: int) -> float:
     low, high = max(0, number - reach), min(len(own), number + reach + 1)
     return sum(own[at][0] * (1 - own[at][2]) for at in range(low, high)) / (high - low)
 
@@ -189,8 +215,16 @@ def _best(boxes: Sequence[Box]) -> Box:
 
 def _ends(best: Box, blocks: Sequence[Block]) -> tuple[int, int]:
     """Numbers of the first and last block within a box."""
-    within = [number for number, block in enumerate(blocks) if any(at is best for at in up(block.box))]
+    inside: dict[int, bool] = {}
+    within = [number for number, block in enumerate(blocks) if _within(block.box, best, inside)]
     return (within[0], within[-1]) if within else (0, len(blocks) - 1)
+
+
+def _within(box: Box, best: Box, inside: dict[int, bool]) -> bool:
+    known = inside.get(id(box))
+    if known is None:
+        known = inside[id(box)] = any(at is best for at in up(box))
+    return known
 
 
 def _titles(blocks: Sequence[Block], title: str) -> set[int]:

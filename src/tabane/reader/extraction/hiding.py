@@ -58,7 +58,9 @@ class Hiding:
             or (_faint(rules) and not element.get("class") and not _ALIVE.search(style))
             or (
                 _small(rules)
-                and not any(len(text.strip()) > 1 for child in element for text in child.itertext())
+                and not any(
+                    len(text.strip()) > 1 for child in element.iterchildren("*") for text in child.itertext()
+                )
             )
             or _same_colour(element, rules)
         )

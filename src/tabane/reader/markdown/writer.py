@@ -49,12 +49,12 @@ class Writer(Protocol):
 
 def stacked(blocks: Iterable[Block], *, tight: bool = False) -> str:
     """Blocks one below the other, an empty line between; ``tight``: none before a list."""
-    text = ""
+    parts: list[str] = []
     for block in blocks:
-        if text:
-            text += "\n" if tight and block.kind == "list" else "\n\n"
-        text += block.markdown
-    return text
+        if parts:
+            parts.append("\n" if tight and block.kind == "list" else "\n\n")
+        parts.append(block.markdown)
+    return "".join(parts)
 
 
 def indented(text: str, first: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 
 from lxml import etree
 
@@ -45,6 +46,7 @@ def member(archive: zipfile.ZipFile, name: str, what: Message) -> bytes:
         zipfile.BadZipFile,
         NotImplementedError,
         EOFError,
+        zlib.error,
     ) as error:
         raise broken(what, error) from None
 

@@ -39,7 +39,7 @@ def feed_page(root: etree._Element, url: str) -> Page:
         lang=_text(top, "language") or root.get("{http://www.w3.org/XML/1998/namespace}lang"),
         canonical=address(_link(top), url),
         way="feed",
-        media_type="application/atom+xml" if _name(root) == "feed" else "application/rss+xml",
+        media_type="application/atom+xml" if local_name(root) == "feed" else "application/rss+xml",
         warnings=_left_out(len(entries)),
     )
 
@@ -52,7 +52,7 @@ def _left_out(count: int) -> tuple[Message, ...]:
 
 def _entries(root: etree._Element) -> Iterator[etree._Element]:
     for node in root.iter():
-        if isinstance(node.tag, str) and _name(node) in ("item", "entry"):
+        if isinstance(node.tag, str) and local_name(node) in ("item", "entry"):
             yield node
 
 
@@ -114,12 +114,13 @@ def _bare(text: str) -> str:
         return text
 
 
-def _name(node: etree._Element) -> str:
-    return etree.QName(node).localname.lower()
+def local_name(node: etree._Element) -> str:
+    """An element's name without its namespace, lower case: a lenient parser leaves names that XML has not."""
+    return str(node.tag).rpartition("}")[2].lower()
 
 
 def _child(node: etree._Element, name: str) -> etree._Element | None:
-    return next((child for child in node if isinstance(child.tag, str) and _name(child) == name), None)
+    return next((child for child in node if isinstance(child.tag, str) and local_name(child) == name), None)
 
 
 def _text(node: etree._Element, name: str) -> str:
@@ -136,7 +137,7 @@ def _author(node: etree._Element) -> str:
 
 def _link(node: etree._Element) -> str:
     """The address of what is told of: RSS's text, Atom's ``alternate``."""
-    links = [child for child in node if isinstance(child.tag, str) and _name(child) == "link"]
+    links = [child for child in node if isinstance(child.tag, str) and local_name(child) == "link"]
     for link in links:
         if link.get("href") and link.get("rel", "alternate") == "alternate":
             return link.get("href") or ""

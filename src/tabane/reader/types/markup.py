@@ -24,7 +24,7 @@ def xml_page(text: str, url: str) -> Page:
             media_type="application/xml",
             warnings=(say("This is not well-formed XML."), *warnings),
         )
-    name = etree.QName(root).localname.lower()
+    name = feeds.local_name(root)
     if name in feeds.ROOTS:
         return feeds.feed_page(root, url)
     if name in ("urlset", "sitemapindex"):
@@ -44,7 +44,7 @@ def _root(text: str) -> etree._Element | None:
             root = etree.fromstring(data, parser)
         except etree.XMLSyntaxError:
             continue
-        if root is not None and (not recover or etree.QName(root).localname.lower() in feeds.ROOTS):
+        if root is not None and (not recover or feeds.local_name(root) in feeds.ROOTS):
             return root
     return None
 
