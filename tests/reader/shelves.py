@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from tabane.messages import say
-from tabane.reader.passages import SHAPE
+from tabane.reader.shape import SHAPE
 from tabane.reader.shelf import Shelf
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.meaning import Meaning

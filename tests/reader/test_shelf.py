@@ -17,8 +17,9 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.finding import Finder
 from tabane.reader.page import Page, Picture
-from tabane.reader.passages import HEADS, PASSAGES, SHAPE, SPACE, TOTAL, cut, head_key, meaning, together
+from tabane.reader.passages import TOTAL, cut, head_key, meaning, together
 from tabane.reader.reading import Kept, Validators
+from tabane.reader.shape import HEADS, PASSAGES, SHAPE, SPACE
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Space, checked
 from tests.reader.shelves import NoModels, Shelved, Words, no_meaning, shelved

@@ -16,7 +16,7 @@ from tabane.reader.page import Page
 from tabane.reader.reading import Reading
 from tabane.reader.ways.way import Means
 from tests.reader.shelves import shelved
-from tests.reader.site import JAPANESE, LEGACY, Site, furnish
+from tests.reader.site import JAPANESE, LEGACY, Answer, Site, furnish
 
 ARTICLE = """<!doctype html><html lang=en><head><title>On cats | A site</title>
 <meta name=author content="Ann Other"><meta property="og:site_name" content="A site">
@@ -164,3 +164,20 @@ def test_importing_the_room_loads_no_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_answer_that_nothing_has_changed_is_no_page_where_nothing_was_kept(site: Site) -> None:
+    site.ask("/same", lambda _: Answer(304))
+    with pytest.raises(ReadError) as raised:
+        read(site, "/same")
+    assert (raised.value.cause, raised.value.status) == ("status", 304)
+
+
+def test_what_a_page_leads_to_by_itself_is_judged_as_any_url(site: Site) -> None:
+    site.put("/app/", "<script src=/a.js></script><div id=root></div>")
+    site.redirect("/app/llms.txt", "http://169.254.169.254/latest/")
+    site.put("/go", "<meta http-equiv=refresh content='0;url=http://169.254.169.254/'><p>Still here.</p>")
+    with pytest.raises(ReadError) as raised:
+        read(site, "/app/")
+    assert raised.value.cause == "javascript"
+    assert read(site, "/go").markdown == "Still here."

@@ -7,7 +7,7 @@ from tabane.hub import manual
 from tabane.hub.embedding import Embedded
 from tabane.posts import post
 from tabane.posts.importing.clean import cleaned
-from tabane.reader import passages
+from tabane.reader import shape as pages
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record
 
@@ -17,7 +17,10 @@ def _meaning_of_post(record: Record, space: str) -> str:
 
 
 def _meaning_of_passage(record: Record, space: str) -> str:
-    return passages.meaning(record)
+    # What pages are made of is imported with the first of them.
+    from tabane.reader.passages import meaning
+
+    return meaning(record)
 
 
 EMBEDDED = (
@@ -26,9 +29,9 @@ EMBEDDED = (
     ),
     Embedded(post.DOMAIN, post.SHAPE, {name: Equal("has", name) for name in post.SPACES}, _meaning_of_post),
     Embedded(
-        passages.DOMAIN,
-        passages.SHAPE,
-        {passages.SPACE: passages.PASSAGES},
+        pages.DOMAIN,
+        pages.SHAPE,
+        {pages.SPACE: pages.PASSAGES},
         _meaning_of_passage,
         follows=True,
     ),

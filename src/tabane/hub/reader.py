@@ -12,7 +12,7 @@ from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Hit
 from tabane.hub.stores import Stores
 from tabane.operations import Caller, Face, Operation
-from tabane.reader.passages import DOMAIN, SHAPE
+from tabane.reader.shape import DOMAIN, SHAPE
 from tabane.reader.table import reader_table
 from tabane.search.meaning import Meaning
 from tabane.search.models import Models

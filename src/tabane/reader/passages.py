@@ -17,30 +17,9 @@ import msgspec
 from tabane.messages import Message
 from tabane.reader.cleaning import without_links
 from tabane.reader.page import Page
+from tabane.reader.shape import PAGE, PART, TEXT, TITLE
 from tabane.search.chunking import Chunk, Measure, chunks
-from tabane.search.filters import Equal, In
-from tabane.search.records import Field, Kind, Record, Shape, TextField
-
-DOMAIN = "cache"
-
-SPACE = "text"
-SPACES = (SPACE,)
-TITLE, TEXT = "title", "text"
-PART, PAGE, SITE, READ = "part", "page", "site", "read"
-
-SHAPE = Shape(
-    "pages",
-    (TextField(TITLE, 2.0), TextField(TEXT)),
-    (
-        Field(PART, Kind.STRING),
-        Field(PAGE, Kind.STRING),  # the key of the head, which has it too
-        Field(SITE, Kind.STRING),  # of heads: the host, without a port
-        Field(READ, Kind.DATE),  # of heads: when somebody last read it
-    ),
-)
-
-HEADS = Equal(PART, "head")
-PASSAGES = In(PART, ("head", "passage"))
+from tabane.search.records import Record
 
 TOTAL = "#total"
 """The key of the record that says how many bytes all pages take."""

@@ -292,8 +292,14 @@ class _Asking:
         else:
             known = None
         fetched = await self._fetcher.fetch(url, headers=headers, accept=accept)
-        if fetched.status == 304 and known is not None:
-            raise _Unchanged
+        if fetched.status == 304:
+            if known is not None:
+                raise _Unchanged
+            raise ReadError(
+                say("the site says that nothing has changed, where it was not asked that (HTTP 304)."),
+                "status",
+                status=304,
+            )
         said = fetched.headers
         self._answers.append(Validators(url, accept, said.get("etag"), said.get("last-modified")))
         return fetched

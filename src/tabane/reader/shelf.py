@@ -12,11 +12,6 @@ from msgspec.structs import replace
 
 from tabane.reader.guard import target
 from tabane.reader.passages import (
-    HEADS,
-    PAGE,
-    PART,
-    READ,
-    SITE,
     TOTAL,
     Head,
     asked_key,
@@ -30,6 +25,7 @@ from tabane.reader.passages import (
     together,
 )
 from tabane.reader.reading import Kept, Validators
+from tabane.reader.shape import HEADS, PAGE, PART, READ, SITE
 from tabane.search.chunking import Measure
 from tabane.search.engine import LARGEST_EXCHANGE, MOST_AT_ONCE, MOST_EXCHANGED, Collection, Order
 from tabane.search.filters import And, Equal, Filter

@@ -5,6 +5,8 @@ goes through a gate on loopback that asks the guard, and opens what the guard le
 the page comes back as HTML, over a socket that no other program has.
 
 rendering   one page at a time, and who waits for it
+page        what one page needs, put together and taken apart again
+limits      what one page may take
 browser     a browser that runs, and how it is ended
 keeper      the process beside it that leaves nothing behind, whatever becomes of the hub
 finding     where one is installed
