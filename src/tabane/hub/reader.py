@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tabane.reader.operations import Reader
     from tabane.reader.page import Page
     from tabane.reader.reading import Reading
+    from tabane.reader.rendering import Rendering
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
 
@@ -39,6 +40,7 @@ class _Rooms:
 
     conversion: Conversion
     fetchings: Mapping[bool, Fetching]
+    rendering: Rendering
     reader: Reader
     finder: Finder
 
@@ -94,6 +96,7 @@ class PageReader:
 
     async def close(self) -> None:
         if self._rooms is not None:
+            await self._rooms.rendering.close()
             for fetching in self._rooms.fetchings.values():
                 await fetching.close()
             await self._rooms.conversion.close()
@@ -108,14 +111,31 @@ class PageReader:
             conversion = Conversion(self._environ, errors=self._errors)
             fetchings = {asked: Fetching(self._policy(asked)) for asked in (False, True)}
             finder = Finder(self._collection, self._models, self._question)
-            self._rooms = _Rooms(conversion, fetchings, self._reader(conversion, fetchings), finder)
+            rendering = self._rendering()
+            reader = self._reader(conversion, fetchings, rendering)
+            self._rooms = _Rooms(conversion, fetchings, rendering, reader, finder)
         return self._rooms
 
-    def _reader(self, conversion: Conversion, fetchings: Mapping[bool, Fetching]) -> Reader:
+    def _rendering(self) -> Rendering:
+        from tabane.reader.rendering import Rendering
+
+        settings = self._settings
+        return Rendering(
+            self._policy(False),
+            lambda: None if settings().reader_render == "never" else settings().reader_browser,
+            self._environ,
+            sandbox=lambda: settings().reader_render != "unsandboxed",
+            errors=self._errors,
+        )
+
+    def _reader(
+        self, conversion: Conversion, fetchings: Mapping[bool, Fetching], rendering: Rendering
+    ) -> Reader:
         from tabane.reader.operations import Reader
         from tabane.reader.reading import Reading
         from tabane.reader.shelf import Shelf
         from tabane.reader.ways.all import all_ways
+        from tabane.reader.ways.page import PageWay
         from tabane.reader.ways.way import Means
 
         settings, ways = self._settings, all_ways(self._keys)
@@ -128,7 +148,9 @@ class PageReader:
 
         def reading(fetching: Fetching) -> Reading:
             fresh = lambda: settings().reader_fresh * 60  # noqa: E731
-            return Reading(lambda: Means(fetching, conversion), ways, shelf, fresh=fresh)
+            general = PageWay(rendering)
+            means = Means(fetching, conversion)
+            return Reading(lambda: means, ways, shelf, general=general, fresh=fresh)
 
         readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
         return Reader(

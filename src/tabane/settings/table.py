@@ -398,6 +398,22 @@ class Settings:
             "so the guard against private addresses judges names and literal addresses alone."
         ),
     )
+    reader_render: Literal["never", "auto", "unsandboxed"] = option.choice(
+        "never",
+        ("never", "auto", "unsandboxed"),
+        say(
+            "Whether a page that shows nothing without JavaScript is opened in an installed Chromium or "
+            "Chrome: never; auto, within the browser's own sandbox alone; or unsandboxed too, for a hub that "
+            "is confined as a whole."
+        ),
+    )
+    reader_browser: str = option.text(
+        "",
+        say(
+            "The browser that such pages are opened in, by its path or name; without one, the first Chromium "
+            "or Chrome that is found."
+        ),
+    )
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
     warnings: tuple[Message, ...] = field(default=(), repr=False, compare=False)
 
