@@ -1,7 +1,8 @@
 """Extraction against trafilatura and resiliparse: ``python -m benchmarks.reader.extraction DATA [--write]``.
 
-DATA is a folder of ``NAME.jsonl.gz`` as benchmarks.reader.pages describes them. Files whose name begins with
-``structure`` judge structure, the others text.
+DATA is a folder of ``NAME.jsonl.gz`` as benchmarks.reader.pages describes them, or one such file. Files whose
+name begins with ``structure`` judge structure, the others text. What the forest was grown on is judged by
+cross-validation, for which scikit-learn is wanted.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from pathlib import Path
 from benchmarks.performance import machine, publish, table
 from benchmarks.reader.pages import Gold, pages
 from benchmarks.reader.scoring import Score, kept, plain, scored
+from benchmarks.reader.training import digest, lessons, taught, validated
 
 from tabane.reader.extracting import extract
 
 Extractor = Callable[[str | bytes, str], str]
+_OURS = "tabane"
+_FOLDS = 5
 KINDS = ("code", "table", "head", "li", "link")
 _METHOD = """
 - Text: F1 over words, counted as often as they occur, mean over pages, with its 95 % interval (1.96 standard
   errors); Japanese characters one by one. Markdown is judged without its marks. Time is CPU time of a thread.
 - Structure: the share of listings, tables, headings, items and links within the content that the Markdown
   shows as that.
-- What was trained on a file is judged too well by it: `benchmarks.reader.training` prints figures by
-  cross-validation, in which no page is judged by trees that have seen its site.
+- "Cross-validated" is a file that the reader's forest was grown on: each page's text is judged by a forest of
+  the same kind that has seen no page of its site. All structure there is that of pages seen.
 """.strip()
 
 
@@ -37,16 +41,29 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
-    parts = []
-    for path in sorted(options.data.glob("*.jsonl.gz")):
-        gold = list(pages(path))
-        name = path.name.removesuffix(".jsonl.gz")
-        results = {which: _run(extractor, gold) for which, extractor in _extractors().items()}
-        judge = _structure if name.startswith("structure") else _text
-        parts.append(f"{name}, {len(gold)} pages\n\n{judge(gold, results)}")
+    data: Path = options.data
+    files = sorted(data.glob("*.jsonl.gz")) if data.is_dir() else [data]
+    beside = sorted((data if data.is_dir() else data.parent).glob("*.jsonl.gz"))
+    seen = [path for path in beside if digest(path) in taught()]
+    judged = any(path in seen and not _structural(path) for path in files)
+    scores = validated(lessons(seen), _FOLDS) if judged else {}
+    parts = [_part(path, path in seen, scores) for path in files]
     command = "python -m benchmarks.reader.extraction DATA"
     text = "\n\n".join(["## Reading pages", machine(command), *parts, _METHOD])
     publish("reader", text, write=options.write)
+
+
+def _structural(path: Path) -> bool:
+    return path.name.startswith("structure")
+
+
+def _part(path: Path, seen: bool, scores: dict[str, Score]) -> str:
+    gold = list(pages(path))
+    results = {which: _run(extractor, gold) for which, extractor in _extractors().items()}
+    name = path.name.removesuffix(".jsonl.gz")
+    how = ", seen by the forest" if _structural(path) else ", cross-validated"
+    judged = _structure(gold, results) if _structural(path) else _text(gold, results, scores if seen else {})
+    return f"{name}, {len(gold)} pages{how if seen else ', not seen by the forest'}\n\n{judged}"
 
 
 def _extractors() -> dict[str, Extractor]:
@@ -59,11 +76,11 @@ def _extractors() -> dict[str, Extractor]:
 
     def resiliparse(html: str | bytes, url: str) -> str:
         if isinstance(html, bytes):
-            html = html.decode(detect_encoding(html, html5_compatible=True), "replace")
+            html = html.decode(detect_encoding(html, html5_compatible=True), "replace")  # type: ignore[arg-type]
         return str(extract_plain_text(html, main_content=True))
 
     return {
-        "tabane": lambda html, url: extract(html, url).markdown,
+        _OURS: lambda html, url: extract(html, url).markdown,
         "trafilatura": lambda html, url: trafilatura.extract(html, url=url) or "",
         "trafilatura, Markdown": lambda html, url: trafilatura.extract(
             html, url=url, output_format="markdown", include_links=True, include_tables=True
@@ -83,19 +100,30 @@ def _run(extractor: Extractor, gold: Sequence[Gold]) -> list[tuple[str, float]]:
     return found
 
 
-def _text(gold: Sequence[Gold], results: dict[str, list[tuple[str, float]]]) -> str:
+def _text(gold: Sequence[Gold], results: dict[str, list[tuple[str, float]]], known: dict[str, Score]) -> str:
+    """A row for each extractor; ``known`` are scores of the reader's own, by names of pages."""
     kinds = sorted({page.kind for page in gold})
     head = ["", "F1", "±", "precision", "recall", *(kinds if len(kinds) > 1 else ()), "ms"]
-    return table(head, (_text_row(name, gold, found, kinds) for name, found in results.items()))
+    return table(
+        head,
+        (
+            _text_row(name, gold, found, kinds, known if name == _OURS else {})
+            for name, found in results.items()
+        ),
+    )
 
 
 def _text_row(
-    name: str, gold: Sequence[Gold], found: Sequence[tuple[str, float]], kinds: Sequence[str]
+    name: str,
+    gold: Sequence[Gold],
+    found: Sequence[tuple[str, float]],
+    kinds: Sequence[str],
+    known: dict[str, Score],
 ) -> list[str]:
     scores: list[Score] = []
     by_kind: dict[str, list[float]] = defaultdict(list)
     for page, (text, _) in zip(gold, found, strict=True):
-        score = scored(plain(text), page.text, characters=page.kind == "ja")
+        score = known.get(page.name) or scored(plain(text), page.text, characters=page.kind == "ja")
         scores.append(score)
         by_kind[page.kind].append(score.f1)
     means = [statistics.mean(by_kind[kind]) for kind in kinds] if len(kinds) > 1 else []

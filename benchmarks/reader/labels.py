@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.reader.scoring import words
+
+from tabane.reader.extraction.blocks import Block
 
 _LONG = 5
 """Words from which on a block is known by what it says alone; shorter ones by where they stand, too."""
@@ -107,3 +110,38 @@ def _between(gold: _Gold, block: list[str], before: int | None, after: int | Non
     low, high = (before, high) if before < high else (max(0, high - 200), before + 200)
     close = gold.find(block, low, high)
     return close[0] if close and close[0] - low < _NEAR else None
+
+
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_INSIDE = ".//li|.//table|.//pre|.//div|.//h2|.//h3"
+
+
+def structured(blocks: Sequence[Block], structure: dict[str, list[Any]]) -> Iterator[bool | None]:
+    """For each block, whether it is content as its page's structure tells; None where that tells nothing.
+
+    Only items of three words and more without other parts in them, headings, listings of two lines and more,
+    and paragraphs with links are told of.
+    """
+    items, headings = set(structure.get("li", ())), set(structure.get("head", ()))
+    listings = {_plain(" ".join(lines)) for lines in structure.get("code", ())}
+    links = {(text, address) for text, address in structure.get("link", ())}
+    for block in blocks:
+        element = block.box.element
+        said = _plain(block.text)
+        item = next((at for at in (element, *element.iterancestors("li")) if at.tag == "li"), None)
+        whole = _plain("".join(item.itertext())) if item is not None and not item.xpath(_INSIDE) else ""
+        if whole.count(" ") >= 2 and len(whole) < 400:
+            yield whole in items
+        elif element.tag in _HEADINGS and 0 < len(said) < 150:
+            yield said in headings
+        elif element.tag == "pre" and len("".join(element.itertext()).strip().splitlines()) > 1:
+            yield said in listings
+        else:
+            linked = any(
+                (_plain("".join(at.itertext())), at.get("href")) in links for at in element.iter("a")
+            )
+            yield True if element.tag == "p" and linked else None
+
+
+def _plain(text: str) -> str:
+    return " ".join(words(text))

@@ -196,6 +196,15 @@ def test_html_leads_to_no_script() -> None:
     run(work, Page(URL, "[x](javascript:alert(1)) <img src=x onerror=alert(1)>"))
 
 
+def test_html_makes_no_unseen_characters_of_entities() -> None:
+    async def work(desk: Desk) -> None:
+        content = (await desk.read(format="html"))["content"]
+        assert "ab" in content
+        assert content.isascii()
+
+    run(work, Page(URL, "a&#x202e;&#xE0041;&#8203;b"))
+
+
 def test_null_is_the_same_as_absent() -> None:
     async def work(desk: Desk) -> None:
         nothing: dict[str, Any] = dict.fromkeys(

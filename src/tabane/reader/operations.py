@@ -15,7 +15,7 @@ from tabane.errors import TabaneError
 from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.reader import texts
-from tabane.reader.cleaning import without_links
+from tabane.reader.cleaning import cleaned, without_links
 from tabane.reader.guard import target
 from tabane.reader.page import Page
 from tabane.reader.paging import Cursor, decode, digest, encode, part, tokens
@@ -158,4 +158,5 @@ def _html(markdown: str) -> str:
     # rich has it with it; 40 ms to import, for the few who ask for it.
     from markdown_it import MarkdownIt
 
-    return str(MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).render(markdown))
+    written = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).render(markdown)
+    return cleaned(str(written)).text  # entities may have become characters that nobody sees

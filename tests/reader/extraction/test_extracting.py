@@ -240,3 +240,17 @@ def test_a_page_may_leave_its_body_unsaid(begin: str) -> None:
     assert page.title == "Tea"
     assert page.markdown.startswith("# Tea\n\nPour hot water")
     assert page.markdown.count("leaves") == 8
+
+
+def test_a_page_of_very_many_parts_still_has_its_text() -> None:
+    links = "".join(f"<li><a href='/{n}'>Number {n} of the list</a></li>" for n in range(15_000))
+    markdown = extract(f"<body><h1>All of them</h1><ul>{links}</ul></body>", URL).markdown
+    assert "Number 0 of the list" in markdown
+    assert "Number 14999 of the list" in markdown
+
+
+def test_of_very_many_parts_only_content_is_kept() -> None:
+    text = f"<h2>A day</h2>{PROSE}" * 4000
+    markdown = extract(f"<body><nav><a href='/'>Home page</a></nav><main>{text}</main></body>", URL).markdown
+    assert markdown.count("before their first lesson") == 4000
+    assert "Home page" not in markdown

@@ -106,4 +106,4 @@ def _shapes(blocks: Sequence[Block]) -> dict[int, list[int]]:
     by_tag: dict[str, list[int]] = {}
     for number, block in enumerate(blocks):
         by_tag.setdefault(block.box.element.tag, []).append(number)
-    return {place: numbers for place, numbers in enumerate(by_tag.values())}
+    return dict(enumerate(by_tag.values()))
