@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ NODE_TOOLS = (
     "mcp-server-filesystem",
     "mcp-server-memory",
 )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a test wrote may hold anything; the pipe between workers takes what UTF-8 can say."""
+    report = yield
+    report.sections = [(name, text.encode(errors="replace").decode()) for name, text in report.sections]
+    return report
 
 
 def absent(what: str) -> None:

@@ -206,8 +206,8 @@ def test_a_pin_adds_to_the_list_of_search_mode_and_takes_nothing_away(tmp_path: 
                 line = await here.connect(mode=mode)
                 lists[mode] = (await line.result("tools/list"))["tools"]
             names = {mode: [tool["name"] for tool in tools] for mode, tools in lists.items()}
-            assert names["search"][6:] == ["up__echo", "up__session"]
-            assert lists["search"][6:] == [
+            assert names["search"][8:] == ["up__echo", "up__session"]
+            assert lists["search"][8:] == [
                 tool for tool in lists["full"] if tool["name"] in ("up__echo", "up__session")
             ]
             for mode in ("light", "full"):

@@ -11,7 +11,7 @@ import pytest
 from tests.dataplane.place import Client, child, place, run, text
 
 DISCLOSING = ["search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more"]
-SEARCH = [*DISCLOSING, "search_everything"]
+SEARCH = [*DISCLOSING, "search_everything", "read_url_content", "put_document"]
 
 
 def test_the_list_of_search_mode_is_the_same_bytes_whatever_runs(tmp_path: Path) -> None:
