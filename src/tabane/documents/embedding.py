@@ -18,7 +18,7 @@ PATIENCE = 5.0
 """Seconds that a put waits for a model that is being opened."""
 
 MOST = 64
-"""Texts that a put waits for: about a second of a small model. More of them are embedded in the background."""
+"""Texts that a put waits for, about a second of a small model. More are embedded in the background."""
 
 LONGEST = 20.0
 """Seconds that a put waits for its vectors: a client that asked for it waits for a minute at most."""
