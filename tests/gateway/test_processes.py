@@ -565,7 +565,9 @@ def test_the_keeper_holds_nothing_of_the_hubs() -> None:
             folder = f"/proc/{processes.keeper_pid}/fd"
             held = {fd: os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)}
             assert {held.pop(fd) for fd in ("0", "1", "2")} == {os.devnull}
-            assert sorted(target.split(":")[0] for target in held.values()) == ["pipe", "pipe", "socket"]
+            # It looks through /proc itself, now and then.
+            others = [target for target in held.values() if not target.startswith("/proc/")]
+            assert sorted(target.split(":")[0] for target in others) == ["pipe", "pipe", "socket"]
         finally:
             await processes.close(0.1)
 

@@ -31,7 +31,7 @@ APP = f"document.getElementById('root').innerHTML = '<article><h1>Clocks</h1><p>
 def script(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
-    for folder in list(path.parents)[:3]:
+    for folder in list(path.parents)[:-2]:
         folder.chmod(folder.stat().st_mode | 0o055)
     return str(path)
 

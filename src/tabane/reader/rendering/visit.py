@@ -34,6 +34,8 @@ _PATTERNS = [
 # Ways around a proxy that a page has no other use for; the browser's own flags stand behind this.
 _NARROW = (
     "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete self[name];"
+    # Nobody is there to answer, and a program that asks without end could not be stopped between two dialogs.
+    "self.alert = self.print = () => undefined; self.confirm = () => false; self.prompt = () => null;"
 )
 
 
@@ -294,12 +296,13 @@ class Visit:
     def _dialog(self, said: dict[str, Any]) -> None:
         """Nobody is there to answer; one that asks whether to leave is let go."""
         self._dialogs += 1
+        if self._dialogs >= self._limits.dialogs:
+            # At each of them: what comes while the program waits for an answer may be lost on it.
+            self._talk.tell("Emulation.setScriptExecutionDisabled", self._session, value=True)
+            self._talk.tell("Runtime.terminateExecution", self._session)
         self._talk.tell(
             "Page.handleJavaScriptDialog", self._session, accept=said.get("type") == "beforeunload"
         )
-        if self._dialogs == self._limits.dialogs:
-            self._talk.tell("Emulation.setScriptExecutionDisabled", self._session, value=True)
-            self._talk.tell("Runtime.terminateExecution", self._session)
 
 
 def _is_icon(request: dict[str, Any]) -> bool:
