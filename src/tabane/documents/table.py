@@ -16,8 +16,6 @@ from tabane.messages import Lang, Message, say
 from tabane.operations import Face, Operation, Privilege
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from tabane.documents.files.files import Files
     from tabane.documents.operations import Documents
 
@@ -124,7 +122,9 @@ def _put(name: str, description: str, params: Any, handler: Any, **marks: bool) 
 
 
 def _searched(value: Any, lang: Lang) -> str:
-    return _texts().searched(value, lang)  # type: ignore[no-any-return]
+    from tabane.documents.texts import searched
+
+    return searched(value, lang)
 
 
 def _find(
@@ -146,26 +146,28 @@ def _itself(value: Any, lang: Lang) -> Any:
     return value
 
 
-def _texts() -> ModuleType:
-    from tabane.documents import texts
-
-    return texts
-
-
 def _document(value: Any, lang: Lang) -> str:
-    return _texts().document(value, lang)  # type: ignore[no-any-return]
+    from tabane.documents.texts import document
+
+    return document(value, lang)
 
 
 def _names(value: Any, lang: Lang) -> str:
-    return _texts().names(value, lang)  # type: ignore[no-any-return]
+    from tabane.documents.texts import names
+
+    return names(value, lang)
 
 
 def _json(value: Any, lang: Lang) -> str:
-    return _texts().as_json(value, lang)  # type: ignore[no-any-return]
+    from tabane.documents.texts import as_json
+
+    return as_json(value, lang)
 
 
 def _message(value: Any, lang: Lang) -> str:
-    return _texts().message(value, lang)  # type: ignore[no-any-return]
+    from tabane.documents.texts import message
+
+    return message(value, lang)
 
 
 def _adding(params: files_given.AddDocuments) -> Message:

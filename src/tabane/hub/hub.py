@@ -145,6 +145,7 @@ class Hub:
         self._count = 0
         self._idle: asyncio.Future[None] = loop.create_future()
         self._news = News(loop, self._tell)
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def sessions(self) -> int:
@@ -160,7 +161,7 @@ class Hub:
         self.embedding.open()
         self.posts.open(self._archive_given(), language(self.settings.lang, self.environment.get("LANG")))
         self.reader.open()
-        self._watching = self.loop.create_task(self.documents.open())
+        self._watching = self.loop.create_task(self._watch())
         if self.settings.start_servers == "at_start":
             self.gateway.start_all()
 
@@ -278,6 +279,9 @@ class Hub:
         for session in list(self._sessions.values()):
             session.close("the hub ended")
         await self.jobs.close()  # before what they work with
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
         await self.documents.close()
         await self.reader.close()
         await self.embedding.close()
@@ -407,6 +411,13 @@ class Hub:
         """Put a page that was read into documents, under its URL: never under one that it names itself."""
         self.door.check(caller, Privilege.WRITE, "put_document")
         return await self.documents.keep(page.url, page.markdown, page.title)
+
+    async def _watch(self) -> None:
+        """Watch the folders again that were watched before. The rest of the hub does without, if it must."""
+        try:
+            await self.documents.open()
+        except (TabaneError, OSError) as error:
+            log.warning("folders are not watched: %s", error)
 
     def _document_changed(self, key: str, listed: bool) -> None:
         for session in list(self._sessions.values()):

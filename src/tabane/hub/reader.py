@@ -146,8 +146,10 @@ class PageReader:
             wake=lambda: self._embedding.wake(SHAPE.name),
         )
 
+        def fresh() -> float:
+            return settings().reader_fresh * 60
+
         def reading(fetching: Fetching) -> Reading:
-            fresh = lambda: settings().reader_fresh * 60  # noqa: E731
             general = PageWay(rendering)
             means = Means(fetching, conversion)
             return Reading(lambda: means, ways, shelf, general=general, fresh=fresh)

@@ -11,8 +11,6 @@ from tabane.operations import Face, Operation, Privilege
 from tabane.reader.parameters import ForgetPage, ListPages, ReadUrl
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from tabane.reader.operations import Reader
 
 
@@ -36,19 +34,19 @@ def reader_table(reader: Callable[[], Reader]) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _texts() -> ModuleType:
-    from tabane.reader import texts
-
-    return texts
-
-
 def _text(value: Any, lang: Lang) -> str:
-    return _texts().assistant(value, lang)  # type: ignore[no-any-return]
+    from tabane.reader.texts import assistant
+
+    return assistant(value, lang)
 
 
 def _blocks(value: Any, lang: Lang) -> list[dict[str, Any]]:
-    return _texts().blocks(value, lang)  # type: ignore[no-any-return]
+    from tabane.reader.texts import blocks
+
+    return blocks(value, lang)
 
 
 def _failure(error: TabaneError, lang: Lang) -> str:
-    return _texts().failure(error, lang)  # type: ignore[no-any-return]
+    from tabane.reader.texts import failure
+
+    return failure(error, lang)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -94,8 +95,8 @@ def test_pipes_sockets_and_devices_are_refused_and_never_waited_for(allowed: Pat
     os.mkfifo(allowed / "pipe")
     assert "is a pipe" in refused(allowed, allowed / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
-        os.chdir(allowed)  # the name of a socket is short
-        listening.bind("sock")
+        with contextlib.chdir(allowed):  # the name of a socket is short
+            listening.bind("sock")
         assert "is a socket" in refused(allowed, allowed / "sock")
     with pytest.raises(BadArguments, match="is a device"):
         Roots(lambda: [Path("/dev")]).read("/dev/zero")

@@ -21,7 +21,7 @@ from tabane.documents.files.kept import Keeping, Source, source_of, written
 from tabane.documents.files.report import Report
 from tabane.documents.files.roots import MOST_BYTES, read_beneath, too_large, unreadable
 from tabane.documents.files.texts import Texts, binary, draft_of
-from tabane.documents.files.tree import Stat, Tree
+from tabane.documents.files.tree import Stat, Told, Tree
 from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
 from tabane.messages import Message, say
 from tabane.operations import Progress
@@ -254,8 +254,8 @@ class Adding:
         return removed
 
 
-def _listed(folder: Folder, told: object) -> Iterator[tuple[str, Stat]]:
-    tree = Tree(folder.path, folder.ignore, told)  # type: ignore[arg-type]
+def _listed(folder: Folder, told: Told) -> Iterator[tuple[str, Stat]]:
+    tree = Tree(folder.path, folder.ignore, told)
     tree.look()
     return tree.files()
 

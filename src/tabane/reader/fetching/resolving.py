@@ -7,6 +7,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 Resolver = Callable[[str], Awaitable[Sequence[str]]]
 """The addresses of a host, as text, best first. Raises OSError (gaierror) where there are none."""
@@ -36,13 +37,14 @@ class Names:
     def _look(self, host: str, loop: asyncio.AbstractEventLoop, found: asyncio.Future[list[str]]) -> None:
         try:
             rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            tell, what = _tell, list(dict.fromkeys(str(row[4][0]) for row in rows))
+            addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
+            tell = partial(_tell, found, addresses)
         except (OSError, UnicodeError) as error:
-            tell, what = _fail, error  # type: ignore[assignment]
+            tell = partial(_fail, found, error)
         finally:
             self._under_way.release()
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, found, what)
+            loop.call_soon_threadsafe(tell)
 
 
 def _tell(found: asyncio.Future[list[str]], what: list[str]) -> None:
