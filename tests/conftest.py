@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from hypothesis import HealthCheck, settings
 FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
 settings.register_profile("tabane", deadline=None, suppress_health_check=FINE)
 settings.load_profile("tabane")
+
+# A suite that was started with `nohup … &` ignores SIGINT, and every process that a test starts would inherit
+# that. A signal that is caught here has its default in a child.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 NODE_TOOLS = (

@@ -1,4 +1,4 @@
-"""Where `tabane` begins: what must start fast is told apart before any library is imported."""
+"""Entry point of `tabane`. Processes that must start fast are dispatched before any library is imported."""
 
 from __future__ import annotations
 
@@ -18,14 +18,26 @@ def main() -> None:
         from tabane.hub.process.serve import run_detached
 
         sys.exit(run_detached(arguments))
+    _interruptible()
     from tabane.cli.main import main as command_line
 
     _print_anything()
     command_line(prog_name="tabane")
 
 
+def _interruptible() -> None:
+    """Let Ctrl+C end a command also when it was started by something that ignores SIGINT.
+
+    A shell script's `tabane … &` inherits that, and so does what `nohup` starts.
+    """
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _print_anything() -> None:
-    """What servers send holds halves of surrogate pairs, which no terminal takes: they are escaped."""
+    """Escape halves of surrogate pairs, which servers send and no terminal takes."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -17,9 +17,7 @@ import pytest
 
 from tests.cli.archive import with_model
 from tests.cli.home import Home, hub
-
-SOON = 3.0
-"""Seconds in which a change of a watched file is to be found."""
+from tests.patience import LONG
 
 
 @pytest.fixture(scope="module")
@@ -167,21 +165,20 @@ def test_a_watched_folder_is_followed_and_watched_again_after_a_restart(tmp_path
         (row,) = home.run("docs", "watch", "--list", "--json").json["results"]
         assert (row["path"], row["state"], row["files"]) == (str(folder), "watching", 1)
         (folder / "b.md").write_text("second, with a quince")
-        assert _appears(home, "quince") < SOON
+        _appears(home, "quince")
         assert home.run("restart").status == 0
         (folder / "c.md").write_text("third, with a medlar")
-        assert _appears(home, "medlar") < 2 * SOON  # the hub has just begun
+        _appears(home, "medlar")
         ended = home.run("docs", "watch", "--remove", "watched", "--prune")
         assert ended.out.splitlines()[-1] == "3 documents were removed."
         assert home.run("docs", "watch", "--list").rows == []
 
 
-def _appears(home: Home, word: str) -> float:
-    """The seconds until a document is found by that word."""
-    began = time.monotonic()
+def _appears(home: Home, word: str) -> None:
+    """Wait until a document is found by that word."""
+    deadline = time.monotonic() + LONG
     while not home.run("docs", "search", word, "--mode", "lexical", "--json").json["count"]:
-        assert time.monotonic() - began < 20
-    return time.monotonic() - began
+        assert time.monotonic() < deadline
 
 
 def test_ctrl_c_cancels_what_is_being_added_and_the_same_command_goes_on(tmp_path: Path) -> None:
@@ -195,11 +192,11 @@ def test_ctrl_c_cancels_what_is_being_added_and_the_same_command_goes_on(tmp_pat
             [sys.executable, "-m", "tabane", "docs", "add", str(folder)],
             env={**home.environment}, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        began = time.monotonic()
+        deadline = time.monotonic() + LONG
         while home.run("docs", "stats", "--json").json["documents"] < 50:
-            assert time.monotonic() - began < 20
+            assert time.monotonic() < deadline
         adding.send_signal(signal.SIGINT)
-        _, said = adding.communicate(timeout=20)
+        _, said = adding.communicate(timeout=LONG)
         assert adding.returncode == 130, said
         assert "the same command goes on" in said
         again = home.run("docs", "add", str(folder), "--json").json

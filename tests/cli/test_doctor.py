@@ -24,6 +24,7 @@ from tabane.hub.local import lock
 from tests.cli.home import Home, Outcome, hub
 from tests.cli.test_install import file_of, write
 from tests.hub.peers import until
+from tests.patience import LONG
 from tests.upstreams_http.raw import modern, serving
 
 
@@ -489,6 +490,6 @@ def test_folders_of_documents_that_are_away_are_told(home: Home, tmp_path: Path)
         shown = home.run("status", "--json").json
         assert (shown["documents"], shown["documents_watched"]) == (0, 1)
         notes.rename(tmp_path / "elsewhere")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + LONG
         while "is not in step" not in (examined(home, "--quick")).out:
             assert time.monotonic() < deadline

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.home import Home, Outcome, hub
+from tests.patience import LONG
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub
 
@@ -101,7 +102,7 @@ def test_a_hub_that_runs_takes_another_model_of_the_settings_up(tmp_path: Path) 
         first = home.run("models", "test", "--json").json["model"]
         assert first.startswith("one#")
         write(home, model=str(tiny.make(tmp_path / "two", seed=2)))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + LONG
         while home.run("models", "--json").json["id"] != "two":
             assert time.monotonic() < deadline
         assert home.run("models", "test", "--json").json["model"].startswith("two#")

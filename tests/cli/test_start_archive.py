@@ -19,8 +19,9 @@ from tests.cli.archive import with_model, write_archive
 from tests.cli.home import Home
 from tests.cli.on_terminal import on_terminal
 from tests.hub.peers import answer, played_hub
+from tests.patience import LONG
 
-LIMIT = 20.0
+LIMIT = LONG
 
 
 @pytest.fixture

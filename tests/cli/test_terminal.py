@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.home import CHILD, Home, hub
 from tests.cli.on_terminal import on_terminal
+from tests.patience import LONG
 
 COMMAND = (sys.executable, str(CHILD))
 GREEN, DIM = "\x1b[32m", "\x1b[2m"
@@ -155,7 +156,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-def wait_until(true: Callable[[], bool], limit: float = 20.0) -> None:
+def wait_until(true: Callable[[], bool], limit: float = LONG) -> None:
     deadline = time.monotonic() + limit
     while not true():
         assert time.monotonic() < deadline

@@ -15,9 +15,10 @@ from typing import Any, Literal
 from tabane.hub.hub import Hub
 from tabane.hub.local.hello import Hello
 from tabane.settings import load_settings
+from tests.patience import LONG
 
 CHILD = str(Path(__file__).parent.parent / "gateway" / "children" / "child.py")
-SOON = 20.0
+SOON = LONG
 """Seconds after which something that should have happened has not."""
 
 Json = dict[str, Any]
@@ -225,7 +226,7 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run an async test, with a limit on the whole of it."""
 
     async def limited() -> None:
-        await asyncio.wait_for(scenario(), 90)
+        await asyncio.wait_for(scenario(), 4 * LONG)
 
     asyncio.run(limited())
 

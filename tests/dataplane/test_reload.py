@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tabane.errors import UpstreamError
 from tests.dataplane.place import child, configured, place, run, text, until
+from tests.patience import LONG
 
 
 def test_a_server_that_is_added_can_be_called_and_one_that_is_removed_cannot(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_a_change_of_process_lets_calls_in_flight_finish(tmp_path: Path) -> None
             await until(replaced, "calls go to the new process")
             assert '"NEW": "yes"' in text(await line.call("up__environment"))
             assert not slow.done()
-            assert text((await asyncio.wait_for(slow, 20))["result"]) == "waited"
+            assert text((await asyncio.wait_for(slow, LONG))["result"]) == "waited"
 
     run(scenario)
 
@@ -127,7 +128,7 @@ def test_who_waits_for_a_start_that_a_change_cuts_off_is_answered(tmp_path: Path
             listed = asyncio.ensure_future(here.hub.gateway.instance("up").listed())
             await until(lambda: here.hub.gateway.instance("up").vitals.starts == 1, "it is starting")
             configured(tmp_path, {"up": child()})
-            done, _ = await asyncio.wait([start, listed], timeout=15)
+            done, _ = await asyncio.wait([start, listed], timeout=LONG)
             assert done == {start, listed}
             assert isinstance(start.exception(), UpstreamError)
             line = await here.connect()

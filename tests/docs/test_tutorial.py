@@ -15,9 +15,10 @@ import pytest
 
 from tests.conftest import absent
 from tests.docs.pages import ROOT
+from tests.patience import LONG
 
 HERE = Path(sys.executable).parent
-PATIENCE = 20.0
+PATIENCE = LONG
 """Seconds that a command "after a moment" is tried again for."""
 
 

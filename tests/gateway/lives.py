@@ -15,11 +15,12 @@ import pytest
 
 from tabane.gateway.processes import lineage
 from tabane.gateway.processes.processes import Child, Processes
+from tests.patience import LONG
 
 CHILD = str(Path(__file__).parent / "children" / "child.py")
 HUB = str(Path(__file__).parent / "children" / "hub.py")
 PATH = {"PATH": os.environ["PATH"]}
-SOON = 10.0
+SOON = LONG
 """Seconds after which something that should have happened has not."""
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="missing: Linux (/proc, subreaper, pidfd)")

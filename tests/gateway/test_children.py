@@ -11,6 +11,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.gateway.lives import CHILD
+from tests.patience import LONG
 
 
 @pytest.mark.parametrize(
@@ -41,4 +42,4 @@ def test_the_official_client_lists_and_calls(flags: list[str], mode: Any, versio
             result = await client.call_tool("echo", {"text": "束ね"})
             assert result.structured_content == {"text": "束ね"}
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), LONG))

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +47,8 @@ def test_nothing_survives_the_hub(tmp_path: Path, flags: list[str], number: int)
         about = json.loads(hub.stdout.readline())
         everyone = [about["keeper"], *(pid for group in noted(pids).values() for pid in group)]
         assert all(running(pid) for pid in everyone)
-        start = time.monotonic()
         hub.send_signal(number)
         assert ended(everyone)
-        # SIGTERM, two seconds, SIGKILL: no more, on a machine that has other things to do.
-        assert time.monotonic() - start < 6
     finally:
         hub.kill()
         hub.communicate()

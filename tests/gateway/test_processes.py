@@ -296,7 +296,7 @@ def test_killing_a_child_is_immediate_and_whole(tmp_path: Path) -> None:
             flags = ["--ignore-eof", "--ignore-term", "--stubborn", "--grandchildren", "group,session"]
             child = await mischievous(processes, *flags, "--pids", str(pids))
             child.kill()
-            await asyncio.wait_for(child.gone, 1.0)
+            await asyncio.wait_for(child.gone, SOON)
             assert not [pid for group in noted(pids).values() for pid in group if there(pid)]
 
     asyncio.run(run())
@@ -424,9 +424,7 @@ def test_closing_ends_all_in_bounded_time_and_nothing_starts_afterwards(tmp_path
         children = [await mischievous(processes, *flags, "--pids", str(pids)) for _ in range(3)]
         keeper = processes.keeper_pid
         assert keeper is not None
-        start = time.monotonic()
-        await processes.close(0.2)
-        assert time.monotonic() - start < 2
+        await asyncio.wait_for(processes.close(0.2), SOON)
         assert all(child.gone.done() for child in children)
         assert not [pid for group in noted(pids).values() for pid in group if there(pid)]
         assert not there(keeper)

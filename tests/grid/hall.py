@@ -21,9 +21,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.cli.home import Home, hub
+from tests.patience import LONG
 
 ROOT = Path(__file__).parent.parent.parent
-SOON = 15.0
+SOON = LONG
 """Seconds after which something that should have happened has not."""
 
 Era = Literal["legacy", "modern", "auto"]
@@ -202,7 +203,7 @@ async def over_stdio(here: Hall, era: Era, mode: str = "full", **options: Any) -
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)
-        asyncio.run(asyncio.wait_for(scenario(), 90))
+        asyncio.run(asyncio.wait_for(scenario(), 4 * LONG))
 
 
 async def until(condition: Callable[[], Any], what: str, seconds: float = SOON) -> None:

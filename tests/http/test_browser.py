@@ -16,9 +16,10 @@ import pytest
 
 from tests.conftest import absent
 from tests.http.house import ENVELOPE, House, child, house, run
+from tests.patience import LONG
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE = 60.0
+PATIENCE = LONG
 """Seconds for a browser to start, show a page and end, on a machine that has other things to do."""
 
 PAGE = """<!doctype html><title>client</title><pre id="said">nothing yet</pre><script type="module">

@@ -18,8 +18,9 @@ from tabane import __version__
 from tabane.hub.local import hello as hellos
 from tabane.hub.local import lock
 from tabane.hub.local.endpoint import Endpoint
+from tests.patience import LONG
 
-PATIENCE = 20.0
+PATIENCE = LONG
 """Seconds after which something that should have happened counts as not happening."""
 
 INITIALIZE = {

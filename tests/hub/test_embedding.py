@@ -17,6 +17,7 @@ from tabane.search.embedding.embedder import NoModel
 from tabane.search.filters import EVERYTHING
 from tabane.store.collection import Collection
 from tests.hub.lettering import CALLER, NOTES, Alphabets, House, Letters, house, note
+from tests.patience import LONG
 
 # Side by side, so that few pages hold all asides: each page is a kill below.
 MANY = [note(number, f"note {number}", "aside" if number < 250 else "") for number in range(800)]
@@ -124,7 +125,7 @@ def test_the_old_model_serves_until_the_new_one_is_done(tmp_path: Path) -> None:
             await built.quiet()
             models.wants = "new"
             ending = asyncio.ensure_future(built.job("reembed"))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(LONG):
                 await slow.steps.get()
             assert "body" + NEXT in [space.name for space in collection.spaces]
             assert await nearest(built, "zz") == "n00001"

@@ -19,6 +19,7 @@ from tabane.hub.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import AllowLocal, Caller, Door, Face, Progress, Table
 from tabane.wire import json
+from tests.patience import LONG, steps
 
 EN, JA = Caller("local", Face.RPC, "1"), Caller("local", Face.RPC, "2", lang="ja")
 TITLE = say("Nothing was found.")
@@ -83,7 +84,7 @@ def play(scene: Callable[[House], Awaitable[None]]) -> None:
     async def run() -> None:
         house = House()
         try:
-            await asyncio.wait_for(scene(house), 20)
+            await asyncio.wait_for(scene(house), LONG)
         finally:
             await house.jobs.close()
 
@@ -158,6 +159,12 @@ def test_a_job_that_is_over_is_not_waited_for() -> None:
 def test_a_million_words_of_progress_are_a_few_versions() -> None:
     async def scene(house: House) -> None:
         job, work = await house.begun()
+
+        def tell() -> None:
+            for number in range(1000):
+                work.tell(number, 1_000_000)
+
+        assert steps(tell) <= 30 * 1000, "some lines each"
         before, began = job.version, time.perf_counter()
         for number in range(1_000_000):
             work.tell(number, 1_000_000)
@@ -165,7 +172,6 @@ def test_a_million_words_of_progress_are_a_few_versions() -> None:
                 await asyncio.sleep(0)
         took = time.perf_counter() - began
         assert job.version - before <= took / BETWEEN_VERSIONS + 2
-        assert took < 10, "a microsecond each, not ten"
         known = job.version
         state = await house.ask("follow_job", job=job.key, version=known)
         assert (state["version"], state["done"]) == (known + 1, 999_999), "the last word is not lost"

@@ -16,10 +16,11 @@ from tabane.hub.local import listener as door
 from tabane.hub.local.admission import House, refusal, trusted, uid_in
 from tabane.hub.local.hello import Hello, Refused, Welcome
 from tabane.hub.local.listener import Listener
+from tests.patience import LONG
 
 HELLO = Hello("1.0", "mcp", home="/home", servers="/s.json")
 HOUSE = House("1.0", "/home", "/s.json", True)
-LIMIT = 10.0
+LIMIT = LONG
 
 
 class Reception:

@@ -26,10 +26,11 @@ from tabane.operations import AllowLocal, Caller, Door, Face, Table
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.finding import DEFAULT, MINILM, Finder
 from tabane.settings import Settings, load_settings
+from tests.patience import LONG
 from tests.search.embedding import crossing, tiny
 from tests.search.embedding.servers import FakeHub, FakeService
 
-LIMIT = 90
+LIMIT = LONG
 CALLER = Caller("local", Face.RPC, "1")
 Work = Callable[[Models], Awaitable[None]]
 

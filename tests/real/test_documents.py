@@ -24,12 +24,13 @@ from mcp_types import (
 )
 
 from tests.cli.home import Home, hub
+from tests.patience import LONG
 from tests.real.conftest import Workplace
 from tests.real.test_inspector import inspect
 from tests.real.test_official_client import every_mode
 
 TEXT = "# 議事録\n\n## 決定\n\n青いほうを選んだ。\n\n## Next\n\nAsk alice about the budget.\n"
-SOON = 20.0
+SOON = LONG
 TOOL_FAILED = 5  # how the Inspector ends where a tool says isError
 
 Open = Callable[..., Any]

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.wire.channel import HEAD_SIZE, Batch, LineChannel, Splitter
+from tests.patience import LONG
 
-DEADLINE = 10.0
+DEADLINE = LONG
 """Seconds that a test waits for something which happens at once when all is well."""
 
 

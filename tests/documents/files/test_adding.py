@@ -27,8 +27,9 @@ from tabane.messages import Message, say
 from tabane.operations import AllowLocal, Door, Table
 from tabane.wire import json
 from tests.documents.library import CALLER, Asked, Letters, Models, opened, run
+from tests.patience import LONG
 
-LIMIT = 30.0
+LIMIT = LONG
 
 
 @dataclass

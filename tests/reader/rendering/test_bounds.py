@@ -17,10 +17,11 @@ import psutil
 import pytest
 
 from tabane.errors import ReadError
+from tests.patience import LONG
 from tests.reader.rendering.conftest import Show, rendering
 from tests.reader.site import Site, endless, hang
 
-PATIENCE = 40.0
+PATIENCE = LONG
 """Seconds for what has to happen, on a machine that has other things to do."""
 
 BRIEF: dict[str, Any] = {"settle": 5.0}

@@ -19,10 +19,11 @@ from tabane.search.embedding.frames import Spec
 from tabane.search.embedding.local import LocalEmbedder
 from tabane.search.embedding.process import Process
 from tabane.search.embedding.recipe import Recipe
+from tests.patience import LONG
 from tests.search.embedding import tiny
 
 RECIPE = Recipe("tiny/model", query="the ", topic="cat ")
-LIMIT = 60
+LIMIT = LONG
 
 
 def _spec(folder: Path, **more: Any) -> Spec:

@@ -22,6 +22,7 @@ from tabane.search.records import Record, Shape, Space
 from tabane.store.collection import Collection
 from tabane.store.store import Store
 from tabane.store.vectors.space import MOST_TAKEN
+from tests.patience import LONG
 from tests.store.dying import Nursery
 from tests.store.lanes import LANES, after, operations, outcomes
 from tests.store.model import Model, agrees, all_of
@@ -267,7 +268,7 @@ async def _scanned(collection: Collection, query: VectorQuery) -> dict[str, floa
     return found
 
 
-async def until(condition: Callable[[], bool], limit: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], limit: float = LONG) -> None:
     deadline = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < deadline
