@@ -17,6 +17,7 @@ from tabane.cli.main import COMMANDS, main
 from tabane.cli.output import Command, Terminal, json_option, lang, text
 from tabane.errors import BadArguments, HubError, TabaneError, UnknownName
 from tabane.messages import say
+from tests.patience import LONG
 
 
 def run(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -56,7 +57,7 @@ def test_help_imports_no_command_and_nothing_heavy() -> None:
         "heavy = {'asyncio', 'msgspec', 'rich', 'logging', 'tabane.hub.hub', 'tabane.cli.lifecycle'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr
 
 

@@ -19,6 +19,7 @@ from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.site import GUIDE, Site
 from tabane.cli.demo.story import Story
 from tests.cli.home import Home, hub
+from tests.patience import LONG
 
 SERVERS = ["filesystem", "time", "git", "memory", "everything"]
 
@@ -121,7 +122,7 @@ def told(home: Home, site: Site, allowed: str, *, documents_too: bool = True) ->
         command = [sys.executable, "-m", "tabane", "mcp"]
         child = Assistant(command, home.environment, str(home.folder / "log"))
         try:
-            child.open(timeout=30)
+            child.open(timeout=LONG)
             if documents_too:
                 run = lambda *command: home.run(*command, "--json").json  # noqa: E731
                 documents.Documents(page, child, run, home.folder).tell()
@@ -159,7 +160,7 @@ def test_the_site_of_the_demo_is_gone_when_it_is_left() -> None:
 @pytest.mark.parametrize("assistant", ["raise SystemExit(3)"], indirect=True, ids=["gone"])
 def test_a_hub_that_ends_at_once_is_said_to_have_ended(assistant: Assistant) -> None:
     with pytest.raises(NoAnswer, match="ended"):
-        assistant.open(timeout=20)
+        assistant.open(timeout=LONG)
 
 
 @pytest.mark.parametrize("assistant", ["import sys; sys.stdin.read()"], indirect=True, ids=["silent"])

@@ -14,6 +14,7 @@ import pytest
 from tabane.hub.local import lock
 from tests.dataplane.place import Json, child, configured, text
 from tests.hub.peers import Client, environment, request, resident, until
+from tests.processes import command
 
 WIDTH = 8
 """Calls that are under way all the time."""
@@ -125,7 +126,7 @@ class Life:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
             # Another program may have got the number since.
-            return process.status() != psutil.STATUS_ZOMBIE and str(self._pids) in process.cmdline()
+            return process.status() != psutil.STATUS_ZOMBIE and str(self._pids) in command(process)
         return False
 
 
@@ -153,7 +154,7 @@ def held(pid: int) -> tuple[int, int]:
 
 
 def keeper_of(pid: int) -> int:
-    return next(c.pid for c in psutil.Process(pid).children() if "keeper" in " ".join(c.cmdline()))
+    return next(c.pid for c in psutil.Process(pid).children() if "keeper" in " ".join(command(c)))
 
 
 def reason(failure: str) -> str:

@@ -27,6 +27,7 @@ from tabane.search.models import Reranker
 from tabane.search.records import Field, Record, Shape, TextField
 from tabane.search.records import Kind as FieldKind
 from tabane.store.collection import Collection
+from tests.patience import LONG
 from tests.store.vectors.oracle import packed
 
 SHAPE = Shape("notes", (TextField("body"), TextField("aside")), (Field("has", FieldKind.STRINGS),))
@@ -128,7 +129,7 @@ class House:
 
     async def quiet(self) -> None:
         """Until no job runs, and all that was written before is embedded or cannot be."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LONG):
             await self.embedding.idle()
             states = (await self.door.invoke(CALLER, "list_jobs", b"{}"))["results"]
             for state in states:

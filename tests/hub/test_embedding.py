@@ -163,7 +163,7 @@ def test_a_job_that_is_cancelled_leaves_what_it_did(tmp_path: Path) -> None:
             collection = await built.collection()
             await collection.upsert(MANY)
             built.embedding.wake("notes")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LONG):
                 for _ in range(2):
                     await models.known["a"].steps.get()
             (job,) = (await built.door.invoke(CALLER, "list_jobs", b"{}"))["results"]

@@ -17,6 +17,7 @@ import pytest
 from tabane.cli.tail import follow_file, last_lines
 from tabane.hub.process.logs import TRACE, Logs
 from tests.hub.peers import until
+from tests.patience import LONG
 
 log = logging.getLogger("tabane.test")
 
@@ -159,7 +160,7 @@ os.write(write_fd, b"said: " + os.read(read_fd, 100))
 
 
 def test_nothing_but_the_protocol_reaches_standard_output() -> None:
-    done = subprocess.run([sys.executable, "-c", STEAL], input=b"hello", capture_output=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", STEAL], input=b"hello", capture_output=True, timeout=LONG)
     assert done.stdout == b"said: hello"
     assert done.stderr.splitlines() == [b"a stray print", b"a stray write", b"a stray child"]
 
@@ -168,5 +169,5 @@ def test_nothing_but_the_protocol_reaches_standard_output() -> None:
 def test_closed_standard_descriptors_are_no_obstacle(closed: str) -> None:
     steal = "from tabane.hub.local.stdio import steal; r, w = steal()"
     script = f"import os; {steal}; assert min(r, w) > 2; os.fstat(2)"
-    done = subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{script}" {closed}'], timeout=30)
+    done = subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{script}" {closed}'], timeout=LONG)
     assert done.returncode == 0

@@ -15,6 +15,7 @@ from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.finding import Finder
 from tabane.search.embedding.hub import Hub
 from tests.hub.test_models import Place
+from tests.processes import command
 
 ESTIMATED = "1:estimate/512"
 
@@ -49,7 +50,7 @@ def test_a_model_in_a_folder_measures_with_its_own_tokenizer_and_is_not_started(
         text = "the cat, the unheard-of dog"
         assert await asyncio.to_thread(measure.count, text) == 8
         assert await asyncio.to_thread(models.measure) is measure
-        commands = [child.cmdline() for child in psutil.Process().children()]
+        commands = [command(child) for child in psutil.Process().children()]
         assert not [command for command in commands if "tabane.search.embedding.worker" in command]
         assert (
             len([command for command in commands if "tabane.search.embedding.worker.counting" in command])
@@ -57,7 +58,7 @@ def test_a_model_in_a_folder_measures_with_its_own_tokenizer_and_is_not_started(
         )
 
     place.run(work)
-    assert not [child for child in psutil.Process().children() if "counting" in " ".join(child.cmdline())]
+    assert not [child for child in psutil.Process().children() if "counting" in " ".join(command(child))]
 
 
 def test_another_model_or_another_length_is_another_measure(place: Place) -> None:

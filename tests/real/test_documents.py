@@ -67,7 +67,7 @@ def opened(request: pytest.FixtureRequest, place: Workplace) -> Open:
             token = (home.tabane / "token").read_text().strip()
             headers = {"authorization": f"Bearer {token}"}
             async with (
-                httpx2.AsyncClient(headers=headers, timeout=30) as http,
+                httpx2.AsyncClient(headers=headers, timeout=LONG) as http,
                 Client(streamable_http_client(f"{url}/{shown}", http_client=http), mode=mode, **more) as it,
             ):
                 yield it

@@ -15,6 +15,7 @@ from tabane.store.collection import Collection
 from tabane.store.segments import SEGMENT
 from tabane.store.store import Store
 from tabane.store.truth import RENUMBERED
+from tests.patience import LONG
 from tests.store.model import Model, agrees, put
 from tests.store.shapes import SHAPE
 
@@ -167,7 +168,7 @@ def test_many_holes_are_compacted_without_being_asked(tmp_path: Path) -> None:
         await collection.upsert(some(300))
         for turn in range(1, 45):
             await collection.upsert(some(300, turn))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LONG):
             while len(collection.table.columns) > 10_000:
                 await collection.upsert(some(1, turn=99))
                 await collection.upsert(some(1, turn=98))

@@ -18,6 +18,7 @@ import pytest
 
 from tabane.errors import ReadError
 from tests.patience import LONG
+from tests.processes import command
 from tests.reader.rendering.conftest import Show, rendering
 from tests.reader.site import Site, endless, hang
 
@@ -164,7 +165,7 @@ def test_a_browser_that_is_killed_is_an_error_and_the_next_page_is_shown(
         showing = asyncio.create_task(it.render(site.url("/")))
         await asyncio.to_thread(until, lambda: "/hang" in site.paths or showing.done())
         for process in left(folder):
-            if isinstance(process, psutil.Process) and not any("--type=" in x for x in process.cmdline()):
+            if isinstance(process, psutil.Process) and not any("--type=" in x for x in command(process)):
                 process.kill()
         with pytest.raises(ReadError) as raised:
             await showing
@@ -268,7 +269,7 @@ def test_the_browser_has_its_sandbox_and_no_root(site: Site, browser: str, folde
         showing = asyncio.create_task(it.render(site.url("/")))
         await asyncio.to_thread(until, lambda: "/hang" in site.paths or showing.done())
         running = [one for one in left(folder) if isinstance(one, psutil.Process)]
-        found = [(one.cmdline(), one.uids().real) for one in running]
+        found = [(command(one), one.uids().real) for one in running]
         showing.cancel()
         await asyncio.gather(showing, return_exceptions=True)
         return found

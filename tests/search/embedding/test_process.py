@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import psutil
 import pytest
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable
-from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.frames import Ask, Ready, Spec, length, pack, report
 from tabane.search.embedding.local import LocalEmbedder
 from tabane.search.embedding.process import Process
 from tabane.search.embedding.recipe import Recipe
@@ -176,7 +177,7 @@ def test_closing_ends_the_process_and_what_waits_for_it(tmp_path: Path) -> None:
 
 _HOLDER = """
 import asyncio, os, sys
-from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.frames import Ask, Ready, Spec, length, pack, report
 from tabane.search.embedding.process import Process
 
 async def run():
@@ -210,6 +211,24 @@ def test_the_process_does_not_outlive_a_hub_that_was_killed(tmp_path: Path) -> N
         )
 
     asyncio.run(asyncio.wait_for(run(), LIMIT))
+
+
+def test_the_process_ends_where_its_orders_end_in_the_middle_of_one(tmp_path: Path) -> None:
+    frame = pack(Ask(1, ["the cat sat"] * 1000, False, ""))
+    with subprocess.Popen(
+        [sys.executable, "-I", "-m", "tabane.search.embedding.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(pack(_spec(tmp_path)))
+        process.stdin.flush()
+        assert isinstance(report(process.stdout.read(length(process.stdout.read(4)))), Ready)
+        process.stdin.write(frame[: len(frame) // 2])
+        process.stdin.close()
+        assert process.wait(LIMIT) == 0
 
 
 def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
@@ -265,7 +284,7 @@ def test_an_interrupt_of_the_terminal_is_left_to_the_hub(tmp_path: Path) -> None
 _BULK = """
 import asyncio, os, sqlite3, sys
 from tabane.search.embedding.cached import CachedEmbedder
-from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.frames import Ask, Ready, Spec, length, pack, report
 from tabane.search.embedding.local import LocalEmbedder
 from tabane.search.embedding.process import Process
 from tabane.search.embedding.recipe import Recipe

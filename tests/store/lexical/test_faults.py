@@ -17,6 +17,7 @@ from tabane.search.records import Record, Shape, TextField
 from tabane.store.lexical.lexical import Lexical
 from tabane.store.store import Store
 from tabane.store.table import Table
+from tests.patience import LONG
 from tests.store.dying import Nursery
 from tests.store.lexical.homes import BODY, bodies, embedded, found, lexical
 from tests.store.model import all_of
@@ -131,7 +132,7 @@ def test_an_index_that_is_taken_away_while_it_is_open_is_made_anew(tmp_path: Pat
         await lexical(collection).settled()
         shutil.rmtree(folder(tmp_path))
         await collection.upsert([Record(key="new", texts={"body": "東京 note 7 "})])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LONG):
             while lexical(collection).indexed < 51 or not await lexical(collection).agrees():
                 assert "new" in await found(collection, "7")
         await says_the_truth(collection)

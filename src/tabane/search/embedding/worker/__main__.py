@@ -69,11 +69,13 @@ class Desk:
         return None
 
     def _read(self) -> None:
-        while isinstance(asked := self._next(), Ask):
-            with self._idle:
-                self._busy += 1
-            (self._urgent if asked.urgent else self._bulk).put(asked)
-        os._exit(0)  # the hub has gone, or wants no more
+        try:
+            while isinstance(asked := self._next(), Ask):
+                with self._idle:
+                    self._busy += 1
+                (self._urgent if asked.urgent else self._bulk).put(asked)
+        finally:
+            os._exit(0)  # the hub has gone, or wants no more
 
     def _wait(self, idle: float) -> None:
         """Return after ``idle`` seconds without work; 0: never."""
@@ -107,9 +109,13 @@ class Desk:
         return Done(asked.id, bytes(found))
 
     def _next(self) -> object:
-        """The next order; None at the end of them."""
+        """Return the next order; None at the end, which may be in the middle of one when the hub was killed."""
         head = self._orders.read(4)
-        return order(self._orders.read(length(head))) if len(head) == 4 else None
+        if len(head) < 4:
+            return None
+        size = length(head)
+        body = self._orders.read(size)
+        return order(body) if len(body) == size else None
 
     def _say(self, report: Report) -> None:
         frame = pack(report)
