@@ -14,14 +14,18 @@ ENV_READY    := $(VENV)/.ready
 NODE_READY   := $(NODE)/.ready
 PEERS_READY  := $(PEERS)/.ready
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
+# Whole systems: browsers, servers nobody here wrote, pairs of protocol revisions, hostile servers, upgrades.
+SYSTEMS := $(wildcard tests/grid tests/hostile tests/real tests/reader/rendering tests/upgrades tests/http/test_browser*.py)
+PYTEST  := $(BIN)/python -m pytest -n auto --dist loadfile
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 
 .DEFAULT_GOAL := help
-.PHONY: help env node demo test conformance check format bench lock clean
+.PHONY: help env node demo test systems conformance check format bench lock clean
 
 help:
 	@echo "make demo         set everything up and show the main job on real servers"
-	@echo "make test         set up what tests need and run them (ARGS='-k name' to choose)"
+	@echo "make test         set up what tests need and run them (ARGS='tests/wire -k name' to choose)"
+	@echo "make systems      the tests of whole systems, which 'make test' leaves out unless ARGS names them"
 	@echo "make conformance  the official MCP suite, both revisions, through a hub"
 	@echo "make check        lint, formatting, types, layers"
 	@echo "make format       let ruff mend what it can"
@@ -34,7 +38,10 @@ demo: env
 	@$(BIN)/tabane demo $(ARGS)
 
 test: env
-	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+	@$(PYTEST) $(or $(ARGS),$(SYSTEMS:%=--ignore=%))
+
+systems: env
+	@$(PYTEST) $(SYSTEMS) $(ARGS)
 
 conformance: env node
 	@$(BIN)/python -m tests.conformance $(ARGS)

@@ -13,6 +13,7 @@ import pytest
 from tests.cli.home import Home, hub
 from tests.dataplane.place import SOON, child, place, run, text
 from tests.dataplane.ways import CALLS, MATCHES, SIGHTS, Outcome, query, user
+from tests.patience import LONG
 
 by_every_call = pytest.mark.parametrize("way", CALLS)
 by_every_sight = pytest.mark.parametrize("way", SIGHTS)
@@ -95,7 +96,7 @@ def test_a_tool_is_seen_under_its_prefix(tmp_path: Path, way: str, prefix: str |
 @by_every_call
 def test_a_call_may_take_as_long_as_its_server_says(tmp_path: Path, way: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(timeout=0.3), "slow": child(timeout=5)}) as here:
+        async with place(tmp_path, {"up": child(timeout=0.3), "slow": child(timeout=LONG)}) as here:
             me = await user(here)
             late = await CALLS[way](me, "up__hang")
             assert not late.ok

@@ -102,12 +102,13 @@ def test_a_failure_ends_the_rest_where_that_is_wished(tmp_path: Path) -> None:
 def test_the_timeout_is_for_all_together(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with place(tmp_path, {"up": child()}) as here:
+            assert (await execute(here, request("up__echo")))["succeeded"] == 1
             requests = [request("up__echo", n=1), request("up__hang"), request("up__echo")]
-            report = await execute(here, *requests, max_concurrency=1, timeout=1.0)
+            report = await execute(here, *requests, max_concurrency=1, timeout=5.0)
             assert [row["ok"] for row in report["results"]] == [True, False, False]
             messages = [row["error"]["message"] for row in report["results"][1:]]
-            assert messages[0].startswith("Cancelled: the 1 s for all calls were over.")
-            assert messages[1] == "Not called: the 1 s for all calls were over."
+            assert messages[0].startswith("Cancelled: the 5 s for all calls were over.")
+            assert messages[1] == "Not called: the 5 s for all calls were over."
 
     run(scenario)
 

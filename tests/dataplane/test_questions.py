@@ -116,11 +116,11 @@ def test_a_server_that_asks_runs_once_for_each_client_from_then_on_and_knows_wha
 
 def test_a_call_waits_as_long_as_its_question_is_open(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(timeout=0.5)}) as here:
+        async with place(tmp_path, {"up": child(timeout=3)}) as here:
             line = await here.connect(capabilities=ALL)
             answer = ask(line, "elicitation/create")
             question = await line.questioned()
-            await asyncio.wait({answer}, timeout=1.5)
+            await asyncio.wait({answer}, timeout=4.5)
             assert not answer.done()
             line.reply(question, {"result": {"action": "decline"}})
             assert said((await answer)["result"]) == {"result": {"action": "decline"}}

@@ -7,7 +7,7 @@ environment, cwd, pid    of the process
 count                    1, 2, 3 …: a state that a restart loses
 wait {seconds}           answers after that time, or when cancelled not at all
 hang                     never answers
-progress {steps}         so many notifications/progress, then an answer
+progress {steps, pause}  so many notifications/progress, ``pause`` seconds apart, then an answer
 huge {bytes}             a text of that length
 raw {json}               that JSON as the whole result, unchecked: NaN, big integers, anything
 surrogate                half an emoji, escaped; surrogate_bytes: the same as bytes that are no UTF-8
@@ -94,7 +94,13 @@ class Toolbox:
             _tool("count", "Counts its calls.", self._counted),
             _tool("wait", "Waits.", self._wait, {"seconds": "number"}, slow=True, fields=READ_ONLY),
             _tool("hang", "Never answers.", self._hang, slow=True, fields=READ_ONLY),
-            _tool("progress", "Reports progress.", self._progress, {"steps": "integer"}, slow=True),
+            _tool(
+                "progress",
+                "Reports progress.",
+                self._progress,
+                {"steps": "integer", "pause": "number"},
+                slow=True,
+            ),
             _tool("huge", "A long text.", self._huge, {"bytes": "integer"}, fields=READ_ONLY),
             _tool("raw", "Any JSON as its result.", self._raw, {"json": "string"}),
             _tool("surrogate", "Half an emoji.", lambda *_: self._json('"\\ud83d!"')),
@@ -152,9 +158,10 @@ class Toolbox:
         (threading.Event() if self._server.options.deaf else cancelled).wait()
         return text("cancelled")
 
-    def _progress(self, params: Json, _: threading.Event) -> Json:
+    def _progress(self, params: Json, cancelled: threading.Event) -> Json:
         steps, token = _given(params, "steps", 3), (params.get("_meta") or {}).get("progressToken")
         for step in range(1, steps + 1):
+            cancelled.wait(_given(params, "pause", 0.0))
             if token is not None:
                 progress = {"progressToken": token, "progress": step, "total": steps}
                 self._server.notify("notifications/progress", progress)

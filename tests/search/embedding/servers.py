@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -137,6 +138,7 @@ class FakeService:
         self.keys: list[str | None] = []
         self.faults: list[tuple[int, dict[str, str]]] = []
         self.most = 1000
+        self.silent = False
         self.answer: Callable[[list[str]], Any] = self.vectors
 
     def serving(self) -> contextlib.AbstractAsyncContextManager[str]:
@@ -162,5 +164,7 @@ class FakeService:
         self.asked.append(asked)
         if len(asked["input"]) > self.most:
             return web.Response(status=413)
+        if self.silent:
+            await asyncio.Event().wait()
         answer = self.answer(asked["input"])
         return web.Response(body=answer) if isinstance(answer, bytes) else web.json_response(answer)

@@ -162,7 +162,7 @@ def test_closing_ends_the_process_and_what_waits_for_it(tmp_path: Path) -> None:
         embedder = await LocalEmbedder.open(RECIPE, process)
         pid = process.pid
         bulk = asyncio.create_task(embedder.embed(_texts(60_000)))
-        await asyncio.sleep(0.05)
+        await _until(lambda: process.busy)
         await embedder.close()
         await embedder.close()
         with pytest.raises(ModelUnavailable):
@@ -185,10 +185,11 @@ async def run():
     spec = Spec("weights", folder, "model.safetensors", kept=folder + "/kept", budget=16)
     process = Process(spec, os.environ)
     await process.dimension()
-    asyncio.create_task(process.ask(["the cat sat"] * 200_000))
-    await asyncio.sleep(0.05)
+    asking = asyncio.create_task(process.ask(["the cat sat"] * 200_000))
+    while not process.busy:
+        await asyncio.sleep(0.01)
     print(process.pid, flush=True)
-    await asyncio.sleep(60)
+    await asking
 
 asyncio.run(run())
 """
