@@ -31,14 +31,16 @@ Respond = Callable[[bytes], bytes]
 """Turns the body of a request into that of its answer, a Last where nothing should follow."""
 
 
-def serve(respond: Respond, *, large: int = LARGE) -> None:
+def serve(respond: Respond, *, large: int = LARGE, nice: int = 0) -> None:
     """Answer requests until the hub wants no more, and end the process.
 
     The first argument of the program is its limit of address space in bytes, 0 for none (Linux alone holds a
-    process to it). What libraries print goes to stderr: descriptor 1 is for answers alone.
+    process to it). ``nice`` lowers its priority below the hub's. What libraries print goes to stderr:
+    descriptor 1 is for answers alone.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the hub ends first, and the pipe with it
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    os.nice(nice)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _confine(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
