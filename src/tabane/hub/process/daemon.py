@@ -362,6 +362,7 @@ class Daemon:
     def _look_for_home(self) -> None:
         if self._ending.done():
             return
+        self._logs.sum_up()
         if self._lock.vanished:
             self.end("its home is gone")
         else:
