@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tabane.wire import channel as channels
 from tabane.wire.channel import HEAD_SIZE, Batch, LineChannel, Splitter
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 """Seconds that a test waits for something which happens at once when all is well."""
 
 
@@ -488,6 +490,87 @@ def test_descriptors_are_closed_however_it_ends(end: str) -> None:
 
 # -- the stage -----------------------------------------------------------------------------------
 
+# -- time ----------------------------------------------------------------------------------------
+
+
+def test_the_loop_turns_while_a_peer_floods() -> None:
+    """Hundreds of lines in the pipe: others get their turns between slices of them."""
+
+    async def run(ends: Ends) -> None:
+        turns_at: list[int] = []
+        lines = 0
+
+        def handle(line: bytes) -> None:
+            nonlocal lines
+            lines += 1
+            # Work that stands for parsing: a flood of cheap lines must not depend on the machine's speed.
+            stop = time.monotonic() + channels.SLICE / 4
+            while time.monotonic() < stop:
+                pass
+
+        def turn() -> None:
+            turns_at.append(lines)
+            if lines < 400:
+                loop.call_soon(turn)
+
+        loop = asyncio.get_running_loop()
+        ends.channel(on_line=handle).start()
+        loop.call_soon(turn)
+        ends.peer.sendall(b"{}\n" * 400)
+        await ends.until(lambda: lines == 400)
+        most = max(after - before for before, after in pairwise(turns_at))
+        assert most <= 50
+
+    play(run)
+
+
+def test_a_line_that_is_waited_for_holds_up_the_next_and_reading() -> None:
+    async def run(ends: Ends) -> None:
+        loop = asyncio.get_running_loop()
+        gates: list[asyncio.Future[None]] = []
+        seen: list[bytes] = []
+
+        def handle(line: bytes) -> asyncio.Future[None]:
+            seen.append(line)
+            gates.append(loop.create_future())
+            return gates[-1]
+
+        ends.channel(on_line=handle).start()
+        ends.peer.sendall(b"1\n2\n")
+        await ends.until(lambda: len(seen) == 1)
+        ends.peer.sendall(b"3\n")
+        ends.peer.shutdown(socket.SHUT_WR)
+        for count in (1, 2, 3):
+            assert seen == [b"1", b"2", b"3"][:count]
+            assert ends.closed == []
+            gates[-1].set_result(None)
+            await ends.until(lambda count=count: len(seen) > count or bool(ends.closed))  # type: ignore[misc]
+        assert ends.closed == ["end of file"]
+
+    play(run)
+
+
+def test_a_peer_that_is_known_to_be_gone_is_read_to_its_last_line() -> None:
+    async def run(ends: Ends) -> None:
+        loop = asyncio.get_running_loop()
+        gate: asyncio.Future[None] = loop.create_future()
+        seen: list[bytes] = []
+
+        def handle(line: bytes) -> asyncio.Future[None] | None:
+            seen.append(line)
+            return gate if line == b"1" else None
+
+        channel = ends.channel(on_line=handle)
+        channel.start()
+        ends.peer.sendall(b"1\n" + b"2\n" * 20_000)
+        await ends.until(lambda: seen == [b"1"])
+        channel.finish("it died")
+        gate.set_result(None)
+        await ends.until(lambda: bool(ends.closed))
+        assert (len(seen), ends.closed) == (20_001, ["it died"])
+
+    play(run)
+
 
 class Ends:
     """A socket pair: channels are made over one end, the other is the peer's and does not block."""
@@ -510,7 +593,7 @@ class Ends:
 
     def channel(
         self,
-        on_line: Callable[[bytes], None] | None = None,
+        on_line: Callable[[bytes], asyncio.Future[None] | None] | None = None,
         max_line: int = 1 << 20,
         max_outbox: int = 64 << 20,
         pause_at: int | None = 1 << 20,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 
 import msgspec
 import pytest
@@ -253,3 +254,50 @@ def test_an_error_without_a_request_has_a_null_id() -> None:
     line = wire.error_line(None, wire.error_object(-32700, "no JSON"))
     assert json.loads(line) == {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no JSON"}}
     assert json.loads(wire.error_object(-1, "x", data=[])) == {"code": -1, "message": "x", "data": []}
+
+
+# -- texts that are longer than the scanner takes ------------------------------------------------
+
+ODD = ["\\ud83d", "\\uDE00", "NaN", "-Infinity", "Infinity", "x" * 40, "\\\\ud83d", "9" * 400, "é", "\\n"]
+LENGTH = wire.SLICED + 1
+
+
+@given(
+    st.lists(st.tuples(STRINGS, st.lists(st.sampled_from(ODD), max_size=4).map("".join)), max_size=6),
+    st.sampled_from(["\\ud800", "\\uDFFF"]),
+)
+def test_long_texts_keep_their_spelling_whatever_is_odd_in_them(
+    pairs: list[tuple[str, str]], odd: str
+) -> None:
+    members = {json.loads(key): f'"{odd}{value}"' for key, value in pairs}
+    names = {json.loads(key): key for key, _ in pairs}
+    members["filling"], names["filling"] = f'"{odd}{"y" * LENGTH}"', '"filling"'
+    text = "{" + " , ".join(f"{names[key]} : {value}" for key, value in members.items()) + "}"
+    assert spelt(wire.fields(text.encode())) == members
+    listed = "[ " + " ,".join(members.values()) + "]"
+    assert [bytes(one).decode() for one in wire.elements(listed.encode())] == list(members.values())
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "Infinity", "1" * 5000, '"\\udc00"', "[NaN,NaN]"])
+def test_long_answers_pass_untouched_with_what_json_has_not(value: str) -> None:
+    result = f'{{"odd":{value},"filling":"{"y" * LENGTH}"}}'
+    frame = wire.decode_frame(f'{{"jsonrpc":"2.0","id":7,"result":{result}}}'.encode())
+    assert (frame.id, frame.result) == (Raw(b"7"), Raw(result.encode()))
+
+
+@pytest.mark.parametrize("broken", ["NaN1", "1NaN", "--Infinity", '"\\ud8"', "{NaN:1}", "[NaN", '"\\ud800', "[" * 5000])
+def test_long_texts_that_are_no_json_are_garbage(broken: str) -> None:
+    with pytest.raises(Garbage):
+        wire.decode_frame(f'{{"id":7,"filling":"{"y" * LENGTH}","result":{broken}}}'.encode())
+
+
+def test_a_long_text_with_a_lone_surrogate_takes_three_times_its_length_at_most() -> None:
+    text = b'{"id":7,"result":["' + b"\\ud83d" + b"y" * (16 << 20) + b'",[' + b"[]," * 100_000 + b"0]]}"
+    tracemalloc.start()
+    try:
+        frame = wire.decode_frame(text)
+        assert len(frame.result) == len(text) - len(b'{"id":7,"result":}')
+        # The text itself was there before.
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * len(text)
+    finally:
+        tracemalloc.stop()

@@ -11,13 +11,21 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
 
-READ_SIZE = 1 << 18
+    Handled = asyncio.Future[None] | None
+
+READ_SIZE = 1 << 16
+"""Bytes of one read: below the size from which an allocator maps memory anew for each of them."""
+
 HEAD_SIZE = 4096
+
+SLICE = 0.002
+"""Seconds for which the lines of one peer are handled before the loop turns to the others."""
 
 
 class Splitter:
@@ -117,7 +125,8 @@ class LineChannel:
     ``on_line`` gets each line; ``on_oversized`` the head of a line that passed ``max_line``, after
     the whole lines that were read with it; ``on_close`` is called once, when the peer is gone, the
     outbox passed ``max_outbox`` bytes, or :meth:`close` was called, with a word on why. What a
-    callback raises goes to the loop's exception handler, and the next line is read.
+    callback raises goes to the loop's exception handler, and the next line is read. Where ``on_line``
+    returns a future, the next line is handled, and more is read, when that is done.
 
     End of file closes the channel, unless there is an ``on_end``: that is called instead, once, what
     is sent still goes out, and closing is its owner's affair.
@@ -134,7 +143,7 @@ class LineChannel:
         read_fd: int,
         write_fd: int,
         *,
-        on_line: Callable[[bytes], None],
+        on_line: Callable[[bytes], Handled],
         on_close: Callable[[str], None],
         on_oversized: Callable[[bytes], None] | None = None,
         on_end: Callable[[], None] | None = None,
@@ -152,6 +161,10 @@ class LineChannel:
         self._outbox: deque[bytes | memoryview] = deque()
         self._size = 0
         self._started = self._writing = self._reading = self._dirty = False
+        self._inbox: deque[bytes] = deque()
+        self._held: Handled = None
+        self._ended = False
+        self._last_word: str | None = None
         self.closed = False
 
     def start(self) -> None:
@@ -212,13 +225,19 @@ class LineChannel:
         """Bytes that wait in the outbox."""
         return self._size
 
+    def finish(self, why: str) -> None:
+        """Close when all that the peer has sent so far is handled: it is known to send nothing more."""
+        if self._last_word is None and not self.closed:
+            self._last_word = why
+            self._loop.call_soon(self._read_rest)
+
     def _pause(self) -> None:
         if self._reading:
             self._loop.remove_reader(self._read_fd)
             self._reading = False
 
     def _resume(self) -> None:
-        if self._started and not self._reading and not self.closed:
+        if self._started and not (self._reading or self.closed or self._inbox or self._held):
             self._loop.add_reader(self._read_fd, self._readable)
             self._reading = True
 
@@ -226,38 +245,90 @@ class LineChannel:
         try:
             chunk = os.read(self._read_fd, READ_SIZE)
         except (BlockingIOError, InterruptedError):
+            if self._last_word is not None:
+                self.close(self._last_word)
             return
         except OSError as error:
             self.close(os.strerror(error.errno or 0))
             return
+        if chunk:
+            self._inbox.extend(self._splitter.feed(chunk))
+        else:
+            self._inbox.append(self._splitter.end())
+            self._ended = True
+        self._handle()
+
+    def _read_rest(self) -> None:
+        if not (self.closed or self._inbox or self._held or self._ended):
+            self._readable()
+
+    def _handle(self) -> None:
+        """Handle lines for a slice of time; those that are left wait for the loop's next turn."""
+        if self.closed or self._held:
+            return
         with self._batch:
-            self._deliver(self._splitter.feed(chunk) if chunk else [self._splitter.end()])
-        if not chunk:
+            self._deliver()
+        if self.closed:
+            self._inbox.clear()
+        elif self._held:
+            self._pause()
+        elif self._inbox:
+            self._pause()
+            self._loop.call_soon(self._handle)
+        else:
+            self._handled()
+
+    def _handled(self) -> None:
+        """All that was read is handled: read on, or end."""
+        if self._ended:
             self._end()
+            return
+        if self._last_word is not None:
+            self._loop.call_soon(self._read_rest)
+        if not (self._writing and self._size > self._pause_at):
+            self._resume()
 
     def _end(self) -> None:
         if self._on_end is None:
-            self.close("end of file")
+            self.close(self._last_word or "end of file")
         elif not self.closed:
             self._pause()
             self._started = False
             self._call(lambda _: self._on_end and self._on_end(), None)
 
-    def _deliver(self, lines: list[bytes]) -> None:
-        for line in lines:
-            if line and not self.closed:
-                self._call(self._on_line, line)
+    def _deliver(self) -> None:
+        inbox = self._inbox
+        until = monotonic() + SLICE if len(inbox) > 1 else 0.0
+        while inbox and not self.closed:
+            line = inbox.popleft()
+            waits = self._call(self._on_line, line) if line else None
+            if waits is not None and not waits.done():
+                self._held = waits
+                waits.add_done_callback(self._release)
+                return
+            if inbox and monotonic() > until:
+                return
+        self._tell_oversized()
+
+    def _tell_oversized(self) -> None:
         if self._splitter.oversized:
             heads, self._splitter.oversized = self._splitter.oversized, []
             for head in heads:
                 if self._on_oversized and not self.closed:
                     self._call(self._on_oversized, head)
 
-    def _call(self, callback: Callable[[Any], None], value: object) -> None:
+    def _release(self, waited: asyncio.Future[None]) -> None:
+        if not waited.cancelled() and (error := waited.exception()) is not None:
+            self._loop.call_exception_handler({"message": "handling a line", "exception": error})
+        self._held = None
+        self._handle()
+
+    def _call(self, callback: Callable[[Any], Any], value: object) -> Any:
         try:
-            callback(value)
+            return callback(value)
         except Exception as error:
             self._loop.call_exception_handler({"message": "a line channel's callback", "exception": error})
+            return None
 
     def _write(self) -> None:
         outbox = self._outbox

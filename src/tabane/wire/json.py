@@ -3,11 +3,14 @@
 A message is decoded one level deep: what is not needed stays :class:`msgspec.Raw`, the bytes as the
 peer wrote them. What msgspec refuses though peers emit it (lone surrogates, which Node writes when it
 cuts an emoji; NaN; numbers with very many digits) is sliced with the standard library's scanner, so
-that it passes just as untouched.
+that it passes just as untouched. That scanner builds every value it passes; of a text longer than
+:data:`SLICED` msgspec reads a copy of the same length instead, in which harmless text stands for what
+it refuses, and the parts are cut out of the original. That takes two copies of the text at most.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from typing import Any
@@ -16,6 +19,15 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 Members = dict[str, Raw]
+
+HEAD = 1024
+"""Bytes in which the id of a message is looked for that cannot be read."""
+
+SLICED = 64 << 10
+"""Bytes of a text up to which the standard library's scanner takes it apart."""
+
+MOST_CONVERTED = 1 << 20
+"""Bytes of a value up to which the standard library converts what msgspec refuses."""
 
 # What msgspec raises for a text; one that is not UTF-8 is no DecodeError to it.
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -43,30 +55,34 @@ _elements = msgspec.json.Decoder(list[Raw])
 def decode_frame(line: bytes) -> Frame:
     """One line as a frame. Raises :class:`Garbage`; the caller counts it and goes on."""
     if not line.isascii():
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            raise Garbage(f"not UTF-8: {error.reason} at byte {error.start}") from None
+        _check_utf_8(line)
     try:
         return _frames.decode(line)
-    except _REFUSED:
-        return _sliced_frame(line)
+    except _REFUSED as refusal:
+        return _refused_frame(line, refusal)
+
+
+def repaired(line: bytes) -> bytes:
+    """The text with U+FFFD in place of bytes that are not UTF-8; three times as long at most."""
+    decoder = _utf_8("replace")
+    parts = [decoder.decode(line[at : at + _PIECE]).encode() for at in range(0, len(line), _PIECE)]
+    return b"".join([*parts, decoder.decode(b"", True).encode()])
 
 
 def fields(raw: bytes | Raw) -> Members:
     """The members of a JSON object, verbatim. Raises :class:`Garbage` where it is not an object."""
     try:
         return _members.decode(raw)
-    except _REFUSED:
-        return _sliced(bytes(raw))
+    except _REFUSED as refusal:
+        return _refused_members(bytes(raw), refusal)
 
 
 def elements(raw: bytes | Raw) -> list[Raw]:
     """The elements of a JSON array, verbatim. Raises :class:`Garbage` where it is not an array."""
     try:
         return _elements.decode(raw)
-    except _REFUSED:
-        return _sliced_elements(bytes(raw))
+    except _REFUSED as refusal:
+        return _refused_elements(bytes(raw), refusal)
 
 
 def join(members: Members) -> bytes:
@@ -101,6 +117,8 @@ def decode(raw: bytes | Raw) -> Any:
         return msgspec.json.decode(raw)
     except _REFUSED:
         pass
+    if len(raw) > MOST_CONVERTED:
+        raise Garbage(f"it is longer than {MOST_CONVERTED} bytes and not JSON as it is exchanged")
     try:
         return json.loads(bytes(raw).decode())
     except (ValueError, RecursionError) as error:
@@ -165,8 +183,30 @@ def _escaped(value: Any) -> bytes:
     return quote(value) if isinstance(value, str) else msgspec.json.encode(value)
 
 
+def _check_utf_8(line: bytes) -> None:
+    # Piece by piece: as one text, a long line could take four times its length.
+    decoder = _utf_8()
+    try:
+        for at in range(0, len(line), _PIECE):
+            decoder.decode(line[at : at + _PIECE])
+        decoder.decode(b"", True)
+    except UnicodeDecodeError as error:
+        raise Garbage(f"not UTF-8: {error.reason}") from None
+
+
+_utf_8 = codecs.getincrementaldecoder("utf-8")
+_PIECE = 256 << 10
+
 # Only an id that stands before the first nested value can be told from one that is data.
 _id_in_head = re.compile(rb'\s*\{[^{}\[\]]{0,512}?"id"\s*:\s*(-?\d{1,18}\b|"[^"\\]{0,128}")')
+
+def _refused_members(line: bytes, refusal: Exception) -> Members:
+    return _sliced(line) if len(line) <= SLICED else _masked_members(line, refusal)
+
+
+def _refused_elements(line: bytes, refusal: Exception) -> list[Raw]:
+    return _sliced_elements(line) if len(line) <= SLICED else _masked_elements(line, refusal)
+
 
 # A scanner that converts no numbers: only the places where values begin and end are wanted.
 _scan = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
@@ -241,8 +281,8 @@ def _ended(source: str, at: int, members: Members) -> Members:
     return members
 
 
-def _sliced_frame(line: bytes) -> Frame:
-    members = _sliced(line)
+def _refused_frame(line: bytes, refusal: Exception) -> Frame:
+    members = _refused_members(line, refusal)
     method = members.get("method")
     name: str | UnsetType = UNSET
     if method is not None:
@@ -257,3 +297,70 @@ def _sliced_frame(line: bytes) -> Frame:
         result=members.get("result", UNSET),
         error=members.get("error", UNSET),
     )
+
+
+# Masks are of the length of what they cover. One that covers part of a longer text makes that wrong where
+# it was wrong (1NaN, for one), and inside a string it is text like any other.
+_MASKS = (
+    (b"\\ud", b"\\u0"),
+    (b"\\uD", b"\\u0"),
+    (b"-Infinity", b"{       }"),
+    (b"Infinity", b"{      }"),
+    (b"NaN", b"{ }"),
+)
+_many_digits = re.compile(rb"[1-9][0-9]{299,}+")
+_member = re.compile(rb'[{,\s]*+"((?:[^"\\]++|\\.)*+)"\s*+:\s*+', re.S)
+_gap = re.compile(rb"[\[,\s]*+")
+
+
+def _masked(line: bytes, refusal: Exception) -> bytes:
+    """A text of the same length that is JSON where the line is. Raises :class:`Garbage` for nothing to mask."""
+    if isinstance(refusal, RecursionError):
+        raise Garbage("it is nested too deeply") from None
+    masked = line
+    for given, mask in _MASKS:
+        masked = masked.replace(given, mask)
+    masked = _many_digits.sub(lambda digits: b"1" * len(digits[0]), masked)
+    if masked == line:
+        raise Garbage(str(refusal) or "not JSON") from None
+    return masked
+
+
+def _masked_members(line: bytes, refusal: Exception) -> Members:
+    masked = _masked(line, refusal)
+    try:
+        found = _members.decode(masked)
+    except _REFUSED as error:
+        raise Garbage(str(error) or "not JSON") from None
+    members: Members = {}
+    view, at = memoryview(masked), 0
+    while len(members) < len(found):
+        name = _member.match(masked, at)
+        key = decode(b'"' + line[name.start(1) : name.end(1)] + b'"') if name else None
+        value = found.get(decode(b'"' + name[1] + b'"')) if name else None
+        if name is None or value is None or view[name.end() : name.end() + len(value)] != value:
+            raise Garbage("it repeats a name")
+        at = name.end() + len(value)
+        members[key] = Raw(line[name.end() : at])
+    return members
+
+
+def _masked_elements(line: bytes, refusal: Exception) -> list[Raw]:
+    masked = _masked(line, refusal)
+    try:
+        found = _elements.decode(masked)
+    except _REFUSED as error:
+        raise Garbage(str(error) or "not JSON") from None
+    cut: list[Raw] = []
+    at = 0
+    for element in found:
+        begin = _begin(masked, at)
+        at = begin + len(element)
+        cut.append(Raw(line[begin:at]))
+    return cut
+
+
+def _begin(masked: bytes, at: int) -> int:
+    """Where the next element of an array begins, after a bracket or a comma at most."""
+    match = _gap.match(masked, at)
+    return match.end() if match else at

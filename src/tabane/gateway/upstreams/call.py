@@ -83,6 +83,7 @@ class Call:
     the call (progress, log messages). ``on_question`` is offered each question that the upstream asks
     meanwhile, and says whether it takes it.
 
+    ``unsent`` tells how many bytes of earlier answers its client has not read yet.
     ``session`` names the client it is made for. ``mirrored`` are the arguments that HTTP repeats in
     headers. A ``safe`` call may be sent again where its answer was lost.
     """
@@ -102,6 +103,7 @@ class Call:
         "safe",
         "session",
         "timeout",
+        "unsent",
     )
 
     def __init__(
@@ -117,11 +119,12 @@ class Call:
         session: str = "",
         mirrored: tuple[Mirror, ...] = (),
         safe: bool = False,
+        unsent: Callable[[], int] = lambda: 0,
     ) -> None:
         self.method, self.params, self.meta = method, params, meta
         self.on_reply, self.on_notice, self.on_question = on_reply, on_notice, on_question
         self.timeout, self.session = timeout, session
-        self.mirrored, self.safe = mirrored, safe
+        self.mirrored, self.safe, self.unsent = mirrored, safe, unsent
         self.deadline = 0.0
         self.number = 0
         self.done = False

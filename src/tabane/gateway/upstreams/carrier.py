@@ -9,6 +9,10 @@ from tabane.wire.channel import LineChannel
 from tabane.wire.era import Era
 
 
+class Overfull(Exception):
+    """The upstream does not read what it is sent: no more is kept for it."""
+
+
 class Carrier(Protocol):
     """Takes a conversation's messages to an upstream; what comes back goes to its ``receive``."""
 
@@ -19,7 +23,10 @@ class Carrier(Protocol):
     def closed(self) -> bool: ...
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
-        """Send a request; ``call.number`` is its id. Trouble with this one is told to ``fail``."""
+        """Send a request; ``call.number`` is its id. Trouble with this one is told to ``fail``.
+
+        Raises :class:`Overfull`.
+        """
         ...
 
     def tell(self, line: bytes, about: int | None = None) -> None:
@@ -40,26 +47,37 @@ class Carrier(Protocol):
 
 
 class LineCarrier:
-    """A line channel as a carrier: one stream for everything."""
+    """A line channel as a carrier: one stream for everything.
 
-    __slots__ = ("_channel",)
+    ``most`` bytes may wait for an upstream that does not read. Then requests are refused, and what
+    nobody waits for is dropped.
+    """
+
+    __slots__ = ("_channel", "_most")
     exact = False
 
-    def __init__(self, channel: LineChannel) -> None:
-        self._channel = channel
+    def __init__(self, channel: LineChannel, most: int = 128 << 20) -> None:
+        self._channel, self._most = channel, most
 
     @property
     def closed(self) -> bool:
         return self._channel.closed
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
+        if not self._takes(line):
+            raise Overfull
         self._channel.send(line)
 
     def tell(self, line: bytes, about: int | None = None) -> None:
-        self._channel.send(line)
+        if self._takes(line):
+            self._channel.send(line)
 
     def cancel(self, call: Call, line: bytes) -> None:
-        self._channel.send(line)
+        self.tell(line)
+
+    def _takes(self, line: bytes) -> bool:
+        waiting = self._channel.unsent
+        return not waiting or waiting + len(line) <= self._most
 
     def end_input(self) -> None:
         self._channel.end_writing()

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec import UNSET, Raw
 
-from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamTimeout
+from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
 from tabane.gateway.upstreams.call import Call, Reply
-from tabane.gateway.upstreams.carrier import Carrier
+from tabane.gateway.upstreams.carrier import Carrier, Overfull
+from tabane.gateway.upstreams.delivery import Delivery
 from tabane.gateway.upstreams.handshake import Handshake
 from tabane.gateway.upstreams.peer import CLIENT, Peer, Refused
 from tabane.gateway.upstreams.questions import Questions
@@ -25,6 +27,9 @@ from tabane.wire.era import Era
 from tabane.wire.json import Frame, Garbage, Members
 
 log = logging.getLogger(__name__)
+
+LARGE = 1 << 20
+"""Bytes of a message above which it is read in a thread, and only answers and questions are taken."""
 
 
 class Conversation:
@@ -61,6 +66,8 @@ class Conversation:
         self._max_line = max_line
         self._level: int | None = None
         self._questions = Questions(name, loop, self._say, on_notice, roots)
+        self._delivery = Delivery(loop, self._is_awaited, 2 * max_line)
+        self._reading: set[asyncio.Task[None]] = set()
         self.peer: Peer | None = None
         self.garbage = 0
 
@@ -132,7 +139,12 @@ class Conversation:
         call.deadline = self._loop.time() + call.timeout
         calls[number] = call
         line = json.request_line(number, b'"%b"' % call.method, eras.with_meta(call.params, meta))
-        self.carrier.request(call, line, era)
+        try:
+            self.carrier.request(call, line, era)
+        except Overfull:
+            self.fail(number, UpstreamOverloaded(say(
+                "{server} does not read what it is sent, and much waits for it already; this request was not "
+                "sent. Restart it with: tabane servers restart {server}", server=self._name)))  # fmt: skip
 
     def _give_up(self, call: Call, reason: str) -> None:
         self._questions.drop(call, reason)
@@ -172,6 +184,8 @@ class Conversation:
         finally:
             if not answer.done() or answer.cancelled():
                 self._abandon(call)
+        if len(reply.result or b"") > LARGE:
+            return await asyncio.to_thread(self._members, method, reply)
         return self._members(method, reply)
 
     def _abandon(self, call: Call) -> None:
@@ -199,26 +213,41 @@ class Conversation:
 
     # -- what comes in ---------------------------------------------------------------------------
 
-    def receive(self, line: bytes, about: int | None = None) -> None:
-        """One message of the upstream.
+    def receive(self, line: bytes, about: int | None = None) -> asyncio.Future[None] | None:
+        """One message of the upstream; a future where no other may be read before that is done.
 
         ``about`` is the number of the call on whose stream it came, None where the carrier has one
         stream for everything.
         """
-        try:
-            frame = json.decode_frame(line)
-        except Garbage as reason:
-            mended = self._mended(line)
-            if mended is None:
-                self._skip(line, str(reason))
-                return
-            frame = mended
+        if len(line) > LARGE:
+            task = self._loop.create_task(self._receive_large(line, about))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+            return task
+        return self._took(line, _read(line), about)
+
+    async def _receive_large(self, line: bytes, about: int | None) -> None:
+        waits = self._took(line, await asyncio.to_thread(_read, line), about)
+        if waits is not None:
+            await waits
+
+    def _took(self, line: bytes, found: _Found, about: int | None) -> asyncio.Future[None] | None:
+        frame = found.frame
+        if frame is None or (found.repaired and not self._is_answer(frame)):
+            self._unreadable(line, found.fault)
+            return None
+        if found.repaired:
+            log.warning("%s: an answer was not UTF-8; its stray bytes were replaced", self._name)
+            self.garbage += 1
         if frame.method is UNSET:
-            self._answered(frame, line)
-        elif frame.id is UNSET:
-            self._notified(str(frame.method), Raw(b"{}") if frame.params is UNSET else frame.params, about)
-        else:
+            return self._answered(frame, line)
+        if frame.id is not UNSET:
             self._questions.asked(frame, about, self._calls)
+        elif len(line) > LARGE:
+            self._skip(line, "it is too large for a notification")
+        else:
+            self._notified(str(frame.method), Raw(b"{}") if frame.params is UNSET else frame.params, about)
+        return None
 
     def fail(self, number: int, failure: TabaneError) -> None:
         """One request will not be answered, and why."""
@@ -235,20 +264,22 @@ class Conversation:
             if call.owner is None or not call.owner.unsent(call):
                 call.answer(Reply(failure=failure))
 
-    def _mended(self, line: bytes) -> Frame | None:
-        """An answer whose text is no UTF-8, its stray bytes replaced: better than none at all."""
+    def _is_answer(self, frame: Frame) -> bool:
         try:
-            frame = json.decode_frame(line.decode("utf-8", "replace").encode())
-            number = int(bytes(frame.id)) if frame.id is not UNSET and frame.method is UNSET else -1
-        except ValueError:
-            return None
-        if number not in self._calls:
-            return None
-        log.warning("%s: an answer was not UTF-8; its stray bytes were replaced", self._name)
-        self.garbage += 1
-        return frame
+            return frame.method is UNSET and int(bytes(frame.id)) in self._calls  # type: ignore[arg-type]
+        except (ValueError, TypeError):
+            return False
 
-    def _answered(self, frame: Frame, line: bytes) -> None:
+    def _unreadable(self, line: bytes, fault: str) -> None:
+        """A line is no message. Where it began as an answer, that request fails and does not wait longer."""
+        self._skip(line, fault)
+        head = line[: json.HEAD]
+        number = json.id_in(head)
+        if number and number.isdigit() and b'"jsonrpc"' in head and (b'"result"' in head or b'"error"' in head):
+            self.fail(int(number), UpstreamError(say(
+                "The answer of {server} cannot be read: {fault}.", server=self._name, fault=fault)))  # fmt: skip
+
+    def _answered(self, frame: Frame, line: bytes) -> asyncio.Future[None] | None:
         try:
             answers = frame.id is not UNSET and (frame.result is not UNSET or frame.error is not UNSET)
             call = self._take(int(bytes(frame.id))) if answers else None  # type: ignore[arg-type]
@@ -256,14 +287,17 @@ class Conversation:
             call = None
         if call is None:
             self._skip(line, "it answers nothing that was asked")
-            return
+            return None
         if self._questions.open:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
         if frame.result is not UNSET:
-            call.answer(Reply(result=frame.result, era=era))
-        else:
-            call.answer(Reply(error=frame.error, era=era))  # type: ignore[arg-type]
+            return self._delivery.give(call, Reply(result=frame.result, era=era))
+        return self._delivery.give(call, Reply(error=frame.error, era=era))  # type: ignore[arg-type]
+
+    def _is_awaited(self, session: str) -> bool:
+        """Whether anybody but that client waits for this upstream, the hub itself included."""
+        return bool(self._asks) or any(call.session != session for call in self._calls.values())
 
     def _notified(self, method: str, params: Raw, about: int | None) -> None:
         if method == "notifications/progress":
@@ -353,6 +387,28 @@ class Conversation:
         return UpstreamTimeout(say(
             "{server} did not answer within {seconds:g} s. The call was cancelled; for calls that take "
             "longer set \"timeout\" of this server.", server=self._name, seconds=seconds))  # fmt: skip
+
+
+class _Found(NamedTuple):
+    """A line as a message; ``frame`` is None where it is none, ``fault`` says why."""
+
+    frame: Frame | None
+    fault: str = ""
+    repaired: bool = False
+
+
+def _read(line: bytes) -> _Found:
+    """A line as a message. Where it is not UTF-8, its stray bytes are replaced: better than nothing at all."""
+    try:
+        return _Found(json.decode_frame(line))
+    except Garbage as error:
+        fault = str(error)
+    if not fault.startswith("not UTF-8"):
+        return _Found(None, fault)
+    try:
+        return _Found(json.decode_frame(json.repaired(line)), fault, True)
+    except Garbage:
+        return _Found(None, fault)
 
 
 def _error(raw: Raw) -> tuple[int, str]:

@@ -78,9 +78,11 @@ class StdioConnector:
             roots=server.roots,
             capabilities=server.capabilities,
         )
-        conversation.carrier = LineCarrier(self._channel(child, conversation))
-        # Death is noticed by the keeper's word too: a grandchild may hold stdout open.
-        child.exited.add_done_callback(lambda exit: conversation.close(str(exit.result())))
+        channel = self._channel(child, conversation)
+        conversation.carrier = LineCarrier(channel)
+        # Death is noticed by the keeper's word too: a grandchild may hold stdout open. What the child
+        # wrote before its end is still read.
+        child.exited.add_done_callback(lambda exit: channel.finish(str(exit.result())))
         return StdioConnection(conversation, child, stderr)
 
     def _channel(self, child: Child, conversation: Conversation) -> LineChannel:

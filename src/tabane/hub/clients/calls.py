@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT = 30.0
 
+MOST_UNREAD = 1 << 20
+"""Bytes that a client has not read yet, above which it is told no more of calls in flight: the answers count."""
+
 
 class Calls:
     """The requests of one client that upstreams work on.
@@ -73,6 +76,7 @@ class Calls:
             session=session.key,
             mirrored=mirrored,
             safe=safe,
+            unsent=lambda: session.unsent,
         )
         self._in_flight[key] = (call, upstream)
         upstream.submit(call)
@@ -104,6 +108,8 @@ class Calls:
         return (lambda question: asking.ask(key, question)) if asking and asking.possible else None
 
     def _noticed(self, key: bytes, meta: Members, method: str, params: Raw) -> None:
+        if self._session.unsent > MOST_UNREAD:
+            return
         if method == "notifications/progress":
             token = meta.get("progressToken")
             if token is None:

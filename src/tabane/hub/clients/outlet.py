@@ -5,11 +5,32 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from tabane.errors import HubError
 from tabane.hub.local.hello import DRAIN
+from tabane.messages import say
+from tabane.wire import json, rpc
 from tabane.wire.channel import Batch, LineChannel
 
 if TYPE_CHECKING:
     from tabane.hub.clients.session import Session
+    from tabane.messages import Lang
+
+MIB = 1 << 20
+
+ROOM = MIB
+"""Bytes that may wait for a client when it is given a further answer, however large that is."""
+
+_ERRORS = 16 << 20
+"""Bytes of the errors that may stand for answers, one for each request in flight."""
+
+
+def undelivered(request_id: bytes | None, size: int, waiting: int, lang: Lang) -> bytes:
+    """The error that stands for an answer of ``size`` bytes while ``waiting`` bytes are not read yet."""
+    error = HubError(say(
+        "The answer ({megabytes} MiB) was dropped: its client has {waiting} MiB of earlier answers to read "
+        "first. Ask again, for less at a time.",
+        megabytes=-(-size // MIB), waiting=-(-waiting // MIB)))  # fmt: skip
+    return json.error_line(request_id, rpc.error_of(error, lang))
 
 
 class Outlet(Protocol):
@@ -48,6 +69,9 @@ class LineOutlet:
 
     One that ``lingers`` (standard input, as opposed to a bridge, which waits itself) is answered what it
     asked for before its end of file.
+
+    ``max_outbox`` bytes may wait for a client that reads slowly. An answer that does not fit is dropped and
+    an error stands for it; a notification that does not fit is dropped. The client stays.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, lingers: bool) -> None:
@@ -58,7 +82,7 @@ class LineOutlet:
         self, session: Session, batch: Batch, read_fd: int, write_fd: int, *, max_line: int, max_outbox: int
     ) -> None:
         """Begin to read for that session; the descriptors are the channel's from here on."""
-        self._session = session
+        self._session, self._most = session, max_outbox
         self._channel = LineChannel(
             self._loop,
             batch,
@@ -69,7 +93,7 @@ class LineOutlet:
             on_oversized=session.oversized,
             on_end=self._linger if self._lingers else None,
             max_line=max_line,
-            max_outbox=max_outbox,
+            max_outbox=max(max_outbox, ROOM + max_line) + _ERRORS,
         )
         self._channel.start()
 
@@ -82,10 +106,15 @@ class LineOutlet:
         return self._channel.closed
 
     def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        waiting = self._channel.unsent
+        if waiting > ROOM and waiting + len(line) > self._most:
+            line = undelivered(request_id, len(line), waiting, self._session.caller.lang)
         self._channel.send(line)
 
     def tell(self, line: bytes, about: bytes | None) -> None:
-        self._channel.send(line)
+        waiting = self._channel.unsent
+        if waiting <= ROOM or waiting + len(line) <= self._most:
+            self._channel.send(line)
 
     def drain(self) -> None:
         self._channel.send(DRAIN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tabane.hub.clients.outlet import ROOM, undelivered
 from tabane.hub.http.replay import Journal, event_id, place_of
 from tabane.hub.http.request import Reply, Request, refusal
 from tabane.hub.http.stream import Pulse, Stream
@@ -113,7 +114,7 @@ class HttpSession:
         else:
             post.waiting.discard(request_id)
         if post.resumable or (stream and stream.begun):
-            self._say(post, line)
+            self._say(post, self._fitted(request_id, line, stream))
         elif post.batch:
             post.answers.append(line)
         elif stream:
@@ -237,6 +238,13 @@ class HttpSession:
         if stream:
             stream.event(event)
 
+    def _fitted(self, request_id: bytes | None, line: bytes, stream: Stream | None) -> bytes:
+        """The answer, or where its client has too much to read already, the error that stands for it."""
+        waiting = stream.unsent if stream else 0
+        if waiting <= ROOM or waiting + len(line) <= self.limit:
+            return line
+        return undelivered(request_id, len(line), waiting, self.session.caller.lang)
+
     def _kept(self, post: _Post, line: bytes) -> bytes:
         self._count += 1
         event = encode_event(line, event_id(post.number, self._count))
@@ -309,7 +317,7 @@ class HttpSession:
         if self._unheard is None:
             self._unheard = Journal(MOST_WAITING, MOST_WAITING_BYTES)
         self._unheard.keep(_LISTENING, self._count, event)
-        if self._listening and not self._listening.lost:
+        if self._listening and not self._listening.lost and self._listening.unsent <= self.limit // 2:
             self._delivered = self._count
             self._listening.event(event)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CONNECT_LIMIT = 5.0
 """Seconds to connect to a hub that runs; starting one may take longer."""
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _WARNING = 4096  # bytes at the end of an answer that hold one
 
 

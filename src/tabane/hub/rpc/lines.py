@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tabane.hub.rpc.dispatcher import Dispatcher
+from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
 from tabane.operations import Caller, Door
 from tabane.wire import json, rpc
 from tabane.wire.channel import Batch, LineChannel
@@ -45,7 +45,8 @@ class RpcSession:
             on_close=self._closed,
             on_oversized=self._oversized,
             max_line=max_line,
-            max_outbox=max_outbox,
+            # An answer goes out alone, however long; what is told beside it is short.
+            max_outbox=1 << 40,
         )
 
     def start(self) -> None:
@@ -82,8 +83,13 @@ class RpcSession:
         self._dispatcher.receive(line, self._send)
 
     async def _send(self, line: bytes) -> None:
-        self._channel.send(line)
+        # Of those that wait here each asks again: the first to send may fill what there was room for.
         while self._channel.unsent > self._ahead:  # noqa: ASYNC110  (a channel tells nothing)
+            await asyncio.sleep(_LOOK)
+        if self._channel.closed:
+            raise ClientGone
+        self._channel.send(line)
+        while self._channel.unsent > self._ahead:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK)
 
     def _oversized(self, head: bytes) -> None:
