@@ -22,6 +22,11 @@ TabaneError
 │   ├── ModelMissing        it is not here, and is not to be had
 │   └── ModelUnavailable    its server or process does not answer now: try again
 ├── ReadError             a page could not be read; ``cause`` says why in a word
+├── WorkerError           a process that works for the hub did not answer
+│   ├── WorkerBusy        too much waits for its turn
+│   ├── WorkerSpent       the work took longer than it may
+│   ├── WorkerEnded       the process ended while it did the work
+│   └── WorkerUnavailable the process cannot be started
 ├── AnswerTooLong           an answer longer than a message over the network may be: ask for less
 └── HubError                the hub itself: not running, would not start, held, of another version
     └── HubDraining         it is about to end: the request was not begun, and may be sent to the next
@@ -169,6 +174,28 @@ class ReadError(TabaneError):
     ) -> None:
         super().__init__(message)
         self.cause, self.status, self.wait = cause, status, wait
+
+
+class WorkerError(TabaneError):
+    """A process that works for the hub did not answer a request."""
+
+    reason = "worker"
+
+
+class WorkerBusy(WorkerError):
+    """Too much waits for its turn: try again."""
+
+
+class WorkerSpent(WorkerError):
+    """The work took more processor time, or longer, than one request may."""
+
+
+class WorkerEnded(WorkerError):
+    """The process ended while it did the work, and so did the next one."""
+
+
+class WorkerUnavailable(WorkerError):
+    """The process cannot be started, or is being ended."""
 
 
 class AnswerTooLong(TabaneError):

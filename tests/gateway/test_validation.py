@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import os
 import socket
 import threading
 from typing import Any
@@ -13,11 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
+from tabane.gateway.tools.judging import Judging
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import MOST_COMPILED, Validator
+from tabane.workers.pool import Budget
 from tests.gateway.test_disclosure import JSON, SCHEMAS
 from tests.gateway.tools import tool
 
+EDIT = {"type": "object", "properties": {"old": {"type": "string"}}, "required": ["old"]}
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -32,9 +37,7 @@ SCHEMA = {
     },
     "required": ["path"],
     "additionalProperties": False,
-    "$defs": {
-        "Edit": {"type": "object", "properties": {"old": {"type": "string"}}, "required": ["old"]},
-    },
+    "$defs": {"Edit": EDIT},
 }
 
 
@@ -45,12 +48,27 @@ def with_schema(schema: Any) -> Tool:
 def fault(arguments: Any, schema: Any = SCHEMA) -> BadArguments:
     raw = arguments if isinstance(arguments, bytes) else json.dumps(arguments).encode()
     with pytest.raises(BadArguments) as caught:
-        Validator().check(with_schema(schema), raw)
+        check(with_schema(schema), raw)
     return caught.value
 
 
 def passes(arguments: bytes, schema: Any = SCHEMA) -> None:
-    Validator().check(with_schema(schema), arguments)
+    check(with_schema(schema), arguments)
+
+
+def check(tool: Tool, arguments: bytes) -> None:
+    """Judge at once, or by the process for what is not proven to be cheap."""
+
+    async def whole() -> None:
+        validator = Validator(Judging(dict(os.environ), budget=Budget(seconds=60, deadline=100)))
+        try:
+            judgment = validator.check(tool, arguments)
+            if judgment is not None:
+                await judgment
+        finally:
+            await validator.close()
+
+    asyncio.run(whole())
 
 
 def test_arguments_that_fit_pass() -> None:
@@ -217,7 +235,7 @@ def test_only_so_many_compiled_schemas_are_kept() -> None:
     validator = Validator()
     for number in range(MOST_COMPILED + 50):
         validator.check(tool(f"t{number}", inputSchema=SCHEMA), b'{"path": "x"}')
-    assert len(validator._compiled) == MOST_COMPILED
+    assert len(validator._known) == MOST_COMPILED
 
 
 @pytest.mark.parametrize(

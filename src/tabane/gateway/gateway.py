@@ -67,13 +67,14 @@ class Gateway:
         limits: Limits,
         *,
         reserved: frozenset[str],
+        validator: Validator | None = None,
         list_wait: float = 2.0,
         health_interval: float = 60.0,
         on_changed: Callable[[str], None] = lambda kind: None,
         on_log: Callable[[str, Raw], None] = lambda server, params: None,
     ) -> None:
         self.servers = {server.name: server for server in servers}
-        self.validator = Validator()
+        self.validator = validator or Validator()
         self._loop, self._connect, self.limits = loop, connect, limits
         self._logs = logs
         self.list_wait, self.health_interval = list_wait, health_interval
@@ -135,6 +136,7 @@ class Gateway:
         for task in list(self._tasks):
             task.cancel()
         await self._instances.close()
+        await self.validator.close()
         await self._catalogues.close()
 
     def leave(self, session: str) -> None:

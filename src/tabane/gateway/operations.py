@@ -190,7 +190,8 @@ class ToolOperations:
         inner.check_marks(tool)
         if tool.server == OWN:
             return await self._own(replace(caller, looks=read_only), tool.alias, inner.arguments)
-        self._gateway.validator.check(tool, inner.arguments)
+        if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
+            await judged
         return await request(self._gateway, caller, tool, inner)
 
 

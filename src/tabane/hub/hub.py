@@ -24,6 +24,8 @@ from tabane.gateway.servers.configuration import Configuration, read_configurati
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.index import Query
+from tabane.gateway.tools.judging import Judging
+from tabane.gateway.tools.validation import Validator
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.archive import ImportPosts, Posts
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, own_tools
@@ -354,6 +356,7 @@ class Hub:
             connector,
             limits_of(settings),
             reserved=RESERVED,
+            validator=Validator(Judging(self.environment, errors=2)),
             list_wait=settings.list_wait,
             health_interval=settings.health_interval,
             on_changed=self._changed,

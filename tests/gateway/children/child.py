@@ -17,6 +17,7 @@ Protocol
 
 Catalogue
   --tools N                  N further tools, extra_0 … that echo
+  --schemas FILE             a further tool that echoes for each member of a JSON object: its inputSchema
   --duplicate                lists ``echo`` twice, the second with another description
   --page-size N              tools/list in pages; --endless-cursor: the list never ends
   --no-tools                 announces no tools at all; --extras: announces prompts and resources too
@@ -78,6 +79,7 @@ def arguments() -> argparse.Namespace:
     add("--slow-start", type=float, default=0.0)
     add("--ask-at-start")
     add("--tools", type=int, default=0)
+    add("--schemas")
     add("--page-size", type=int, default=0)
     add("--banner", nargs="?", const="Server is ready.")
     add("--babble", type=int, default=0)

@@ -123,9 +123,18 @@ class Toolbox:
                 _tool("subscriptions", "What is told to whom.", offers.state, fields=READ_ONLY),
                 _tool("end_listens", "Ends subscriptions.", offers.end_listens),
             ]
+        for name, schema in self._schemas().items():
+            tools.append(Tool({"name": name, "inputSchema": schema, **READ_ONLY}, self._echo))
         return tools + [
             _tool(f"extra_{n}", f"Extra number {n}.", self._echo, {"text": "string"}) for n in extras
         ]
+
+    def _schemas(self) -> Json:
+        if self._server.options.schemas is None:
+            return {}
+        with open(self._server.options.schemas, encoding="utf-8") as file:
+            schemas: Json = json.load(file)
+        return schemas
 
     def _echo(self, params: Json, _: threading.Event) -> Json:
         arguments = params.get("arguments") or {}

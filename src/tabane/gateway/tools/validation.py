@@ -1,234 +1,120 @@
-"""Arguments are held against the upstream's schema before the upstream is bothered.
+"""Arguments are checked against the upstream's schema before the upstream is asked.
 
-What cannot be judged passes: a schema that does not compile, that names another by a remote ``$ref``
-(nothing is ever fetched) or an unknown dialect; arguments that are no plain JSON. The upstream judges
-those itself. Nothing is coerced, and formats are not asserted.
+A schema is data of the upstream, and can be made to take hours. Only where a bound on the work is proven
+(``cost``) is a judgment made here, at once; any other is made by a process that may be killed (``judging``),
+and calls of other tools go on meanwhile. What cannot be judged passes (``faults``).
 """
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tabane.errors import BadArguments
-from tabane.gateway.tools.likeness import nearest
-from tabane.gateway.tools.schemas import literal
-from tabane.messages import Message, say
-from tabane.search.sentences import shortened
+from tabane.gateway.tools.cost import Cost, Size, cost_of, size_of
+from tabane.gateway.tools.faults import UNREADABLE, compiled_from, fault, fits, read
+from tabane.gateway.tools.tool import OWN
 
 if TYPE_CHECKING:
-    from jsonschema_rs import ValidationError
     from jsonschema_rs import Validator as Compiled
 
+    from tabane.gateway.tools.judging import Judging
     from tabane.gateway.tools.tool import Tool
 
 MOST_COMPILED = 256
-_MOST_ERRORS = 3
-_MOST_READ = 32
-_SCHEMA = 240
-_MOST_NAMES = 20
-# A regular expression that ran out of steps says nothing about the value.
-_UNJUDGED = ("BacktrackLimitExceeded", "RegexEngineFailure", "Referencing")
+MOST_STEPS = 100_000
+"""Steps of a judgment that is made at once: some milliseconds at most."""
+
+LONGEST = 256 * 1024
+"""Bytes of a definition, or of arguments, that are read at once."""
+
+_LENGTHS = (8_192, 2_048, 512, 128)
+"""Bytes of arguments, longest first, up to which a cheap schema needs no look at them."""
+
 _TRIVIAL: tuple[dict[str, Any], ...] = ({}, {"type": "object"})
 
 
+class _Known:
+    """A definition, the bound on judging by it, and its schema compiled when it is first needed."""
+
+    __slots__ = ("_compiled", "_free", "_made", "cost", "definition", "schema")
+
+    def __init__(self, tool: Tool) -> None:
+        self.definition, self.schema = tool.definition, tool.schema
+        self.cost: Cost | None = cost_of(tool.schema) if len(tool.definition) <= LONGEST else None
+        self._free = next((length for length in _LENGTHS if self._steps(length) <= MOST_STEPS), 0)
+        self._made = False
+        self._compiled: Compiled | None = None
+
+    def is_cheap(self, arguments: bytes | msgspec.Raw, *, of_faults: bool = False) -> bool:
+        """Return whether the judgment, or naming what is wrong, is proven to take few steps."""
+        if not of_faults and len(arguments) <= self._free:
+            return True
+        if self.cost is None or len(arguments) > LONGEST:
+            return False
+        size = size_of(bytes(arguments))
+        steps = self.cost.steps_of_faults(size) if of_faults else self.cost.steps(size)
+        return steps <= MOST_STEPS
+
+    def _steps(self, length: int) -> int:
+        """Bound the steps for any arguments of that length."""
+        return self.cost.steps(Size(length, length)) if self.cost else MOST_STEPS + 1
+
+    @property
+    def compiled(self) -> Compiled | None:
+        if not self._made:
+            self._compiled, self._made = compiled_from(self.schema), True
+        return self._compiled
+
+
 class Validator:
-    """Checks arguments; keeps the 256 compiled schemas that were used last."""
+    """Checks arguments; remembers the 256 definitions that were used last.
 
-    def __init__(self) -> None:
-        self._compiled: OrderedDict[str, tuple[bytes, Compiled | None]] = OrderedDict()
+    ``judging`` takes what is not proven to be cheap; without one, that passes. The hub's own tools are always
+    judged at once: their schemas are its own.
+    """
 
-    def check(self, tool: Tool, arguments: bytes | msgspec.Raw) -> None:
-        """Raises :class:`BadArguments` where the arguments do not fit the tool's schema.
+    def __init__(self, judging: Judging | None = None) -> None:
+        self._judging = judging
+        self._known: OrderedDict[str, _Known] = OrderedDict()
 
-        Its message names up to three offending parameters, each with what is wrong and the schema's
-        line for it; its ``parameter`` is the path of the first.
+    def check(self, tool: Tool, arguments: bytes | msgspec.Raw) -> Awaitable[None] | None:
+        """Raise BadArguments where the arguments do not fit the tool's schema, now or when awaited.
+
+        Returns None where that is decided, else what decides it: it has to be awaited.
         """
         if tool.schema in _TRIVIAL:
-            return
-        try:
-            value = msgspec.json.decode(arguments or b"{}")
-        except (msgspec.DecodeError, RecursionError):
-            return
-        compiled = self._get(tool)
-        if compiled is not None and (faults := _faults(compiled, value)):
-            raise _bad_arguments(tool.schema, faults)
-
-    def _get(self, tool: Tool) -> Compiled | None:
-        known = self._compiled.get(tool.alias)
-        if known is None or known[0] != tool.definition:
-            known = (tool.definition, _compile(tool.schema))
-            self._compiled[tool.alias] = known
-            if len(self._compiled) > MOST_COMPILED:
-                self._compiled.popitem(last=False)
-        self._compiled.move_to_end(tool.alias)
-        return known[1]
-
-
-def _compile(schema: dict[str, Any]) -> Compiled | None:
-    """The schema compiled, in the dialect it names, else 2020-12; None where it cannot be."""
-    # Imported here: it takes 8 MB, and direct calls are never checked.
-    import jsonschema_rs
-
-    try:
-        return jsonschema_rs.validator_for(schema, retriever=_refuse, validate_formats=False)
-    except BaseException as error:
-        _pass(error)
+            return None
+        known, own = self._get(tool), tool.server == OWN
+        if not own and not known.is_cheap(arguments):
+            return self._later(tool, arguments)
+        compiled = known.compiled
+        value = UNREADABLE if compiled is None else read(arguments)
+        if compiled is None or value is UNREADABLE or fits(compiled, value):
+            return None
+        if not own and not known.is_cheap(arguments, of_faults=True):
+            return self._later(tool, arguments)
+        if error := fault(known.schema, compiled, value):
+            raise error
         return None
 
+    async def close(self) -> None:
+        """End what judges."""
+        if self._judging is not None:
+            await self._judging.close()
 
-def _faults(compiled: Compiled, value: Any) -> list[ValidationError]:
-    """What is wrong with the value, what is missing or unknown before the rest."""
-    try:
-        if compiled.is_valid(value):
-            return []
-        errors = list(islice(compiled.iter_errors(value), _MOST_READ))
-    except BaseException as error:
-        _pass(error)
-        return []
-    judged = [error for error in errors if type(error.kind).__name__ not in _UNJUDGED]
-    return sorted(judged, key=lambda error: error.kind.name not in ("required", "additionalProperties"))
+    def _later(self, tool: Tool, arguments: bytes | msgspec.Raw) -> Awaitable[None] | None:
+        if self._judging is None or self._judging.gave_up(tool):
+            return None
+        return self._judging.judge(tool, bytes(arguments))
 
-
-def _pass(error: BaseException) -> None:
-    """Let an error of the library pass, and nothing else."""
-    # A panic inside the compiled library derives from BaseException, so that nobody stumbles over it.
-    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-        raise error
-
-
-def _refuse(uri: str) -> NoReturn:
-    raise LookupError(uri)
-
-
-def _bad_arguments(schema: dict[str, Any], faults: list[ValidationError]) -> BadArguments:
-    problems = list(islice(_problems(schema, faults), _MOST_ERRORS))
-    message = problems[-1][1]
-    for _, problem in reversed(problems[:-1]):
-        message = say("{problem}\n{others}", problem=problem, others=message)
-    return BadArguments(message, problems[0][0] or None)
-
-
-def _problems(schema: dict[str, Any], faults: Iterable[ValidationError]) -> Iterator[tuple[str, Message]]:
-    """Each fault as (path of the parameter, what to tell). One fault may name several parameters."""
-    for fault in faults:
-        place = _walked(schema, fault.schema_path[:-1])
-        details = fault.kind.as_dict()
-        if fault.kind.name == "required":
-            yield _missing(fault, place, details["property"])
-        elif fault.kind.name in ("additionalProperties", "unevaluatedProperties"):
-            for name in details["unexpected"]:
-                yield _unknown(fault, place, name)
-        elif fault.kind.name == "falseSchema":
-            path = _path(fault.instance_path)
-            yield path, say("{parameter}: nothing may be given here.", parameter=path)
-        else:
-            path = _path(fault.instance_path)
-            problem = _said(fault, details)
-            line = _line(_named(fault.instance_path), place)
-            yield (
-                path,
-                say("{parameter}: {problem} Schema: {line}", parameter=path, problem=problem, line=line),
-            )
-
-
-def _missing(fault: ValidationError, place: Any, name: str) -> tuple[str, Message]:
-    path = _path([*fault.instance_path, name])
-    member = _members(place).get(name)
-    if member is None:
-        return path, say("{parameter}: required, but missing.", parameter=path)
-    line = _line(name, member)
-    return path, say("{parameter}: required, but missing. Schema: {line}", parameter=path, line=line)
-
-
-def _unknown(fault: ValidationError, place: Any, name: str) -> tuple[str, Message]:
-    path = _path([*fault.instance_path, name])
-    members = _members(place)
-    if near := nearest(members, name, 1):
-        line = _line(near[0], members[near[0]])
-        return path, say(
-            "{parameter}: there is no such parameter. Did you mean {near}? Schema: {line}",
-            parameter=path,
-            near=near[0],
-            line=line,
-        )
-    names = ", ".join(list(members)[:_MOST_NAMES]) or "–"
-    return path, say(
-        "{parameter}: there is no such parameter. There are: {names}.", parameter=path, names=names
-    )
-
-
-def _said(fault: ValidationError, details: dict[str, Any]) -> Message:
-    """What is wrong with a value, as a sentence."""
-    value = literal(fault.instance)
-    name = fault.kind.name
-    if name == "type":
-        kinds = "|".join(str(kind) for kind in details.get("types", ()))
-        return say("{value} is not of type {kinds}.", value=value, kinds=kinds)
-    if name == "enum":
-        options = shortened(", ".join(literal(option) for option in details["options"]), _SCHEMA)
-        return say("{value} is none of {options}.", value=value, options=options)
-    if name in _LIMITS and "limit" in details:
-        return _LIMITS[name](value, details["limit"])
-    if name == "pattern":
-        pattern = shortened(str(details.get("pattern")), _SCHEMA)
-        return say("{value} does not match the pattern {pattern}.", value=value, pattern=pattern)
-    if name in ("anyOf", "oneOf"):
-        return say("{value} fits none of the alternatives.", value=value)
-    return say("{value} does not fit ({rule}).", value=value, rule=name)
-
-
-_LIMITS: dict[str, Callable[[str, object], Message]] = {
-    "maximum": lambda value, limit: say(
-        "{value} is greater than the maximum of {limit}.", value=value, limit=limit
-    ),
-    "minimum": lambda value, limit: say(
-        "{value} is less than the minimum of {limit}.", value=value, limit=limit
-    ),
-    "exclusiveMaximum": lambda value, limit: say("{value} is not below {limit}.", value=value, limit=limit),
-    "exclusiveMinimum": lambda value, limit: say("{value} is not above {limit}.", value=value, limit=limit),
-    "maxLength": lambda value, limit: say(
-        "{value} is longer than {limit} characters.", value=value, limit=limit
-    ),
-    "minLength": lambda value, limit: say(
-        "{value} is shorter than {limit} characters.", value=value, limit=limit
-    ),
-    "maxItems": lambda value, limit: say("{value} has more than {limit} items.", value=value, limit=limit),
-    "minItems": lambda value, limit: say("{value} has fewer than {limit} items.", value=value, limit=limit),
-}
-
-
-def _line(name: str, schema: Any) -> str:
-    """A member as it stands in the schema, cut at 240 characters."""
-    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-    return shortened(f"{json.dumps(name, ensure_ascii=False)}: {text}", _SCHEMA)
-
-
-def _path(steps: Iterable[str | int]) -> str:
-    """``edits[0].old_text``; ``arguments`` where the fault is with all of them."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    return text.lstrip(".") or "arguments"
-
-
-def _named(steps: Iterable[str | int]) -> str:
-    return next((step for step in reversed(list(steps)) if isinstance(step, str)), "arguments")
-
-
-def _members(schema: Any) -> dict[str, Any]:
-    members = schema.get("properties") if isinstance(schema, dict) else None
-    return members if isinstance(members, dict) else {}
-
-
-def _walked(schema: Any, steps: Iterable[str | int]) -> Any:
-    """The part of the schema at a path; an empty one where the path leads elsewhere."""
-    for step in steps:
-        try:
-            schema = schema[step]
-        except (KeyError, IndexError, TypeError):
-            return {}
-    return schema
+    def _get(self, tool: Tool) -> _Known:
+        known = self._known.get(tool.alias)
+        if known is None or known.definition != tool.definition:
+            known = self._known[tool.alias] = _Known(tool)
+            if len(self._known) > MOST_COMPILED:
+                self._known.popitem(last=False)
+        self._known.move_to_end(tool.alias)
+        return known

@@ -7,6 +7,7 @@ plane. Whatever needs to wait (searching, a server that is still starting) runs 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -59,13 +60,25 @@ def _call_through(session: Session, request_id: Raw, by: str, params: Members, m
         tool = session.hub.gateway.catalogue.find(inner.name)
         if tool is None or _waits_for_roots(session, tool):
             session.run(request_id, _forward_later(session, request_id, inner, meta, through=True))
+        elif (judged := _check(session, tool, inner)) is not None:
+            session.run(request_id, _forward_judged(session, request_id, judged, tool, inner, meta))
+        elif tool.server == OWN:
+            given = Raw(inner.arguments)
+            session.run(request_id, _operate(session, request_id, tool.alias, given, inner.read_only))
         else:
-            _check(session, tool, inner)
-            if tool.server == OWN:
-                given = Raw(inner.arguments)
-                session.run(request_id, _operate(session, request_id, tool.alias, given, inner.read_only))
-            else:
-                _forward(session, request_id, tool, inner, meta, through=True)
+            _forward(session, request_id, tool, inner, meta, through=True)
+    except TabaneError as error:
+        _failed(session, request_id, error)
+
+
+async def _forward_judged(
+    session: Session, request_id: Raw, judged: Awaitable[None], tool: Tool, inner: Inner, meta: Members
+) -> None:
+    """Forward a call through call_tool when its arguments have been judged by another process."""
+    try:
+        await judged
+        session.no_longer_runs(request_id)
+        _forward(session, request_id, tool, inner, meta, through=True)
     except TabaneError as error:
         _failed(session, request_id, error)
 
@@ -77,8 +90,8 @@ async def _forward_later(
         if session.asking and session.asking.roots_due and session.hub.gateway.goes_by_roots():
             await session.asking.learn_roots()
         tool = await session.hub.gateway.find(session.caller, inner.name)
-        if through:
-            _check(session, tool, inner)
+        if through and (judged := _check(session, tool, inner)) is not None:
+            await judged
         session.no_longer_runs(request_id)
         _forward(session, request_id, tool, inner, meta, through=through)
     except TabaneError as error:
@@ -93,9 +106,10 @@ def _waits_for_roots(session: Session, tool: Tool) -> bool:
     return asking is not None and asking.roots_due and session.hub.gateway.goes_by_roots(tool.server)
 
 
-def _check(session: Session, tool: Tool, inner: Inner) -> None:
+def _check(session: Session, tool: Tool, inner: Inner) -> Awaitable[None] | None:
+    """Raise TabaneError where a call must not be made; what is returned has to be awaited first."""
     inner.check_marks(tool)
-    session.hub.gateway.validator.check(tool, inner.arguments)
+    return session.hub.gateway.validator.check(tool, inner.arguments)
 
 
 def _forward(

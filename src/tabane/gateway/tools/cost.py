@@ -1,0 +1,221 @@
+"""A bound on the work that arguments against a JSON Schema can take, read off the schema; pure.
+
+The bound is linear in the arguments: some steps whatever they are, some for each value in them. References
+are followed, so that a short schema that stands for a huge one costs what it stands for; the reading itself
+stops at a budget. No bound is given where none is easily proven: recursion, ``unevaluated…``, dynamic
+references, regular expressions that may backtrack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_MOST_PARTS = 2_000  # keywords and values that are read of a schema
+_DEEPEST = 48
+_LONGEST_PATTERN = 256
+_MOST_REPEATS = 128
+_OF_PATTERN = 8  # bytes of arguments that a sign of a pattern is held against in a step
+_OF_TEXT = 64  # bytes of a text that are a step
+_UNPROVEN = frozenset(("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"))
+_NAMING = frozenset(("$id", "id"))
+_IN_PLACE = frozenset(("not", "if", "then", "else"))
+_IN_PLACE_LIST = frozenset(("allOf", "anyOf", "oneOf"))
+_IN_PLACE_NAMED = frozenset(("dependentSchemas", "dependencies"))
+_FOR_EACH = frozenset(("additionalProperties", "additionalItems", "contains", "propertyNames"))
+_UNREAD = frozenset(("$defs", "definitions"))
+
+_REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_FANCY = re.compile(r"\(\?(?!:)|\\[1-9kKzZGg]|[*+?}][+]|\)\{|\\[pP]|\[[^\]]*(?:\[|&&|--|~~)")
+
+
+class _Unproven(Exception):
+    """No bound is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large arguments are: ``values`` at most in them, ``text`` bytes of JSON."""
+
+    values: int
+    text: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A bound on steps: ``fixed`` ones, and ``each`` for every value. A step is well below a microsecond.
+
+    ``nested`` are combinators within combinators, each of which reads alternatives once more to say what is
+    wrong. ``patterns`` are the signs of all regular expressions. ``unique``: items are compared with each
+    other.
+    """
+
+    fixed: int = 1
+    each: int = 0
+    nested: int = 0
+    patterns: int = 0
+    unique: bool = False
+
+    def steps(self, size: Size) -> int:
+        """Bound the steps of a judgment."""
+        steps = self.fixed + self.each * size.values + self.patterns * size.text // _OF_PATTERN
+        if self.unique:
+            steps += size.values * size.values // 4 + size.text // _OF_TEXT
+        return steps * (1 + self.nested)
+
+    def steps_of_faults(self, size: Size) -> int:
+        """Bound the steps of naming what is wrong: each fault carries the value that it is with."""
+        return self.steps(size) * (20 + size.values + size.text // _OF_TEXT)
+
+
+def size_of(arguments: bytes) -> Size:
+    """Bound the size of arguments without reading them as JSON."""
+    signs = sum(arguments.count(sign) for sign in (b",", b":", b"[", b"{"))
+    return Size(1 + signs, len(arguments))
+
+
+def cost_of(schema: Any) -> Cost | None:
+    """Return the bound for a schema; None where none is known. Reads at most 2,000 of its parts."""
+    try:
+        return _Reading(schema).cost(schema, 0)
+    except (_Unproven, RecursionError):
+        return None
+
+
+class _Reading:
+    """One walk through a schema, references followed, within a budget."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._left = _MOST_PARTS
+
+    def cost(self, node: Any, depth: int) -> Cost:
+        self._spend(1)
+        if isinstance(node, bool):
+            return Cost()
+        if not isinstance(node, dict) or depth > _DEEPEST:
+            raise _Unproven
+        self._spend(len(node))
+        if node is not self._root and any(isinstance(node.get(name), str) for name in _NAMING):
+            raise _Unproven  # references within it are relative to it
+        return _together([Cost(1 + len(node)), *self._parts(node, depth + 1)])
+
+    def _parts(self, node: dict[str, Any], depth: int) -> Iterator[Cost]:
+        for keyword, value in node.items():
+            if keyword in _UNPROVEN:
+                raise _Unproven
+            if keyword in ("$ref", "pattern"):
+                yield self._named(keyword, value, depth)
+            elif keyword in _IN_PLACE or keyword in _IN_PLACE_LIST or keyword in _IN_PLACE_NAMED:
+                yield _combined(self.cost(part, depth) for part in _parts_of(keyword, value))
+            elif keyword in ("properties", "items", "prefixItems", "patternProperties") or (
+                keyword in _FOR_EACH
+            ):
+                yield self._children(keyword, value, depth)
+            elif keyword == "uniqueItems":
+                yield Cost(unique=value is not False)
+            elif keyword not in _UNREAD:
+                yield Cost(self._data(value))
+
+    def _named(self, keyword: str, value: Any, depth: int) -> Cost:
+        if keyword == "pattern":
+            return Cost(patterns=_weight(value))
+        return self.cost(_target(value, self._root), depth)
+
+    def _children(self, keyword: str, value: Any, depth: int) -> Cost:
+        if keyword == "properties" and isinstance(value, dict):
+            return _beside([self.cost(part, depth) for part in value.values()])
+        if keyword in ("items", "prefixItems") and isinstance(value, list):
+            return _beside([self.cost(part, depth) for part in value])
+        if keyword == "patternProperties" and isinstance(value, dict):
+            weight = sum(_weight(name) for name in value)
+            found = _together([_for_each(self.cost(part, depth)) for part in value.values()])
+            return _together([found, Cost(len(value), len(value), patterns=weight)])
+        return _for_each(self.cost(value, depth))
+
+    def _data(self, value: Any) -> int:
+        """Count the values in data, such as those of an enum."""
+        waiting, count = [value], 0
+        while waiting:
+            part = waiting.pop()
+            size = 1 + (len(part) // _OF_TEXT if isinstance(part, str) else 0)
+            self._spend(size)
+            count += size
+            if isinstance(part, dict | list):
+                self._spend(len(part))
+                waiting.extend(part.values() if isinstance(part, dict) else part)
+        return count
+
+    def _spend(self, parts: int) -> None:
+        self._left -= parts
+        if self._left < 0:
+            raise _Unproven
+
+
+def _parts_of(keyword: str, value: Any) -> Iterable[Any]:
+    if keyword in _IN_PLACE_LIST and isinstance(value, list):
+        return value
+    if keyword in _IN_PLACE_NAMED and isinstance(value, dict):
+        return [part for part in value.values() if not isinstance(part, list)]
+    return [value]
+
+
+def _together(costs: Iterable[Cost]) -> Cost:
+    """Return the cost of all for the same value."""
+    found = list(costs)
+    return Cost(
+        sum(cost.fixed for cost in found),
+        sum(cost.each for cost in found),
+        max((cost.nested for cost in found), default=0),
+        sum(cost.patterns for cost in found),
+        any(cost.unique for cost in found),
+    )
+
+
+def _beside(costs: list[Cost]) -> Cost:
+    """Return the cost of all, where each is for a value of its own."""
+    every = _together([Cost(), *costs])
+    each = max((cost.each for cost in costs), default=0)
+    return Cost(every.fixed, each, every.nested, every.patterns, every.unique)
+
+
+def _for_each(cost: Cost) -> Cost:
+    """Return the cost for every value within a value."""
+    return Cost(1, cost.fixed + cost.each, cost.nested, cost.patterns, cost.unique)
+
+
+def _combined(costs: Iterable[Cost]) -> Cost:
+    every = _together(costs)
+    return Cost(every.fixed + 1, every.each, every.nested + 1, every.patterns, every.unique)
+
+
+def _weight(pattern: Any) -> int:
+    """Return how many signs a regular expression has, repetitions written out."""
+    if not isinstance(pattern, str) or len(pattern) > _LONGEST_PATTERN or _FANCY.search(pattern):
+        raise _Unproven
+    repeats = sum(int(most or least) for least, most in _repeats(pattern))
+    if repeats > _MOST_REPEATS:
+        raise _Unproven
+    return len(pattern) + repeats
+
+
+def _repeats(pattern: str) -> Iterator[tuple[str, str]]:
+    for found in _REPEATED.finditer(pattern):
+        yield found[1][:6], (found[2] or "")[:6]
+
+
+def _target(reference: Any, root: Any) -> Any:
+    """Return what a plain local reference points to."""
+    if not isinstance(reference, str) or not reference.startswith("#/") or "%" in reference:
+        raise _Unproven
+    if len(reference) > 1_000:
+        raise _Unproven
+    node = root
+    for step in reference[2:].split("/"):
+        key = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(node, dict) or key not in node:
+            raise _Unproven
+        node = node[key]
+    return node

@@ -1,0 +1,49 @@
+"""What is asked of the process that judges arguments, and what it answers: MessagePack."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tabane.errors import BadArguments
+from tabane.messages import Message
+from tabane.workers import codec
+
+
+class Case(msgspec.Struct, frozen=True, array_like=True):
+    """A tool's definition, as the upstream gave it, and arguments for it: JSON, both."""
+
+    definition: bytes
+    arguments: bytes
+
+
+class Verdict(msgspec.Struct, frozen=True, array_like=True):
+    """What is wrong; no message where nothing is, or where it cannot be judged."""
+
+    message: Message | None = None
+    parameter: str | None = None
+
+    @property
+    def error(self) -> BadArguments | None:
+        return BadArguments(self.message, self.parameter) if self.message is not None else None
+
+
+def verdict_of(error: BadArguments | None) -> Verdict:
+    return Verdict(error.message, error.parameter) if error else Verdict()
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.leaving)
+_CASES = msgspec.msgpack.Decoder(Case)
+_VERDICTS = msgspec.msgpack.Decoder(Verdict, dec_hook=codec.arriving)
+
+
+def packed(value: Case | Verdict) -> bytes:
+    return _ENCODER.encode(value)
+
+
+def case(body: bytes) -> Case:
+    return _CASES.decode(body)
+
+
+def verdict(body: bytes) -> Verdict:
+    """Read a verdict. Raises msgspec.DecodeError."""
+    return _VERDICTS.decode(body)

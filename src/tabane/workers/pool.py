@@ -1,0 +1,189 @@
+"""Several workers of one kind: started on demand, asked in fair turns, ended when they are idle."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tabane.errors import WorkerEnded, WorkerUnavailable
+from tabane.messages import say
+from tabane.workers.turns import Room, Turns
+from tabane.workers.worker import Program, Worker
+
+_STARTS = 3  # tries to start a process for one request
+_PAUSE = 0.1  # seconds after the first failed start, doubled by each that follows
+_LONGEST_PAUSE = 30.0
+_PATIENCE = 1.0  # seconds of that pause that a request waits for; with more to go it fails at once
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits of one request: ``seconds`` of the processor, ``deadline`` by the clock once it is begun.
+
+    ``patience`` is the seconds it may wait for its turn, None for any. ``tries`` is how many processes it may
+    take with it: one that died of something else must not cost a request.
+    """
+
+    seconds: float = 10.0
+    deadline: float = 60.0
+    patience: float | None = None
+    tries: int = 2
+
+
+@dataclass(slots=True)
+class _Starting:
+    """How starting went lately, so that a program that cannot run is not started over and over."""
+
+    failures: int = 0
+    not_before: float = field(default=0.0)
+
+    def failed(self, now: float) -> None:
+        self.not_before = now + min(_PAUSE * 2**self.failures, _LONGEST_PAUSE)
+        self.failures += 1
+
+    def succeeded(self) -> None:
+        self.failures, self.not_before = 0, 0.0
+
+
+class Pool:
+    """Workers that run one program. To be used on one event loop.
+
+    ``idle`` is the seconds after which one without work is ended.
+    """
+
+    def __init__(self, program: Program, room: Room | None = None, *, idle: float = 300.0) -> None:
+        self._program, self._idle = program, idle
+        self._turns = Turns(room or Room())
+        self._resting: dict[Worker, asyncio.TimerHandle] = {}
+        self._busy: set[Worker] = set()
+        self._starting = _Starting()
+        self._endings: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run now."""
+        return [worker.pid for worker in (*self._busy, *self._resting) if worker.pid is not None]
+
+    @property
+    def busy(self) -> list[int]:
+        """Those of them that are at work."""
+        return [worker.pid for worker in self._busy if worker.pid is not None]
+
+    async def ask(self, body: bytes, budget: Budget, *, key: str = "") -> bytes:
+        """Return a worker's answer. Requests of one ``key`` never have all workers at once.
+
+        Raises WorkerBusy, WorkerUnavailable, WorkerSpent, WorkerEnded; ValueError for a body beyond LONGEST.
+        """
+        async with self._turns.turn(key, len(body), budget.patience):
+            for left in reversed(range(budget.tries)):
+                try:
+                    return await self._answer(body, budget)
+                except WorkerEnded:
+                    if not left or self._closed:
+                        self._check_open()
+                        raise
+        raise AssertionError("a budget without tries")
+
+    async def close(self) -> None:
+        """End all workers; what they are asked fails."""
+        self._closed = True
+        for worker in self._busy:
+            worker.kill()
+        for worker in list(self._resting):
+            self._retire(worker)
+        await self._empty.wait()
+        if self._endings:
+            await asyncio.wait(self._endings)
+
+    async def _answer(self, body: bytes, budget: Budget) -> bytes:
+        worker = await self._ready()
+        try:
+            answer = await worker.ask(body, seconds=budget.seconds, deadline=budget.deadline)
+        except BaseException:
+            await self._bury(worker)
+            raise
+        self._busy_no_more(worker)
+        if worker.usable and not self._closed:
+            self._rest(worker)
+        else:
+            self._end_later(worker)
+        return answer
+
+    async def _ready(self) -> Worker:
+        """Return a worker that can be asked, started where none rests."""
+        self._check_open()
+        while self._resting:
+            worker, timer = self._resting.popitem()
+            timer.cancel()
+            if worker.usable:
+                self._busy.add(worker)
+                self._empty.clear()
+                return worker
+            self._end_later(worker)
+        for left in reversed(range(_STARTS)):
+            await self._pause()
+            try:
+                return await self._started()
+            except WorkerUnavailable:
+                if not left or self._closed:
+                    raise
+        raise AssertionError("no tries")
+
+    async def _started(self) -> Worker:
+        self._check_open()
+        worker = Worker(self._program)
+        self._busy.add(worker)
+        self._empty.clear()
+        try:
+            await worker.start()
+            self._check_open()
+        except BaseException as error:
+            await self._bury(worker)
+            if isinstance(error, WorkerUnavailable):
+                self._starting.failed(asyncio.get_running_loop().time())
+            raise
+        self._starting.succeeded()
+        return worker
+
+    async def _pause(self) -> None:
+        wait = self._starting.not_before - asyncio.get_running_loop().time()
+        if wait > _PATIENCE:
+            raise WorkerUnavailable(
+                say("A worker process cannot be started; the next try is in {seconds:.0f} s.", seconds=wait)
+            )
+        if wait > 0:
+            await asyncio.sleep(wait)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise WorkerUnavailable(say("The worker processes are being ended."))
+
+    def _rest(self, worker: Worker) -> None:
+        timer = asyncio.get_running_loop().call_later(self._idle, self._retire, worker)
+        self._resting[worker] = timer
+
+    def _retire(self, worker: Worker) -> None:
+        self._resting.pop(worker).cancel()
+        self._end_later(worker)
+
+    async def _bury(self, worker: Worker) -> None:
+        """Kill a worker and wait until it is gone: what follows it must not find its memory taken."""
+        worker.kill()
+        try:
+            await asyncio.shield(self._end_later(worker))
+        finally:
+            self._busy_no_more(worker)
+
+    def _busy_no_more(self, worker: Worker) -> None:
+        self._busy.discard(worker)
+        if not self._busy:
+            self._empty.set()
+
+    def _end_later(self, worker: Worker) -> asyncio.Task[None]:
+        ending = asyncio.get_running_loop().create_task(worker.end())
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+        return ending

@@ -1,0 +1,109 @@
+"""Turns at a few workers, taken fairly: one key after the other, and never all workers for one key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from tabane.errors import WorkerBusy
+from tabane.messages import say
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Limits of turns.
+
+    ``turns`` are taken at once, ``each`` by one key. ``waiting`` requests of one key may wait, and ``size``
+    bytes of requests may wait or be worked at in all.
+    """
+
+    turns: int = 2
+    each: int = 1
+    waiting: int = 64
+    size: int = 256_000_000
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    key: str
+    size: int
+    granted: asyncio.Future[None] = field(repr=False)
+
+
+class Turns:
+    """Grants turns in the order of the keys that wait. To be used on one event loop."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._taken: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()
+        self._size = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return sum(map(len, self._waiting.values()))
+
+    @asynccontextmanager
+    async def turn(self, key: str, size: int, patience: float | None = None) -> AsyncIterator[None]:
+        """Wait for a turn, at most ``patience`` seconds, and hold it. Raises WorkerBusy.
+
+        ``size`` is the request's, in bytes: it counts until the turn is over.
+        """
+        if self._size + size > self._room.size or len(self._waiting.get(key, ())) >= self._room.waiting:
+            raise WorkerBusy(say("Too much work waits already: try again."))
+        self._size += size
+        try:
+            await self._granted(key, size, patience)
+            try:
+                yield
+            finally:
+                self._release(key)
+        finally:
+            self._size -= size
+
+    async def _granted(self, key: str, size: int, patience: float | None) -> None:
+        waiting = _Waiting(key, size, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(key, deque()).append(waiting)
+        self._grant()
+        try:
+            async with asyncio.timeout(patience):
+                await waiting.granted
+        except BaseException as error:
+            self._withdraw(waiting)
+            if isinstance(error, TimeoutError):
+                raise WorkerBusy(say("Too much work waits already: try again.")) from None
+            raise
+
+    def _withdraw(self, waiting: _Waiting) -> None:
+        if waiting.granted.done() and not waiting.granted.cancelled():
+            self._release(waiting.key)  # granted in the moment in which nobody wanted it any more
+            return
+        queue = self._waiting.get(waiting.key)
+        if queue is not None and waiting in queue:
+            queue.remove(waiting)
+            if not queue:
+                del self._waiting[waiting.key]
+
+    def _release(self, key: str) -> None:
+        self._taken[key] -= 1
+        if not self._taken[key]:
+            del self._taken[key]
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._taken.total() < self._room.turns:
+            key = next((key for key in self._waiting if self._taken[key] < self._room.each), None)
+            if key is None:
+                return
+            queue = self._waiting[key]
+            waiting = queue.popleft()
+            self._waiting.move_to_end(key)
+            if not queue:
+                del self._waiting[key]
+            if not waiting.granted.done():
+                self._taken[key] += 1
+                waiting.granted.set_result(None)

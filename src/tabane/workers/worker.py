@@ -1,0 +1,163 @@
+"""The hub's end of one worker: a child process that answers one request at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tabane.errors import WorkerEnded, WorkerSpent, WorkerUnavailable
+from tabane.messages import say
+from tabane.workers.frames import ANSWER, answer_head, request
+
+_ENDING = 5.0  # seconds a process has to end after its pipe was closed
+_SPENT = frozenset((-signal.SIGPROF, -signal.SIGXCPU))
+
+_KNOWN = frozenset({
+    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
+})  # fmt: skip
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a worker may know of the environment: not the keys and tokens that are kept there."""
+    known = {name: value for name, value in environ.items() if name in _KNOWN}
+    return {**known, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+
+
+def module(name: str) -> tuple[str, ...]:
+    """Return the command that runs a module of Tabane as a worker."""
+    return (sys.executable, "-I", "-m", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a worker runs.
+
+    ``memory`` is the bytes of address space it may have (Linux), 0 for any; libraries that are mapped and
+    never touched count too. ``errors`` is the descriptor that its stderr goes to, None for nowhere. ``start``
+    is the seconds in which it has to be ready.
+    """
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    memory: int = 0
+    errors: int | None = None
+    start: float = 60.0
+
+
+class Worker:
+    """One process. It is no longer ``usable`` after it failed, ended, or said that it is about to end."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._child: asyncio.subprocess.Process | None = None
+        self._last = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process, as long as it runs."""
+        child = self._child
+        return child.pid if child is not None and child.returncode is None else None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be asked. It may have ended since its last answer."""
+        child = self._child
+        if child is None or child.returncode is not None or self._last:
+            return False
+        return child.stdout is not None and not child.stdout.at_eof()
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready. Raises WorkerUnavailable; nothing runs then."""
+        program = self._program
+        try:
+            self._child = await asyncio.create_subprocess_exec(
+                *program.command,
+                str(program.memory),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL if program.errors is None else program.errors,
+                env=program.environ,
+                limit=1 << 20,
+            )
+            async with asyncio.timeout(program.start):
+                await self._heard()
+        except (OSError, TimeoutError, _Silent) as error:
+            await self.end(kill=True)
+            reason = f"{type(error).__name__}: {error}" if isinstance(error, OSError) else "it did not begin"
+            raise WorkerUnavailable(
+                say("A worker process cannot be started: {reason}", reason=reason)
+            ) from None
+        except BaseException:
+            await asyncio.shield(self.end(kill=True))
+            raise
+
+    async def ask(self, body: bytes, *, seconds: float, deadline: float) -> bytes:
+        """Return the answer to a request.
+
+        ``seconds`` is the processor time it may take, ``deadline`` the time by the clock. Raises WorkerSpent
+        beyond either and WorkerEnded where the process ended for another reason, ValueError for a body that
+        is too long. After any of these, or where the caller gives up, it has to be ended.
+        """
+        frame = request(body, seconds)
+        assert self._child is not None
+        assert self._child.stdin is not None
+        try:
+            async with asyncio.timeout(deadline):
+                self._child.stdin.write(frame)
+                del frame
+                await self._child.stdin.drain()
+                return await self._heard()
+        except TimeoutError:
+            raise WorkerSpent(
+                say("The work was given up after {seconds:g} seconds.", seconds=deadline)
+            ) from None
+        except (_Silent, ConnectionError):
+            raise await self._why(seconds) from None
+
+    async def end(self, *, kill: bool = False) -> None:
+        """End the process: close its requests, or kill it; it is killed too where it does not end."""
+        child = self._child
+        if child is None:
+            return
+        if kill:
+            self.kill()
+        if child.stdin is not None:
+            child.stdin.close()
+        try:
+            async with asyncio.timeout(_ENDING):
+                await child.wait()
+        except TimeoutError:
+            self.kill()
+            await child.wait()
+
+    def kill(self) -> None:
+        if self._child is not None and self._child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._child.kill()
+
+    async def _heard(self) -> bytes:
+        assert self._child is not None
+        assert self._child.stdout is not None
+        try:
+            length, self._last = answer_head(await self._child.stdout.readexactly(ANSWER.size))
+            return await self._child.stdout.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
+            raise _Silent from error
+
+    async def _why(self, seconds: float) -> WorkerEnded | WorkerSpent:
+        """Return the error for the end of the process."""
+        assert self._child is not None
+        await self.end()
+        if self._child.returncode in _SPENT:
+            return WorkerSpent(
+                say("The work took more than {seconds:g} seconds of the processor.", seconds=seconds)
+            )
+        return WorkerEnded(say("The process that did the work ended."))
+
+
+class _Silent(Exception):
+    """The process answered nothing, or no frame."""

@@ -1,0 +1,69 @@
+"""A worker for tests: does what the words of a request say. ``python -m tests.workers.child``."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+from tabane.workers.serving import Last, serve
+
+
+def spin() -> bytes:
+    while True:
+        pass
+
+
+def spin_in_c() -> bytes:
+    """Never return to the interpreter, which is what a regular expression that backtracks does."""
+    re.fullmatch("(a|aa)+$", "a" * 100_000 + "b" * 2)
+    re.fullmatch("(a+)+$", "a" * 60 + "b")
+    return b"done"
+
+
+def grow() -> bytes:
+    held = [bytearray(50_000_000) for _ in range(100)]
+    return str(len(held)).encode()
+
+
+def wait(path: str) -> bytes:
+    """Wait until a file is there: a request that is pending for as long as a test wants."""
+    while not Path(path).exists():
+        time.sleep(0.005)
+    return b"waited"
+
+
+def respond(body: bytes) -> bytes:
+    verb, _, rest = body.decode().partition(" ")
+    if verb == "wait":
+        return wait(rest)
+    if verb == "last":
+        return Last(b"last")
+    if verb == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if verb == "once" and not Path(rest).exists():
+        Path(rest).touch()
+        os.abort()
+    if verb == "print":
+        print(rest, flush=True)
+    if verb == "environ":
+        return "\n".join(sorted(os.environ)).encode()
+    if verb == "pid":
+        return str(os.getpid()).encode()
+    return {"spin": spin, "c": spin_in_c, "grow": _grown}.get(verb, lambda: body)()
+
+
+def _grown() -> bytes:
+    try:
+        return grow()
+    except MemoryError:
+        return Last(b"no memory")
+
+
+if __name__ == "__main__":
+    if "broken" in sys.argv:
+        sys.exit(3)
+    serve(respond)

@@ -1,0 +1,333 @@
+"""Workers answer, and whatever one of them does costs the request it did it with, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent, WorkerUnavailable
+from tabane.workers.frames import LONGEST
+from tabane.workers.pool import Budget, Pool
+from tabane.workers.turns import Room
+from tabane.workers.worker import Program, environment
+
+COMMAND = (sys.executable, "-m", "tests.workers.child")
+LONG = 120.0
+BUDGET = Budget(seconds=60, deadline=LONG)
+SHORT = Budget(seconds=0.3, deadline=LONG)
+
+
+def program(*more: str, memory: int = 0, errors: int | None = None) -> Program:
+    return Program((*COMMAND, *more), {**os.environ}, memory, errors)
+
+
+def run(script: Callable[[Pool], Awaitable[None]], *, idle: float = LONG, room: Room | None = None) -> None:
+    run_with(script, Pool(program(), room, idle=idle))
+
+
+def run_with(script: Callable[[Pool], Awaitable[None]], pool: Pool) -> None:
+    async def whole() -> None:
+        try:
+            await script(pool)
+        finally:
+            await pool.close()
+            assert pool.pids == []
+
+    asyncio.run(asyncio.wait_for(whole(), LONG))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LONG):
+        while not condition():  # noqa: ASYNC110  (the state of another process; the wait has a limit)
+            await asyncio.sleep(0.005)
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_request_is_answered_and_the_worker_is_used_again() -> None:
+    async def script(pool: Pool) -> None:
+        assert pool.pids == []
+        assert await pool.ask(b"a", BUDGET) == b"a"
+        first = pool.pids
+        assert [await pool.ask(b"%d" % nth, BUDGET) for nth in range(20)] == [b"%d" % n for n in range(20)]
+        assert pool.pids == first
+        assert len(first) == 1
+
+    run(script)
+
+
+def test_an_answer_may_be_long() -> None:
+    async def script(pool: Pool) -> None:
+        body = b"x" * 20_000_000
+        assert await pool.ask(body, BUDGET) == body
+
+    run(script)
+
+
+def test_a_body_that_is_too_long_is_refused() -> None:
+    async def script(pool: Pool) -> None:
+        with pytest.raises(ValueError, match="bytes"):
+            await pool.ask(bytes(LONGEST + 1), BUDGET)
+        assert await pool.ask(b"next", BUDGET) == b"next"
+
+    run(script)
+
+
+@pytest.mark.parametrize("verb", [b"spin", b"c"])
+def test_work_beyond_its_processor_time_is_given_up(verb: bytes) -> None:
+    async def script(pool: Pool) -> None:
+        with pytest.raises(WorkerSpent, match="processor"):
+            await pool.ask(verb, SHORT)
+        assert await pool.ask(b"next", BUDGET) == b"next"
+
+    run(script)
+
+
+def test_the_processor_time_of_one_request_is_not_taken_from_the_next() -> None:
+    async def script(pool: Pool) -> None:
+        first = await pool.ask(b"pid", BUDGET)
+        for _ in range(50):
+            assert await pool.ask(b"x" * 1_000_000, Budget(seconds=5, deadline=LONG))
+        assert await pool.ask(b"pid", BUDGET) == first
+
+    run(script)
+
+
+def test_work_that_hangs_is_given_up_by_the_clock(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        await pool.ask(b"a", BUDGET)
+        with pytest.raises(WorkerSpent, match="given up"):
+            await pool.ask(b"wait %s" % bytes(tmp_path / "never"), Budget(seconds=60, deadline=0.2))
+        assert await pool.ask(b"next", BUDGET) == b"next"
+
+    run(script)
+
+
+def test_others_are_answered_while_one_request_is_pending(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        pending = [
+            asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET, key="slow"))
+            for _ in range(5)
+        ]
+        for nth in range(20):
+            assert await pool.ask(b"%d" % nth, BUDGET, key=f"other {nth % 3}") == b"%d" % nth
+        assert not any(task.done() for task in pending)
+        assert len(pool.pids) == 2
+        (tmp_path / "go").touch()
+        assert await asyncio.gather(*pending) == [b"waited"] * 5
+
+    run(script)
+
+
+def test_keys_take_turns(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        order: list[str] = []
+
+        async def ask(key: str, body: bytes) -> None:
+            await pool.ask(body, BUDGET, key=key)
+            order.append(key)
+
+        begun = asyncio.create_task(ask("a", b"wait %s" % bytes(tmp_path / "go")))
+        await until(lambda: bool(pool.busy))
+        waiting = [asyncio.create_task(ask(key, b"x")) for key in "aaaabc"]
+        await asyncio.sleep(0)
+        (tmp_path / "go").touch()
+        await asyncio.gather(begun, *waiting)
+        assert order == ["a", "a", "b", "c", "a", "a", "a"]
+
+    run(script, room=Room(turns=1, each=1))
+
+
+def test_too_many_requests_of_a_key_are_refused_and_another_key_is_not(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        pending = [
+            asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET, key="slow"))
+            for _ in range(6)
+        ]
+        await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        refused = [task for task in pending if task.done()]
+        assert [type(task.exception()) for task in refused] == [WorkerBusy] * 3
+        assert await pool.ask(b"x", BUDGET, key="other") == b"x"
+        (tmp_path / "go").touch()
+        assert await asyncio.gather(*(task for task in pending if task not in refused)) == [b"waited"] * 3
+
+    run(script, room=Room(waiting=2))
+
+
+def test_too_many_bytes_are_refused(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        pending = asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET))
+        await until(lambda: bool(pool.busy))
+        with pytest.raises(WorkerBusy):
+            await pool.ask(b"x" * 1000, BUDGET)
+        (tmp_path / "go").touch()
+        await pending
+        assert await pool.ask(b"x" * 1000, BUDGET) == b"x" * 1000
+
+    run(script, room=Room(size=1000))
+
+
+def test_a_request_waits_for_its_turn_no_longer_than_it_wants(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        pending = asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET))
+        await until(lambda: bool(pool.busy))
+        with pytest.raises(WorkerBusy):
+            await pool.ask(b"x", Budget(patience=0.01))
+        assert not pending.done()
+        (tmp_path / "go").touch()
+        await pending
+
+    run(script, room=Room(turns=1))
+
+
+def test_a_request_that_nobody_waits_for_any_more_leaves_no_trace(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        begun = asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "go"), BUDGET))
+        await until(lambda: bool(pool.busy))
+        waiting = asyncio.create_task(pool.ask(b"x", BUDGET))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        begun.cancel()
+        results = await asyncio.gather(begun, waiting, return_exceptions=True)
+        assert all(isinstance(result, asyncio.CancelledError) for result in results)
+        assert pool.pids == []
+        assert await pool.ask(b"next", BUDGET) == b"next"
+
+    run(script, room=Room(turns=1, size=1000))
+
+
+def test_a_worker_that_died_of_something_else_costs_no_request(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        assert await pool.ask(b"once %s" % bytes(tmp_path / "died"), BUDGET) == b"once %s" % bytes(
+            tmp_path / "died"
+        )
+
+    run(script)
+
+
+def test_a_request_that_kills_twice_is_given_up(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        others = [asyncio.create_task(pool.ask(b"%d" % nth, BUDGET, key="other")) for nth in range(5)]
+        with pytest.raises(WorkerEnded):
+            await pool.ask(b"die", BUDGET)
+        assert await asyncio.gather(*others) == [b"%d" % nth for nth in range(5)]
+
+    run(script)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its memory")
+def test_memory_is_bounded() -> None:
+    async def script(pool: Pool) -> None:
+        first = await pool.ask(b"pid", BUDGET)
+        assert await pool.ask(b"grow", BUDGET) == b"no memory"
+        assert await pool.ask(b"pid", BUDGET) != first
+
+    run_with(script, Pool(program(memory=600_000_000)))
+
+
+def test_a_worker_ends_after_its_last_answer_and_the_next_request_has_another() -> None:
+    async def script(pool: Pool) -> None:
+        first = await pool.ask(b"pid", BUDGET)
+        assert await pool.ask(b"last", Budget(tries=1)) == b"last"
+        assert await pool.ask(b"pid", Budget(tries=1)) != first
+
+    run(script)
+
+
+def test_a_worker_that_is_killed_at_rest_is_replaced() -> None:
+    async def script(pool: Pool) -> None:
+        first = int(await pool.ask(b"pid", BUDGET))
+        os.kill(first, 9)
+        assert int(await pool.ask(b"pid", BUDGET)) != first
+
+    run(script)
+
+
+def test_workers_without_work_end() -> None:
+    async def script(pool: Pool) -> None:
+        pid = int(await pool.ask(b"pid", BUDGET))
+        await until(lambda: gone(pid))
+        assert await pool.ask(b"next", BUDGET) == b"next"
+
+    run(script, idle=0.01)
+
+
+@pytest.mark.parametrize("broken", [program("broken"), Program(("/nowhere/at/all",))])
+def test_a_program_that_cannot_run_is_an_error_and_not_tried_without_end(broken: Program) -> None:
+    async def script(pool: Pool) -> None:
+        said = ""
+        while "next try" not in said:
+            with pytest.raises(WorkerUnavailable) as raised:
+                await pool.ask(b"a", BUDGET)
+            said = str(raised.value)
+        assert pool.pids == []
+
+    run_with(script, Pool(broken))
+
+
+def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
+    async def whole() -> None:
+        pool = Pool(program(), Room(turns=1))
+        asked = [asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "no"), BUDGET)) for _ in range(3)]
+        await until(lambda: bool(pool.busy))
+        (pid,) = pool.busy
+        await pool.close()
+        assert gone(pid)
+        for result in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(result, WorkerError)
+        with pytest.raises(WorkerUnavailable):
+            await pool.ask(b"more", BUDGET)
+
+    asyncio.run(asyncio.wait_for(whole(), LONG))
+
+
+def test_workers_end_with_the_hub_even_at_work(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, os, sys\n"
+        "from tests.workers.test_pool import BUDGET, Pool, program, until\n"
+        "async def main():\n"
+        "    pool = Pool(program())\n"
+        "    keep = [asyncio.create_task(pool.ask(b'wait ' + sys.argv[1].encode(), BUDGET, key='a')),\n"
+        "            asyncio.create_task(pool.ask(b'a', BUDGET, key='b'))]\n"
+        "    await keep[1]\n"
+        "    await until(lambda: bool(pool.busy))\n"
+        "    print(*pool.pids, flush=True)\n"
+        "    os._exit(1)\n"
+        "asyncio.run(main())\n"
+    )
+
+    async def whole() -> None:
+        parent = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, str(tmp_path / "never"), stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await parent.communicate()
+        pids = [int(word) for word in out.split()]
+        assert len(pids) == 2
+        await until(lambda: all(map(gone, pids)))
+
+    asyncio.run(asyncio.wait_for(whole(), LONG))
+
+
+def test_what_a_library_prints_goes_to_the_errors() -> None:
+    with tempfile.TemporaryFile() as file:
+
+        async def script(pool: Pool) -> None:
+            assert await pool.ask(b"print something", BUDGET) == b"print something"
+
+        run_with(script, Pool(program(errors=file.fileno())))
+        file.seek(0)
+        assert file.read() == b"something\n"
+
+
+def test_a_worker_knows_no_keys() -> None:
+    known = environment({"PATH": "/bin", "GITHUB_TOKEN": "secret", "HOME": "/h"})
+    assert known.keys() == {"PATH", "HOME", "PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS"}
