@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tabane.cli.tail import follow_file, last_lines
+from tabane.hub.process.log_budget import MOST_CAUSES, LogBudget
 from tabane.hub.process.logs import TRACE, Logs
 from tests.hub.peers import until
 from tests.patience import LONG
@@ -92,6 +93,65 @@ def test_one_file_is_enough(path: str) -> None:
             log.info("entry %d %s", number, "x" * 100)
     assert [found.name for found in Path(path).parent.iterdir()] == ["hub.log"]
     assert os.path.getsize(path) <= 1000
+
+
+SERVER = logging.getLogger("tabane.gateway.upstreams.conversation")
+
+
+def test_a_server_that_floods_the_log_is_summed_up_and_the_rest_of_the_history_stays(path: str) -> None:
+    now = [0.0]
+    with contextlib.closing(Logs(path, "info", 64 << 10, 1, aloud=False, clock=lambda: now[0])) as logs:
+        log.info("the hub runs")
+        for number in range(20_000):
+            SERVER.warning("%s: skipped line %d", "noisy", number)
+        SERVER.warning("%s: skipped a line", "calm")
+        log.warning("%s wants something", "noisy", extra={"server": "noisy"})
+        now[0] = 59.0
+        logs.sum_up()
+        assert "suppressed" not in Path(path).read_text()
+        now[0] = 61.0
+        logs.sum_up()
+        SERVER.warning("%s: a minute later", "noisy")
+    text = Path(path).read_text()
+    assert "the hub runs" in text
+    assert text.count("noisy: skipped") == 60
+    assert "noisy wants" not in text
+    assert "calm: skipped" in text
+    assert "noisy: … 19941 more messages of this server were suppressed" in text
+    assert text.splitlines()[-1].endswith("noisy: a minute later")
+
+
+def test_long_entries_of_a_server_spend_its_budget_of_bytes(path: str) -> None:
+    with opened(path) as logs:
+        logs.hide(["s3cr3t-value"])
+        for _ in range(50):
+            SERVER.warning("%s: %s", "noisy", "x" * 20_000)
+        SERVER.warning("%s: %s", "other", "y" * 50_000_000 + "s3cr3t-value")
+    text = Path(path).read_text()
+    assert text.count("x" * 20_000) == 2
+    assert "48 more messages of this server" in text, "summed up at the end as well"
+    assert len(text) < 100_000
+    assert "s3cr3t" not in text
+
+
+def test_any_line_of_source_is_bounded_whoever_causes_it(path: str) -> None:
+    with opened(path):
+        for number in range(1000):
+            log.info("session %d of a client", number)
+        log.info("another line")
+    text = Path(path).read_text()
+    assert text.count("of a client") == 300
+    assert "700 more messages of this kind" in text
+    assert "another line" in text
+
+
+def test_causes_without_end_do_not_fill_the_memory(path: str) -> None:
+    budget = LogBudget(lambda: 0.0)
+    for number in range(5000):
+        record = logging.LogRecord("tabane.gateway.x", logging.INFO, "", 0, "%s", (f"server {number}",), None)
+        if budget.admits(record):
+            budget.spend(record, 10)
+    assert len(budget._counts) <= MOST_CAUSES + 1
 
 
 def test_what_cannot_be_written_is_lost_and_nothing_else_happens(path: str) -> None:

@@ -1,7 +1,7 @@
 """A hub with a job of the tests' own, as a process: `python working.py hand|bridge`.
 
 `count` tells half of its way, then waits until something is written to the FIFO ``gate``: `fail` makes it
-fail, anything else lets it end.
+fail, anything else lets it end. `block` holds the event loop and never comes back.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import sys
 
 from msgspec import Struct
@@ -60,12 +61,31 @@ COUNTING = Operation(
 )
 
 
+class Block(Struct, frozen=True, forbid_unknown_fields=True):
+    way: str
+
+
+async def block(caller: Caller, params: Block) -> dict[str, int]:
+    """Hold the event loop: waiting, computing, or with the interpreter held by a regular expression."""
+    if params.way == "waiting":
+        read_end, write_end = os.pipe()
+        os.read(read_end, 1)
+        os.close(write_end)
+    while params.way == "computing":
+        pass
+    re.fullmatch("(a|a)*b", "a" * 100)
+    return {}
+
+
+BLOCKING = Operation("block", "Block.", Block, block, frozenset({Face.RPC}), Privilege.READ)
+
+
 class Working(Daemon):
-    """The hub of the product, with one more operation."""
+    """The hub of the product, with two more operations."""
 
     def open(self, umask: int | None = None) -> None:
         super().open(umask)
-        self._door = Door(Table([*self._door.table, COUNTING]), AllowLocal(), self.hub.jobs)
+        self._door = Door(Table([*self._door.table, COUNTING, BLOCKING]), AllowLocal(), self.hub.jobs)
 
 
 async def serve(started_by: str) -> None:

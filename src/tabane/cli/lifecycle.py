@@ -203,6 +203,7 @@ _LABELS = {
     "http_token": say("token for HTTP in"),
     "http_problem": say("problem with HTTP"),
     "log": say("log"),
+    "stuck": say("the last hub was stuck; its stacks"),
     "started_by": say("started by"),
     "flags": say("flags"),
     "uptime": say("uptime, s"),

@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 
 FIXED = (
-    *("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files"),
+    *("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files", "stuck_after"),
     *("http", "host", "port", "http_token", "embedding_cache"),
     *("posts_embeddings", "posts_reasoning", "posts_summary"),
 )

@@ -108,6 +108,16 @@ class Settings:
     grace: float = option.seconds(
         10, 0, 600, say("How long calls in flight may take to finish when the hub is stopped.")
     )
+    stuck_after: float = option.seconds(
+        30,
+        0,
+        86_400,
+        say(
+            "A hub that does nothing for so long is stuck: it writes the stacks of its threads to the folder "
+            "of its logs and ends, so that another can start. Time in which the machine sleeps does not "
+            "count. 0 is never."
+        ),
+    )
     health_interval: float = option.seconds(
         60, 0.1, 86_400, say("Time between two health checks of a server.")
     )

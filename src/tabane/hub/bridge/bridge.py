@@ -19,6 +19,7 @@ from tabane.hub.bridge import heads
 from tabane.hub.bridge.ledger import Ledger
 from tabane.hub.bridge.side import Side
 from tabane.hub.bridge.signals import Signals, Stopped
+from tabane.hub.local import stuck
 from tabane.hub.local.approach import Approach, Connection, NoHub
 from tabane.hub.local.stdio import waits
 from tabane.hub.local.texts import lang_of, say
@@ -59,6 +60,7 @@ class Bridge:
         self._grace = 10.0
         self._retry, self._retry_at = FIRST_RETRY, 0.0
         self._excuse: Mapping[str, str] = {}
+        self._pid = 0
 
     def run(self) -> int:
         """Carry lines until the client has had its last answer. Returns the exit status."""
@@ -230,6 +232,7 @@ class Bridge:
 
     def _meet(self, connection: Connection) -> None:
         welcome = connection.welcome
+        self._pid = welcome.pid
         hub = self._hub = Side(connection.fd, connection.fd, welcome.max_line)
         self._smooth = False
         self._client.limit(welcome.max_line)
@@ -255,9 +258,19 @@ class Bridge:
                 b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}' % name
             )
         if lost.owed:
-            self._fail(lost.owed, say(
-                "The hub ended while this request was in flight; whether it took effect is not known. "
-                "The next request goes to a new hub."))  # fmt: skip
+            self._fail(lost.owed, self._epitaph())
+
+    def _epitaph(self) -> Mapping[str, str]:
+        """Return what the requests that a lost hub leaves unanswered are told."""
+        logs = self._approach.endpoint.logs
+        if stuck.was_stuck(logs, self._pid):
+            return say(
+                "The hub stopped responding and was ended while this request was in flight. The request may "
+                "have taken effect and is not sent again. The next request goes to a new hub. Stacks of the "
+                "hub that was stuck: {path}", path=stuck.file_of(logs, self._pid))  # fmt: skip
+        return say(
+            "The hub ended while this request was in flight; whether it took effect is not known. "
+            "The next request goes to a new hub.")  # fmt: skip
 
     def _seek(self) -> None:
         """Something waits for a hub: find or start one, or answer what waits with the reason."""

@@ -186,7 +186,7 @@ def note_question(server: str) -> None:
     """Tell the user that a question went nowhere."""
     log.warning(
         "%s wants to ask its client something; a client of the handshake era cannot be asked on behalf of a "
-        "server of 2026-07-28 yet", server,
+        "server of 2026-07-28 yet", server, extra={"server": server},
     )  # fmt: skip
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tabane import __version__
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Live, Patient
-from tabane.hub.local import lock
+from tabane.hub.local import lock, stuck
 from tabane.hub.local.hello import newer
 from tabane.hub.local.launch import COMMAND
 from tabane.messages import say
@@ -63,7 +65,20 @@ def hub(patient: Patient) -> Iterator[Finding]:
     else:
         yield ok(say("No hub runs; the first assistant or command that needs one starts it"))
         yield from _left_behind(patient)
+    yield from _stuck(patient)
     yield from _homeless(_PROC)
+
+
+def _stuck(patient: Patient) -> Iterator[Finding]:
+    for dump in stuck.dumps(patient.endpoint.logs):
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(dump.written))
+        yield warning(
+            say("A hub (process {pid}) was stuck and was ended on {when}", pid=dump.pid, when=when),
+            say(
+                "Report it with the stacks of its threads, then delete them: rm {path}",
+                path=shlex.quote(dump.path),
+            ),
+        )
 
 
 def _over_http(live: Live) -> Iterator[Finding]:

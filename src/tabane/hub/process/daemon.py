@@ -17,6 +17,7 @@ from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
 from tabane.hub.local import lock as locks
+from tabane.hub.local import stuck
 from tabane.hub.local.admission import House
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.hello import Hello, Welcome
@@ -26,6 +27,7 @@ from tabane.hub.process.administration import Administration
 from tabane.hub.process.logs import Logs
 from tabane.hub.process.report import settings_report
 from tabane.hub.process.table import table_of
+from tabane.hub.process.watchdog import Watchdog
 from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import Message, language, say
 from tabane.operations import AllowLocal, Caller, Door, Face
@@ -71,6 +73,8 @@ class Daemon:
         self._programs: set[RpcSession] = set()
         self._count = 0
         self._idle: asyncio.TimerHandle | None = None
+        self._watchdog = Watchdog(self._loop, settings.stuck_after, self._endpoint.logs)
+        self._stuck: str | None = None
         self.http: HttpDoor | None = None
         """Where HTTP is wanted, whether or not it could be."""
 
@@ -81,6 +85,7 @@ class Daemon:
 
         Raises TabaneError that says why it cannot be.
         """
+        self._tell_of_last()
         self._note(None)
         self.hub = Hub(self._settings, self._environment, self._loop)
         self.hub.processes.umask = umask
@@ -99,6 +104,7 @@ class Daemon:
         self._await_idleness()
         self._look_for_home()
         self._trim_last_words()
+        self._watch()
         log.info("hub %s runs as process %d at %s", __version__, os.getpid(), self._listener.path)
 
     async def serve(self) -> str:
@@ -109,6 +115,7 @@ class Daemon:
         await self._finish(why)
         self._note(why)
         log.info("the hub has ended")
+        self._watchdog.stop()
         return why
 
     def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
@@ -205,6 +212,7 @@ class Daemon:
                 else {}
             ),
             "log": self._endpoint.log,
+            "stuck": self._stuck,
             "started_by": self._origin.started_by,
             "flags": list(self._origin.flags),
             "uptime": round(time.time() - self._started, 1),
@@ -304,6 +312,25 @@ class Daemon:
             Holder(os.getpid(), __version__, origin.started_by, origin.flags, self._started, socket, ended)
         )
 
+    def _watch(self) -> None:
+        try:
+            self._watchdog.start()
+        except OSError as error:
+            log.warning("no watchdog: %s", error)
+
+    def _tell_of_last(self) -> None:
+        """Log the stacks of the hub before this one if its watchdog ended it."""
+        last = locks.read_holder(self._endpoint.lock)
+        stuck.tidy(self._endpoint.logs)
+        for dump in stuck.dumps(self._endpoint.logs):
+            if last and last.ended is None and last.pid == dump.pid:
+                self._stuck = dump.path
+                with contextlib.suppress(OSError):
+                    log.error(
+                        "the last hub (process %d) was stuck and was ended; the stacks of its threads, "
+                        "also in %s:\n%s", dump.pid, dump.path, dump.text(),
+                    )  # fmt: skip
+
     def _trim_last_words(self) -> None:
         """Keep the file bounded that a detached hub has for standard error: libraries may write there."""
         with contextlib.suppress(OSError):
@@ -335,6 +362,7 @@ class Daemon:
     def _look_for_home(self) -> None:
         if self._ending.done():
             return
+        self._logs.sum_up()
         if self._lock.vanished:
             self.end("its home is gone")
         else:

@@ -6,11 +6,17 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 from tabane.gateway.servers.redaction import Redactor
+from tabane.hub.process.log_budget import LogBudget
 
 TRACE = 5
+
+MOST_CHARACTERS = 32 << 10
+"""Characters of one entry; the rest is cut."""
+
 _SILENT = logging.CRITICAL + 10
 _LEVELS = {
     "trace": TRACE,
@@ -36,11 +42,48 @@ class Redacting(logging.Formatter):
         self._redactor = Redactor(values)
 
     def format(self, record: logging.LogRecord) -> str:
-        # Redacted first: a secret of several lines is known as it stands.
-        return self._redactor.text(super().format(record)).replace("\n", "\n    ")
+        # Cut before and after: redacting megabytes takes long, and half a secret is not known as one.
+        text = super().format(record)[: 2 * MOST_CHARACTERS]
+        # Redacted before lines are indented: a secret of several lines is known as it stands.
+        text = self._redactor.text(text)
+        if len(text) > MOST_CHARACTERS:
+            text = text[:MOST_CHARACTERS] + " …"
+        return text.replace("\n", "\n    ")
 
 
-class RotatingFile(logging.Handler):
+class Budgeted(logging.Handler):
+    """Every entry passes here: what the budget admits is formatted, cut, and given to each of ``outputs``."""
+
+    def __init__(self, outputs: Iterable[Callable[[bytes], None]], budget: LogBudget) -> None:
+        super().__init__()
+        self._outputs, self._budget = tuple(outputs), budget
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._sum_up()
+        if self._budget.admits(record):
+            self._budget.spend(record, self._write(record))
+
+    def sum_up(self, *, all: bool = False) -> None:
+        """Write how many entries were suppressed in the minutes that are over, or in all."""
+        with self.lock or contextlib.nullcontext():
+            self._sum_up(all=all)
+
+    def _sum_up(self, *, all: bool = False) -> None:
+        for summary in self._budget.ended(all=all):
+            self._write(summary)
+
+    def _write(self, record: logging.LogRecord) -> int:
+        try:
+            line = self.format(record).encode("utf-8", "backslashreplace") + b"\n"
+        except Exception:
+            self.handleError(record)
+            return 0
+        for output in self._outputs:
+            output(line)
+        return len(line)
+
+
+class RotatingFile:
     """A file that becomes ``.1`` when it has ``size`` bytes, and so on up to ``count`` files; each 0600.
 
     :class:`logging.handlers.RotatingFileHandler` does the same, and costs 2 MB to import. A log that
@@ -48,28 +91,21 @@ class RotatingFile(logging.Handler):
     """
 
     def __init__(self, path: str, size: int, count: int) -> None:
-        super().__init__()
         self._path, self._size, self._count = path, size, count
         self._fd = self._open()
         self._written = os.fstat(self._fd).st_size
 
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            line = self.format(record).encode("utf-8", "backslashreplace") + b"\n"
-        except Exception:
-            self.handleError(record)
-            return
+    def write(self, line: bytes) -> None:
+        """Add an entry, which ends with a newline."""
         with contextlib.suppress(OSError):
             if self._written and self._written + len(line) > self._size:
                 self._rotate()
             self._written += os.write(self._fd, line)
 
     def close(self) -> None:
-        with self.lock or contextlib.nullcontext():
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
-        super().close()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def _rotate(self) -> None:
         names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._count))]
@@ -92,16 +128,24 @@ class RotatingFile(logging.Handler):
 class Logs:
     """The logging of one hub: set up by making it, taken down by :meth:`close`."""
 
-    def __init__(self, path: str, level: str, size: int, count: int, *, aloud: bool) -> None:
+    def __init__(
+        self,
+        path: str,
+        level: str,
+        size: int,
+        count: int,
+        *,
+        aloud: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         logging.addLevelName(TRACE, "TRACE")
         self._formatter = Redacting()
         self._root = logging.getLogger()
-        self._handlers: list[logging.Handler] = [RotatingFile(path, size, count)]
-        if aloud:
-            self._handlers.append(logging.StreamHandler(sys.stderr))
-        for handler in self._handlers:
-            handler.setFormatter(self._formatter)
-            self._root.addHandler(handler)
+        self._file = RotatingFile(path, size, count)
+        outputs = [self._file.write, _aloud] if aloud else [self._file.write]
+        self._handler = Budgeted(outputs, LogBudget(clock))
+        self._handler.setFormatter(self._formatter)
+        self._root.addHandler(self._handler)
         self.set_level(level)
         logging.raiseExceptions = False
 
@@ -115,7 +159,19 @@ class Logs:
         """Secrets that must not stand in the log, in whatever spelling."""
         self._formatter.hide(secrets)
 
+    def sum_up(self) -> None:
+        """Write how many entries were suppressed in the minutes that are over. Call it now and then."""
+        self._handler.sum_up()
+
     def close(self) -> None:
-        for handler in self._handlers:
-            self._root.removeHandler(handler)
-            handler.close()
+        """Take the logging down; what was suppressed until now is summed up before."""
+        self._handler.sum_up(all=True)
+        self._root.removeHandler(self._handler)
+        self._handler.close()
+        self._file.close()
+
+
+def _aloud(line: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(line.decode())
+        sys.stderr.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import logging
 import os
 import socket
 import threading
@@ -28,6 +29,9 @@ LOST_STATUS = 3
 """Exit status of a hub process that found another one serving."""
 
 _LOOK = 0.05
+_MOST_WORDS = 16 << 10  # bytes
+
+log = logging.getLogger(__name__)
 
 
 def run_detached(arguments: Sequence[str]) -> int:
@@ -141,15 +145,27 @@ def _detached(started_by: str, flags: Sequence[str], voice: _Voice) -> int:
     if lock is None:
         voice.say(Outcome(LOST, {}))
         return LOST_STATUS
-    # Standard error is the file of last words: those of earlier hubs are no longer news.
+    last = locks.read_holder(endpoint.lock)
+    words = _last_words(endpoint) if last and last.ended is None else ""
+    # Standard error is the file of last words: those of earlier hubs are in the log from now on.
     with contextlib.suppress(OSError):
         os.ftruncate(2, 0)
-    origin = inherited(Origin(started_by, flags), locks.read_holder(endpoint.lock))
+    origin = inherited(Origin(started_by, flags), last)
     settings = load_settings(flags_of(origin.flags), os.environ)
     _prepared(settings)
     ready = Outcome(READY, {}, os.getpid())
-    _run(settings, lock, origin, aloud=False, then=lambda _: voice.say(ready))
+    _run(settings, lock, origin, aloud=False, then=lambda _: voice.say(ready), words=words)
     return 0
+
+
+def _last_words(endpoint: Endpoint) -> str:
+    """Return the end of what a hub that died wrote to standard error: a crash of native code is there."""
+    try:
+        with open(endpoint.last_words, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_WORDS))
+            return file.read(_MOST_WORDS).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
 
 
 def _run(
@@ -159,10 +175,16 @@ def _run(
     *,
     aloud: bool,
     then: Callable[[Daemon], object] = lambda daemon: None,
+    words: str = "",
 ) -> None:
-    """A hub from its opening to its end; ``then`` is called when it is open."""
+    """Run a hub from its opening to its end; ``then`` is called when it is open.
+
+    ``words`` are the last ones of the hub before it, if that hub died.
+    """
 
     async def serve(logs: Logs) -> None:
+        if words:
+            log.error("the last hub died; its last words:\n%s", words)
         daemon = Daemon(settings, os.environ, lock, origin, logs)
         try:
             daemon.open(umask)

@@ -1,0 +1,94 @@
+"""The watchdog: ends a hub whose event loop stopped responding, and keeps the stacks of its threads.
+
+Two guards watch the loop, since each sees what the other cannot:
+
+- A thread counts the steps in which the loop did nothing. It sees a loop that waits or computes, and
+  writes the stacks.
+- A timer of CPU time (``ITIMER_PROF``) is armed again by the loop. It ends a hub whose interpreter is
+  held by native code or by a regular expression, where no other thread of Python runs. Its signal is
+  handled by :mod:`faulthandler`, in C.
+
+``faulthandler.dump_traceback_later`` is not used: its clock goes on while the process is stopped
+(SIGSTOP, a frozen container, and on macOS sleep), so it would end a healthy hub the moment that hub
+continues. A stop costs the thread one step, and the timer nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import os
+import signal
+import threading
+import time
+from typing import NoReturn
+
+from tabane.hub.local import stuck
+
+STATUS = 70
+"""Exit status of a hub that was ended by the thread; the timer ends it by SIGPROF."""
+
+STEPS = 10
+"""Steps without a sign of life after which the loop counts as stuck."""
+
+CPU = 2.0
+"""CPU time that the timer grants, as a multiple of the limit: threads of native code use some too."""
+
+
+class Watchdog:
+    """Ends the process when ``loop`` does nothing for ``limit`` seconds; 0 is never.
+
+    The dump goes to the file of this process in the folder ``logs``.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: float, logs: str) -> None:
+        self._loop, self._limit = loop, limit
+        self._path = stuck.file_of(logs, os.getpid())
+        self._beats = 0
+        self._over = threading.Event()
+        self._next: asyncio.TimerHandle | None = None
+        self._fd = -1
+
+    def start(self) -> None:
+        """Begin to watch. Raises OSError where the file of the dump cannot be made."""
+        if not self._limit:
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(self._path, flags, 0o600)
+        # Chained to what SIGPROF does by default, which is the end of the process.
+        faulthandler.register(signal.SIGPROF, file=self._fd, all_threads=True, chain=True)
+        self._beat()
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        """Watch no longer. May be called twice."""
+        self._over.set()
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+
+    def _beat(self) -> None:
+        self._beats += 1
+        signal.setitimer(signal.ITIMER_PROF, self._limit * CPU)
+        self._next = self._loop.call_later(self._limit / STEPS, self._beat)
+
+    def _watch(self) -> None:
+        seen, silent = 0, 0
+        while not self._over.wait(self._limit / STEPS):
+            # A step is one, however long it took: the process may have been stopped meanwhile.
+            silent = silent + 1 if seen == self._beats else 0
+            seen = self._beats
+            if silent >= STEPS:
+                self._end()
+
+    def _end(self) -> NoReturn:
+        head = f"{time.strftime('%Y-%m-%d %H:%M:%S')} no response for {self._limit:g} s\n"
+        try:
+            os.write(self._fd, head.encode())
+            faulthandler.dump_traceback(self._fd, all_threads=True)
+        finally:
+            os._exit(STATUS)

@@ -1,0 +1,14 @@
+"""Servers over stdio that misbehave: nobody else notices, and what was asked of them ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hostile.entry import Entry
+from tests.hostile.stdio_server import ENTRIES
+from tests.hostile.town import Town, misbehave, stdio
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
+def test_others_are_served_while_a_server_misbehaves(town: Town, entry: Entry) -> None:
+    misbehave(town, entry, stdio(entry))
