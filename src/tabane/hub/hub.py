@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
@@ -100,7 +100,7 @@ class Hub:
         # Marks the ids of this hub's questions: a bridge may outlive it and meet the next.
         self.mark = f"tabane-{os.urandom(4).hex()}"
         self.on_reload: Callable[[], None] = lambda: None
-        self.info = {"name": "tabane", "title": "Tabane", "version": __version__}
+        self.info = {"name": "tabane", "title": "Tabane", "version": this_build().name}
         self.configuration = self._configuration(settings)
         self.processes = Processes(log_fd=2)
         self.gateway = self._gateway()

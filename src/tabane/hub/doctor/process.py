@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Live, Patient
 from tabane.hub.local import lock
@@ -26,23 +26,29 @@ def versions(patient: Patient) -> Iterator[Finding]:
     yield ok(
         say(
             "Tabane {version}, Python {python} ({path})",
-            version=__version__,
+            version=this_build().name,
             python=python,
             path=sys.executable,
         )
     )
-    running = patient.live.version if patient.live else __version__
-    if newer(__version__, running):
+    mine = this_build().name
+    serving = patient.live.version if patient.live else mine
+    if newer(mine, serving):
         yield warning(
-            say("The hub that runs is the older version {version}", version=running),
+            say("The hub that runs is the older version {version}", version=serving),
             say("Start it anew: tabane restart"),
         )
-    elif newer(running, __version__):
+    elif newer(serving, mine):
         yield note(
             say(
-                "The hub that runs is the newer version {version}: Tabane is installed twice", version=running
+                "The hub that runs is the newer version {version}: Tabane is installed twice", version=serving
             ),
             say("See which one is used: command -v tabane"),
+        )
+    elif serving != mine:
+        yield note(
+            say("The hub that runs is another build of this version: {version}", version=serving),
+            say("To run this one: tabane restart"),
         )
 
 

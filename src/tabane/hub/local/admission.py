@@ -7,17 +7,23 @@ import struct
 import sys
 from typing import NamedTuple
 
-from tabane.hub.local.hello import Hello, Refused, newer
+from tabane.hub.local.hello import Hello, Refused, supersedes
 from tabane.hub.local.texts import say
 
 
 class House(NamedTuple):
-    """What a hub says of itself. ``replaceable`` is whether it makes way for a newer version."""
+    """What a hub says of itself.
+
+    ``replaceable`` is whether it makes way for a newer version; ``code`` is the folder of its code, and
+    ``on_disk`` the name of the build that lies there now.
+    """
 
     version: str
     home: str
     servers: str
     replaceable: bool
+    code: str = ""
+    on_disk: str = ""
 
 
 def refusal(hello: Hello, house: House) -> Refused | None:
@@ -37,7 +43,7 @@ def refusal(hello: Hello, house: House) -> Refused | None:
         return None
     if not house.replaceable:
         return Refused("standalone", say("This hub lives in an assistant's process and makes way for none."))
-    if not newer(hello.version, house.version):
+    if not supersedes(hello, house, house.on_disk):
         return Refused(
             "version", say("Only a newer version than {version} takes over.", version=house.version)
         )

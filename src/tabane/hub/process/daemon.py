@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabane import __version__
+from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError
 from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
@@ -99,7 +99,7 @@ class Daemon:
         self._await_idleness()
         self._look_for_home()
         self._trim_last_words()
-        log.info("hub %s runs as process %d at %s", __version__, os.getpid(), self._listener.path)
+        log.info("hub %s runs as process %d at %s", this_build().name, os.getpid(), self._listener.path)
 
     async def serve(self) -> str:
         """Run until something ends it, then end it in order. Returns what that was."""
@@ -134,11 +134,25 @@ class Daemon:
 
     def house(self) -> House:
         replaceable = self._origin.started_by != locks.STANDALONE
-        return House(__version__, self._endpoint.home, str(self.settings.servers), replaceable)
+        return House(
+            this_build().name,
+            self._endpoint.home,
+            str(self.settings.servers),
+            replaceable,
+            this_build().code,
+            on_disk().name,
+        )
 
     def welcome(self) -> Welcome:
         settings = self.settings
-        return Welcome(__version__, os.getpid(), str(settings.servers), settings.max_line, settings.grace)
+        return Welcome(
+            this_build().name,
+            os.getpid(),
+            str(settings.servers),
+            settings.max_line,
+            settings.grace,
+            this_build().code,
+        )
 
     def full(self, hello: Hello) -> bool:
         if hello.role == "mcp":
@@ -194,7 +208,7 @@ class Daemon:
     def report(self) -> dict[str, Any]:
         return {
             "status": "stopping" if self._ending.done() else "running",
-            "version": __version__,
+            "version": this_build().name,
             "pid": os.getpid(),
             "home": self._endpoint.home,
             "servers_file": str(self.settings.servers),
@@ -299,9 +313,9 @@ class Daemon:
     # -- what it leaves behind -------------------------------------------------------------------
 
     def _note(self, ended: str | None) -> None:
-        origin, socket = self._origin, self._endpoint.socket
+        origin, socket, version = self._origin, self._endpoint.socket, this_build().name
         self._lock.write(
-            Holder(os.getpid(), __version__, origin.started_by, origin.flags, self._started, socket, ended)
+            Holder(os.getpid(), version, origin.started_by, origin.flags, self._started, socket, ended)
         )
 
     def _trim_last_words(self) -> None:
