@@ -274,10 +274,7 @@ class Hub:
 
     async def close(self) -> None:
         """Close sessions, then upstreams, then the keeper. Bounded by the upstreams' stop times."""
-        self.draining = True
-        self.follower.close()
-        for session in list(self._sessions.values()):
-            session.close("the hub ended")
+        self._dismiss()
         await self.jobs.close()  # before what they work with
         if self._watching is not None:
             self._watching.cancel()
@@ -289,6 +286,21 @@ class Hub:
         await self.gateway.close()
         await self.stores.close()
         await self.processes.close()
+
+    async def leave(self) -> None:
+        """End as :meth:`close` does, for a hub whose files were deleted: nothing more is written to them.
+
+        Another hub may have files of the same names by now. The process has to end after this.
+        """
+        self._dismiss()
+        await self.gateway.close()
+        await self.processes.close()
+
+    def _dismiss(self) -> None:
+        self.draining = True
+        self.follower.close()
+        for session in list(self._sessions.values()):
+            session.close("the hub ended")
 
     def _runs(self, server: str) -> bool:
         return any(instance.connection for instance in self.gateway.instances(server))

@@ -103,7 +103,8 @@ def _delete_unless_served(socket: Path, lock_file: str) -> None:
     held = lock.acquire(lock_file)
     if held is not None:
         try:
-            socket.unlink(missing_ok=True)
+            if socket.is_socket():
+                socket.unlink(missing_ok=True)
         finally:
             held.release()
 

@@ -15,7 +15,7 @@ class House(NamedTuple):
     """What a hub says of itself.
 
     ``replaceable`` is whether it makes way for a newer version; ``code`` is the folder of its code, and
-    ``on_disk`` the name of the build that lies there now.
+    ``on_disk`` the name of the build that lies there now. ``found`` is whether the home is still its own.
     """
 
     version: str
@@ -24,10 +24,13 @@ class House(NamedTuple):
     replaceable: bool
     code: str = ""
     on_disk: str = ""
+    found: bool = True
 
 
 def refusal(hello: Hello, house: House) -> Refused | None:
     """Why a client is not served by this hub; None where it is."""
+    if not house.found:
+        return Refused("ending", say("The home of this hub was deleted, and the hub ends."))
     if hello.home and not _same(hello.home, house.home):
         text = say("This hub belongs to another home: {hub}, not {asked}.", hub=house.home, asked=hello.home)
         return Refused("home", text)

@@ -40,8 +40,8 @@ MOST_PROGRAMS = 256
 MOST_LAST_WORDS = 1 << 20
 """Bytes of what is written to standard error beside the log."""
 
-HOME_LOOK = 5.0
-"""Seconds between two looks whether the home is still there."""
+HOME_LOOK = 2.0
+"""Seconds between two looks whether the home, and the socket in it, are still this hub's."""
 
 CLOSING = 20.0
 """Seconds that upstreams and keeper may take to end before the process goes without waiting."""
@@ -73,6 +73,8 @@ class Daemon:
         self._idle: asyncio.TimerHandle | None = None
         self.http: HttpDoor | None = None
         """Where HTTP is wanted, whether or not it could be."""
+        self.homeless = False
+        """Whether the home was deleted or replaced under this hub: what is at its paths is not its own."""
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -105,8 +107,10 @@ class Daemon:
         """Run until something ends it, then end it in order. Returns what that was."""
         why = await self._ending
         log.info("the hub ends: %s", why)
-        self._listener.close()
+        if not self.homeless:
+            self._listener.close()
         await self._finish(why)
+        self._listener.close()  # until then it keeps the next hub of this folder from its files
         self._note(why)
         log.info("the hub has ended")
         return why
@@ -134,6 +138,7 @@ class Daemon:
 
     def house(self) -> House:
         replaceable = self._origin.started_by != locks.STANDALONE
+        self._check_home()
         return House(
             this_build().name,
             self._endpoint.home,
@@ -141,6 +146,7 @@ class Daemon:
             replaceable,
             this_build().code,
             on_disk().name,
+            not self.homeless,
         )
 
     def welcome(self) -> Welcome:
@@ -273,7 +279,7 @@ class Daemon:
         await asyncio.gather(*programs, *([self.http.idle()] if self.http else []))
 
     async def _closed(self, why: str) -> None:
-        await self.hub.close()
+        await (self.hub.leave() if self.homeless else self.hub.close())
         for program in list(self._programs):
             program.close(f"the hub ended: {why}")
         if self.http:
@@ -347,12 +353,20 @@ class Daemon:
         return bool(in_use) or self._origin.started_by != locks.BRIDGE
 
     def _look_for_home(self) -> None:
+        self._check_home()
         if self._ending.done():
             return
-        if self._lock.vanished:
+        try:
+            self._listener.reopen()
+        except OSError as error:
+            log.error("the hub cannot listen again: %s", error.strerror)
+        self._loop.call_later(HOME_LOOK, self._look_for_home)
+
+    def _check_home(self) -> None:
+        """End the hub if its lock is lost: nobody can find it, and another may serve the home by now."""
+        if self._lock.lost:
+            self.homeless = True
             self.end("its home is gone")
-        else:
-            self._loop.call_later(HOME_LOOK, self._look_for_home)
 
 
 def prepare_home(settings: Settings) -> None:

@@ -67,6 +67,7 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
     lock = locks.acquire(endpoint.lock)
     if lock is None:
         return None
+    lock = _alone(endpoint, lock, time.monotonic() + launch.LIMIT)
 
     def attach(daemon: Daemon) -> None:
         session = daemon.attach(_readable(read_fd), _writable(write_fd), hello)
@@ -101,12 +102,22 @@ def take(endpoint: Endpoint, limit: float) -> Lock | None:
     while True:
         lock = locks.acquire(endpoint.lock)
         if lock is not None:
-            return lock
+            return _alone(endpoint, lock, deadline)
         if _serves(endpoint):
             return None
         if time.monotonic() > deadline:
             raise HubError(held_by(endpoint))
         time.sleep(_LOOK)
+
+
+def _alone(endpoint: Endpoint, lock: Lock, deadline: float) -> Lock:
+    """Return the lock once no hub is there that lost its own: it notices, and ends. Raises HubError."""
+    while _serves(endpoint):
+        if time.monotonic() > deadline:
+            lock.release()
+            raise HubError(held_by(endpoint))
+        time.sleep(_LOOK)
+    return lock
 
 
 def inherited(origin: Origin, last: Holder | None) -> Origin:
@@ -162,7 +173,7 @@ def _run(
 ) -> None:
     """A hub from its opening to its end; ``then`` is called when it is open."""
 
-    async def serve(logs: Logs) -> None:
+    async def serve(logs: Logs) -> bool:
         daemon = Daemon(settings, os.environ, lock, origin, logs)
         try:
             daemon.open(umask)
@@ -172,11 +183,14 @@ def _run(
             raise
         then(daemon)
         await daemon.serve()
+        return daemon.homeless
 
     last = locks.read_holder(str(settings.home / "hub.lock"))
     umask = os.umask(0o077)
-    with contextlib.closing(open_logs(settings, aloud=aloud)) as logs:
-        asyncio.run(serve(logs))
+    with contextlib.closing(open_logs(settings, aloud=aloud)) as logs, asyncio.Runner() as runner:
+        if runner.run(serve(logs)):
+            # Stores that are open would be closed now, and write to files that may be another hub's.
+            os._exit(0)
 
 
 def _internal(arguments: Sequence[str]) -> tuple[str, _Voice, list[str]]:
