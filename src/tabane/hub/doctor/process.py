@@ -11,10 +11,12 @@ from pathlib import Path
 from tabane.build import this_build
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Live, Patient
+from tabane.hub.http.occupant import occupant, taken
 from tabane.hub.local import lock
 from tabane.hub.local.hello import newer
 from tabane.hub.local.launch import COMMAND
 from tabane.messages import say
+from tabane.settings import Settings
 
 _PROC = Path("/proc")
 _GONE = " (deleted)"
@@ -69,6 +71,7 @@ def hub(patient: Patient) -> Iterator[Finding]:
     else:
         yield ok(say("No hub runs; the first assistant or command that needs one starts it"))
         yield from _left_behind(patient)
+        yield from _port_taken(patient.settings)
     yield from _homeless(_PROC)
 
 
@@ -79,6 +82,20 @@ def _over_http(live: Live) -> Iterator[Finding]:
         yield warning(
             say("No MCP over HTTP. {why}", why=live.status["http_problem"]),
             say("Mend that, then: tabane restart"),
+        )
+
+
+def _port_taken(settings: Settings) -> Iterator[Finding]:
+    if settings.http and taken(settings.host, settings.port):
+        found = occupant(settings.port)
+        yield warning(
+            say(
+                "Port {port} of {host} is taken by {who}: the next hub cannot serve HTTP there",
+                port=settings.port,
+                host=settings.host,
+                who=found.name if found else say("another process"),
+            ),
+            say("End that process, or give another port: the setting port (TABANE_PORT)"),
         )
 
 

@@ -48,10 +48,13 @@ CLOSING = 20.0
 
 
 class Origin:
-    """How this hub came to be started: by whom, with which flags."""
+    """How this hub came to be started: by whom, with which flags.
 
-    def __init__(self, started_by: str, flags: Sequence[str]) -> None:
-        self.started_by, self.flags = started_by, tuple(flags)
+    ``asked`` is whether somebody waits for this very start, and is told of what it cannot do.
+    """
+
+    def __init__(self, started_by: str, flags: Sequence[str], *, asked: bool = False) -> None:
+        self.started_by, self.flags, self.asked = started_by, tuple(flags), asked
 
 
 class Daemon:
@@ -91,9 +94,9 @@ class Daemon:
         administration = Administration()
         administration.of(self)
         self._door = Door(table_of(self.hub, administration), AllowLocal(), self.hub.jobs)
+        self.http = self._http()
         self.hub.open()
         self._listener = self._listening()
-        self.http = self._http()
         self._reloaded()  # The token is not to stand in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
@@ -308,12 +311,16 @@ class Daemon:
         return listener
 
     def _http(self) -> HttpDoor | None:
+        """Raises HubError if the user who starts this hub asked for HTTP, and it cannot be."""
         # A hub within an assistant's client is that client's: it takes no port unless it is told to.
         told = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not told):
             return None
         door = HttpDoor(self.hub, table=self._door.table)
         door.open()
+        unbound = door.problem if door.refused_port is not None else None
+        if unbound and self._origin.asked and self.settings.insists_on_http:
+            raise HubError(unbound)
         return door
 
     # -- what it leaves behind -------------------------------------------------------------------

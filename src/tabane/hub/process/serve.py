@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tabane.errors import CallerError, HubError, TabaneError
+from tabane.hub.http.occupant import await_port
 from tabane.hub.local import launch
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint, Unsafe, home_of
@@ -51,7 +52,7 @@ def run_foreground(flags: Mapping[str, object]) -> int:
     lock = take(endpoint, launch.LIMIT)
     if lock is None:
         raise HubError(held_by(endpoint))
-    origin = Origin(locks.HAND, settings.as_flags())
+    origin = Origin(locks.HAND, settings.as_flags(), asked=True)
     _run(settings, lock, origin, aloud=True)
     return 0
 
@@ -73,7 +74,7 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
         session = daemon.attach(_readable(read_fd), _writable(write_fd), hello)
         session.closed.add_done_callback(lambda _: daemon.end("its client is gone"))
 
-    _run(settings, lock, Origin(locks.STANDALONE, settings.as_flags()), aloud=False, then=attach)
+    _run(settings, lock, Origin(locks.STANDALONE, settings.as_flags(), asked=True), aloud=False, then=attach)
     return 0
 
 
@@ -155,7 +156,8 @@ def _detached(started_by: str, flags: Sequence[str], voice: _Voice) -> int:
     # Standard error is the file of last words: those of earlier hubs are no longer news.
     with contextlib.suppress(OSError):
         os.ftruncate(2, 0)
-    origin = inherited(Origin(started_by, flags), locks.read_holder(endpoint.lock))
+    own = Origin(started_by, flags, asked=started_by == locks.HAND)
+    origin = inherited(own, locks.read_holder(endpoint.lock))
     settings = load_settings(flags_of(origin.flags), os.environ)
     _prepared(settings)
     ready = Outcome(READY, {}, os.getpid())
@@ -186,6 +188,8 @@ def _run(
         return daemon.homeless
 
     last = locks.read_holder(str(settings.home / "hub.lock"))
+    if settings.http and origin.started_by != locks.STANDALONE:
+        await_port(settings)
     umask = os.umask(0o077)
     with contextlib.closing(open_logs(settings, aloud=aloud)) as logs, asyncio.Runner() as runner:
         if runner.run(serve(logs)):
