@@ -370,6 +370,7 @@ class Hub:
             health_interval=settings.health_interval,
             on_changed=self._changed,
             on_log=self._logged,
+            obstacle=connector.obstacle,
         )
 
     def _operations(self) -> list[Operation]:
