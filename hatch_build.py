@@ -1,5 +1,7 @@
-"""Build hook: compiles the message catalogues (.po) into what gettext reads at run time (.mo)."""
+"""Build hook: compiles message catalogues (.po) into what gettext reads (.mo), and records the commit."""
 
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,3 +19,30 @@ class CompileCatalogues(BuildHookInterface):  # type: ignore[type-arg]
                 catalogue = read_po(source)
             with po.with_suffix(".mo").open("wb") as target:
                 write_mo(target, catalogue)
+        if version != "editable":
+            self._record_commit(build_data)
+
+    def _record_commit(self, build_data: dict[str, Any]) -> None:
+        """Put a file with the commit into the package, where the checkout says which one it is."""
+        package = "src/tabane" if self.target_name == "sdist" else "tabane"
+        commit = _commit_of(Path(self.root, "src", "tabane"))
+        if commit and not Path(self.root, "src", "tabane", "COMMIT").exists():
+            with tempfile.NamedTemporaryFile("w", prefix="tabane-commit-", delete=False) as file:
+                file.write(commit + "\n")
+            self._written = Path(file.name)
+            build_data["force_include"][file.name] = f"{package}/COMMIT"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        written = getattr(self, "_written", None)
+        if written is not None:
+            written.unlink(missing_ok=True)
+
+
+def _commit_of(package: Path) -> str:
+    """Return what the package itself says of its commit, by its own rules."""
+    sys.path.insert(0, str(package.parent))
+    try:
+        from tabane.build import commit_of
+    finally:
+        sys.path.remove(str(package.parent))
+    return commit_of(str(package))

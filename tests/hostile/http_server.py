@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.hostile.entry import Entry  # noqa: E402
+from tests.hostile.entry import Entry
 
 Json = dict[str, Any]
 HIT: Json = {"name": "hit", "description": "Hit it.", "inputSchema": {"type": "object"}}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import shutil
 import socket
 import stat
 import sys
@@ -99,18 +101,101 @@ def test_what_serves_is_loaded_with_the_first_connection(user: User) -> None:
     assert any("httptools" in found.path for found in hub.memory_maps())
 
 
-def test_a_port_that_is_taken_is_told_and_the_hub_runs_on(user: User) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        user.variables |= {"TABANE_PORT": str(port)}
-        assert user.run("start").returncode == 0
-        status = user.json("status")
-        assert status["http"] is None
-        assert str(port) in status["http_problem"]
-        assert "TABANE_PORT" in status["http_problem"]
-        client = user.assistant()
-        assert client.call(1, name="small__echo", arguments={})["result"]
-        assert "TABANE_PORT" in user.run("doctor", "--quick").stdout
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port at which this process listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_port_that_is_taken_is_told_and_an_assistant_is_served(user: User, taken: int) -> None:
+    user.variables |= {"TABANE_PORT": str(taken)}
+    client = user.assistant()
+    assert client.call(1, name="small__echo", arguments={})["result"]
+    status = user.json("status")
+    assert status["http"] is None
+    assert f"port {taken}" in status["http_problem"]
+    assert "TABANE_PORT" in status["http_problem"]
+    assert "TABANE_PORT" in user.run("doctor", "--quick").stdout
+    again = user.run("start")
+    assert again.returncode == 1
+    assert f"port {taken}" in again.stderr
+    assert user.run("restart").returncode == 0, "the hub is still one that a bridge started"
+
+
+@pytest.mark.parametrize("how", ["flag", "environment", "settings", "foreground", "standalone"])
+def test_a_start_with_a_port_that_is_taken_fails_and_names_who_has_it(
+    user: User, taken: int, how: str, tmp_path: Path
+) -> None:
+    arguments = ["start"]
+    if how == "environment":
+        user.variables |= {"TABANE_PORT": str(taken)}
+    elif how == "settings":
+        config = tmp_path / "tabane.toml"
+        config.write_text(f"port = {taken}\n")
+        config.chmod(0o600)
+        del user.variables["TABANE_PORT"]
+        user.variables |= {"TABANE_CONFIG": str(config)}
+    elif how == "standalone":
+        arguments = ["mcp", "--standalone"]
+        user.variables |= {"TABANE_PORT": str(taken), "TABANE_HTTP": "true"}
+    else:
+        arguments += [f"--port={taken}", *(["--foreground"] if how == "foreground" else [])]
+    done = user.run(*arguments)
+    assert done.returncode == 1
+    assert f"port {taken}" in done.stderr
+    if sys.platform == "linux":
+        assert f"process {os.getpid()}" in done.stderr
+    assert done.stdout == ""
+    user.gone()
+    if how in ("environment", "settings"):
+        assert f"Port {taken}" in user.run("doctor", "--quick").stdout
+
+
+def test_an_archive_is_not_served_silently_beside_another_server(user: User, taken: int) -> None:
+    (user.folder / "embeddings").mkdir()
+    archive = ["-e", str(user.folder / "embeddings")]
+    user.variables |= {"TABANE_PORT": str(taken)}
+    fresh = user.run("start", *archive)
+    assert (fresh.returncode, fresh.stdout) == (1, "")
+    assert f"port {taken}" in fresh.stderr
+    user.assistant()
+    again = user.run("start", *archive)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert f"port {taken}" in again.stderr
+    assert user.json("jobs", "list")["results"] == []
+
+
+@pytest.mark.parametrize("name", ["http", "port", "posts_embeddings", "posts_reasoning", "posts_summary"])
+def test_whoever_gives_a_port_or_an_archive_wants_http(name: str, tmp_path: Path) -> None:
+    value = {"http": "true", "port": "8765"}.get(name, str(tmp_path))
+    variables = {"HOME": str(tmp_path)}
+    assert not load_settings({}, variables).insists_on_http
+    assert load_settings({}, {**variables, f"TABANE_{name.upper()}": value}).insists_on_http
+    off = {**variables, f"TABANE_{name.upper()}": value, "TABANE_HTTP": "false"}
+    assert not load_settings({}, off).insists_on_http
+
+
+def test_the_default_port_may_be_taken_and_the_start_says_so(user: User) -> None:
+    for name in ("TABANE_HTTP", "TABANE_PORT"):
+        del user.variables[name]
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # then somebody else has it, which is as good
+            stack.enter_context(socket.create_server(("127.0.0.1", 8765)))
+        done = user.run("start")
+    assert done.returncode == 0
+    assert "port 8765" in done.stderr
+    assert user.json("status")["http"] is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who listens at a port is told by Linux alone")
+def test_the_port_of_a_hub_whose_home_was_deleted_is_waited_for(user: User) -> None:
+    user.json("start", "--port=0")
+    port = user.json("status")["http"].rpartition(":")[2].removesuffix("/mcp")
+    shutil.rmtree(user.home)
+    started = user.json("start", f"--port={port}")
+    assert started["started"] is True
+    assert f":{port}/" in started["http"]
 
 
 def test_a_token_that_others_may_read_is_refused(user: User) -> None:
@@ -230,7 +315,11 @@ def test_two_hubs_of_two_homes_do_not_fight_for_a_port(user: User, tmp_path: Pat
     second = User(tmp_path / "second")
     second.variables |= {"TABANE_HTTP": "true", "TABANE_PORT": str(port)}
     try:
-        assert second.run("start").returncode == 0
+        refused = second.run("start")
+        assert refused.returncode == 1
+        if sys.platform == "linux":
+            assert f"the hub of {user.home} (process {user.holder.pid})" in refused.stderr
+        second.assistant()
         assert second.json("status")["http"] is None
         assert user.run("stop").returncode == 0
         assert second.run("restart").returncode == 0

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.hub.local import hello as hellos
 from tabane.hub.local import lock
 from tabane.hub.local.endpoint import Endpoint
@@ -172,8 +172,9 @@ class Line:
 class PlayedHub:
     """A hub whose every word is the test's: the lock is held and the socket listened at."""
 
-    def __init__(self, home: Path, version: str = __version__, held: lock.Lock | None = None) -> None:
+    def __init__(self, home: Path, version: str | None = None, held: lock.Lock | None = None) -> None:
         self._home = home
+        version = version or this_build().name
         self._endpoint = Endpoint(str(home), os.environ)
         self._endpoint.prepare()
         self.welcome = hellos.Welcome(version, os.getpid(), None)
@@ -210,11 +211,11 @@ class PlayedHub:
             self._lock.release()
             self._lock = None
 
-    def succeeded(self) -> PlayedHub:
+    def succeeded(self, version: str | None = None) -> PlayedHub:
         """Gone, and another in its place before anybody else could start one."""
         self._hang_up()
         mine, self._lock = self._lock, None
-        return PlayedHub(self._home, held=mine)
+        return PlayedHub(self._home, version, held=mine)
 
     def _hang_up(self) -> None:
         self._socket.close()
@@ -223,7 +224,7 @@ class PlayedHub:
 
 
 @contextlib.contextmanager
-def played_hub(home: Path, version: str = __version__) -> Iterator[PlayedHub]:
+def played_hub(home: Path, version: str | None = None) -> Iterator[PlayedHub]:
     with playing(PlayedHub(home, version)) as hub:
         yield hub
 

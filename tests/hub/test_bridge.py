@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tabane import __version__
+from tabane.build import this_build
+from tabane.hub.local.approach import MOST_REPLACED
 from tabane.hub.local.hello import DRAIN, Refused, Welcome
 from tests.hub.peers import (
     INITIALIZE,
@@ -70,13 +72,14 @@ def test_the_hello_says_who_connects(hub: PlayedHub, connect: Connect, home: Pat
     client = connect("--mode", "light", f"--servers={tmp_path}/s.json", LC_ALL="ja_JP.UTF-8")
     hello = hub.accept().hello
     assert hello._replace(pid=0) == hello.__class__(
-        version=__version__,
+        version=this_build().name,
         role="mcp",
         home=str(home),
         cwd=os.getcwd(),
         mode="light",
         lang="ja_JP.UTF-8",
         servers=f"{tmp_path}/s.json",
+        code=this_build().code,
     )
     assert hello.pid == client.pid
 
@@ -342,7 +345,7 @@ def test_long_lines_pass_both_ways(hub: PlayedHub, connect: Connect) -> None:
 
 
 def test_a_line_past_the_limit_is_answered_and_the_next_one_served(hub: PlayedHub, connect: Connect) -> None:
-    hub.welcome = Welcome(__version__, 1, None, max_line=10_000)
+    hub.welcome = Welcome(this_build().name, 1, None, max_line=10_000)
     client = connect()
     line = hub.accept()
     client.send(request(7, text="x" * 20_000), request(8))
@@ -399,13 +402,38 @@ def test_an_older_hub_is_asked_to_make_way(home: Path, connect: Connect) -> None
         first = old.accept()
         assert first.hello.role == "mcp"
         second = old.accept()
-        assert (second.hello.role, second.hello.version) == ("replace", __version__)
+        assert (second.hello.role, second.hello.version) == ("replace", this_build().name)
         with playing(old.succeeded()) as new:
             client.send(request(1))
             line = new.accept()
             assert line.next()["id"] == 1
             line.send(answer(1))
             assert "result" in client.next()
+
+
+def test_an_older_hub_that_was_quicker_to_follow_is_asked_too(home: Path, connect: Connect) -> None:
+    with played_hub(home, "0.0.1") as old:
+        client = connect()
+        old.accept()
+        assert old.accept().hello.role == "replace"
+        with playing(old.succeeded("0.0.1")) as other:
+            other.accept()
+            assert other.accept().hello.role == "replace"
+            with playing(other.succeeded()) as new:
+                client.send(request(1))
+                assert new.accept().next()["id"] == 1
+
+
+def test_hubs_that_stay_older_are_used_in_the_end(home: Path, connect: Connect) -> None:
+    with contextlib.ExitStack() as stack:
+        hub = stack.enter_context(played_hub(home, "0.0.1"))
+        client = connect()
+        for _ in range(MOST_REPLACED):
+            hub.accept()
+            assert hub.accept().hello.role == "replace"
+            hub = stack.enter_context(playing(hub.succeeded("0.0.1")))
+        client.send(request(1))
+        assert hub.accept().next()["id"] == 1
 
 
 def test_an_older_hub_that_stays_is_used(home: Path, connect: Connect) -> None:

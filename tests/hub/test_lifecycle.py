@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -479,6 +480,88 @@ def test_a_bridge_whose_folder_was_deleted_works(user: User) -> None:
     )
     assert json.loads(process.stdout)["id"] == 0
     assert "result" in json.loads(process.stdout)
+
+
+def ended(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_hub_whose_home_was_deleted_ends_and_leaves_the_next_one_alone(user: User) -> None:
+    user.json("start")
+    witness = user.assistant()
+    assert said(echo(witness, 1, n=1)) == {"n": 1}
+    old, before = user.holder.pid, psutil.Process(user.holder.pid)
+    shutil.rmtree(user.home)
+    started = user.json("start")
+    assert started["started"] is True
+    assert started["pid"] != old
+    socket = (user.home / "hub.sock").stat()
+    until(lambda: ended(old) or not before.is_running(), "the hub without a home ends", 60)
+    assert os.path.samestat((user.home / "hub.sock").stat(), socket)
+    assert user.json("status")["pid"] == started["pid"]
+    assert said(echo(witness, 2, n=2)) == {"n": 2}
+
+
+def test_a_hub_whose_home_was_deleted_ends_unasked_and_makes_none(user: User) -> None:
+    pid = user.json("start")["pid"]
+    shutil.rmtree(user.home)
+    until(lambda: ended(pid), "the hub without a home ends", 60)
+    user.gone()
+    assert not user.home.exists()
+
+
+def test_a_hub_whose_socket_lies_elsewhere_gives_way_when_its_home_was_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / ("deep" * 30)
+    folder.mkdir()
+    user = User(folder)
+    try:
+        old = user.json("start")["pid"]
+        socket = Path(user.json("status")["socket"])
+        assert user.home not in socket.parents
+        shutil.rmtree(user.home)
+        started = user.json("start")
+        assert (started["started"], started["pid"] != old) == (True, True)
+        until(lambda: ended(old), "the hub without a home ends", 60)
+        assert user.json("status")["pid"] == started["pid"]
+        assert user.json("stop")["was_running"] is True
+        assert not socket.exists()
+    finally:
+        user.close()
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_hub_whose_lock_file_is_gone_gives_way_to_the_next(user: User, how: str) -> None:
+    user.json("start")
+    (user.folder / "a.txt").write_text("A lighthouse on a cliff.")
+    user.json("docs", "put", str(user.folder / "a.txt"))
+    old, lock_file = user.holder.pid, user.home / "hub.lock"
+    if how == "deleted":
+        lock_file.unlink()
+    else:
+        copy = user.home / "copy"
+        copy.write_bytes(lock_file.read_bytes())
+        copy.replace(lock_file)
+    started = user.json("start")
+    assert started["pid"] != old
+    until(lambda: ended(old), "the hub without a lock ends", 60)
+    assert user.json("docs", "search", "lighthouse")["results"]
+    assert user.json("status")["pid"] == started["pid"]
+
+
+def test_a_hub_whose_socket_was_deleted_listens_again(user: User) -> None:
+    pid = user.json("start")["pid"]
+    (user.home / "hub.sock").unlink()
+    until((user.home / "hub.sock").is_socket, "the hub listens again", 60)
+    assert user.json("status")["pid"] == pid
+
+
+def test_a_file_in_the_place_of_the_socket_is_not_deleted(user: User) -> None:
+    user.home.mkdir(mode=0o700)
+    (user.home / "hub.sock").write_text("mine")
+    done = user.run("start")
+    assert done.returncode == 1
+    assert str(user.home / "hub.sock") in done.stderr
+    assert (user.home / "hub.sock").read_text() == "mine"
 
 
 NEWER = """

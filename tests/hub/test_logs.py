@@ -87,6 +87,17 @@ def test_files_are_rotated_bounded_and_their_users_alone(path: str) -> None:
     assert "entry 99 " not in (folder / "hub.log.1").read_text()
 
 
+def test_a_log_that_another_put_in_its_place_is_not_renamed(path: str) -> None:
+    with opened(path, size=1000, count=3):
+        log.info("entry of the first")
+        Path(path).unlink()
+        Path(path).write_text("entry of another\n")
+        for number in range(8):
+            log.info("entry %d %s", number, "x" * 100)
+        assert Path(path).read_text().startswith("entry of another\n")
+        assert not Path(f"{path}.1").exists()
+
+
 def test_one_file_is_enough(path: str) -> None:
     with opened(path, size=1000, count=1):
         for number in range(50):

@@ -16,8 +16,9 @@ from tabane.messages import say
     cls=Command,
     help=text(
         say(
-            "Ask each running server whether it answers, and show how all of them do. The exit status is 1 "
-            "where one of them does not."
+            "Ask each running server whether it answers, and show how all of them do. A server that does not "
+            "run is checked without starting it. The exit status is 1 if a server does not answer or cannot "
+            "start."
         )
     ),
     epilog=examples("tabane health", "tabane health --json"),
@@ -38,7 +39,7 @@ def health(terminal: Terminal) -> None:
 def _print(terminal: Terminal, details: Mapping[str, Any], healthy: Mapping[str, bool]) -> None:
     headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
     rows = (
-        (name, healthy.get(name), State(row["state"]), row["tools"], row["error"])
+        (name, healthy.get(name), State(row["state"]), row["tools"], row["error"] or row.get("remark"))
         for name, row in details.items()
     )
     terminal.table(headers, rows)

@@ -57,6 +57,7 @@ def restart(terminal: Terminal) -> None:
         _, client = reach_hub(endpoint, flags, started_by=lock.HAND if by_hand else lock.BRIDGE)
     with client:
         report = client.call("hub_status")
+    tell_of_http(terminal, report)
     tell(terminal, {"status": "running", "pid": report["pid"]}, started(False, report))
 
 
@@ -180,6 +181,12 @@ def started(running: bool, report: dict[str, Any]) -> Message:
     )
 
 
+def tell_of_http(terminal: Terminal, report: dict[str, Any]) -> None:
+    """Warn on stderr if the hub runs, but not over HTTP as it should."""
+    if report.get("http_problem"):
+        terminal.note(say("Warning: {text}", text=report["http_problem"]))
+
+
 def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
     """A result in a sentence, or as JSON."""
     terminal.show(result, lambda: terminal.say(message))
@@ -202,6 +209,7 @@ _LABELS = {
     "http": say("MCP over HTTP"),
     "http_token": say("token for HTTP in"),
     "http_problem": say("problem with HTTP"),
+    "http_port_refused": say("port that is not free"),
     "log": say("log"),
     "stuck": say("the last hub was stuck; its stacks"),
     "started_by": say("started by"),

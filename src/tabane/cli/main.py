@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.messages import Message, say
 
@@ -106,7 +106,7 @@ class Main(Group):
         "tabane demo", "tabane servers add time uvx mcp-server-time", "tabane tools search 'time zone'"
     ),
 )
-@click.version_option(__version__, prog_name="tabane")
+@click.version_option(this_build().name, prog_name="tabane")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     ctx.call_on_close(ctx.ensure_object(Terminal).close)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tabane.cli.beginning import FOLDERS, archive_of, wait_for_archive
-from tabane.cli.lifecycle import started, tell
+from tabane.cli.lifecycle import started, tell, tell_of_http
 from tabane.cli.output import Command, Terminal, examples, json_option, text
 from tabane.cli.process import reach_hub
 from tabane.errors import HubError
-from tabane.messages import say
+from tabane.messages import Message, say
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -76,8 +76,11 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         report = client.call("hub_status")
         if running:
             _check_flags(settings.as_flags(), report)
+            _check_port(settings, report)
         client.call("keep_server")
+        tell_of_http(terminal, report)
         result = {"status": "running", "pid": report["pid"], "started": not running}
+        result |= {name: report[name] for name in ("http", "http_problem") if report.get(name)}
         archive = archive_of(settings)
         if not archive:
             tell(terminal, result, started(running, report))
@@ -110,6 +113,28 @@ def _check_flags(wanted: Sequence[str], report: dict[str, Any]) -> None:
                 "End it first with: tabane stop",
                 pid=report["pid"],
                 flags=" ".join(report["flags"]) or "-",
+            )
+        )
+
+
+def _check_port(settings: Settings, report: dict[str, Any]) -> None:
+    """Raises HubError if HTTP was asked for, and the hub that runs does not serve it, or not at that port."""
+    from urllib.parse import urlsplit
+
+    if not settings.insists_on_http:
+        return
+    if "http_port_refused" in report:
+        raise HubError(Message(report["http_problem"]))
+    of_flag = any(flag.startswith("--port=") for flag in report["flags"])
+    served = urlsplit(report.get("http") or "").port
+    away = settings.port != served and not report.get("http_problem")
+    if away and settings.port and not of_flag:
+        raise HubError(
+            say(
+                "The hub runs already (process {pid}), and does not serve HTTP at port {port}. "
+                "To start it with that port: tabane restart",
+                pid=report["pid"],
+                port=settings.port,
             )
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.hub.local import lock
 from tabane.hub.local.approach import Approach
 from tabane.hub.local.endpoint import Endpoint, absolute, here
@@ -29,7 +29,7 @@ def approach(
     """
     wanted = servers or (None if anyhow else os.environ.get("TABANE_SERVERS"))
     hello = Hello(
-        version=__version__,
+        version=this_build().name,
         role="rpc",
         home="" if named else endpoint.home,
         pid=os.getpid(),
@@ -37,5 +37,6 @@ def approach(
         lang=spoken(os.environ),
         client="tabane",
         servers=absolute(wanted, os.environ) if wanted and not named else None,
+        code=this_build().code,
     )
     return Approach(endpoint, hello, os.environ, flags, started_by)

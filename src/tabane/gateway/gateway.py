@@ -29,7 +29,7 @@ from tabane.gateway.upstreams.instances import Instances
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.peer import Peer
 from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.wire.era import Era
 
@@ -72,6 +72,7 @@ class Gateway:
         health_interval: float = 60.0,
         on_changed: Callable[[str], None] = lambda kind: None,
         on_log: Callable[[str, Raw], None] = lambda server, params: None,
+        obstacle: Callable[[Server], Message | None] = lambda server: None,
     ) -> None:
         self.servers = {server.name: server for server in servers}
         self.validator = validator or Validator()
@@ -79,7 +80,7 @@ class Gateway:
         self._logs = logs
         self.list_wait, self.health_interval = list_wait, health_interval
         self.health_timeout = 10.0
-        self._on_changed, self._on_log = on_changed, on_log
+        self._on_changed, self._on_log, self._obstacle = on_changed, on_log, obstacle
         self._starts = asyncio.Semaphore(STARTS)
         self._catalogues = Catalogues(folder, loop, reserved)
         self.catalogue = self._catalogues.tools
@@ -327,12 +328,25 @@ class Gateway:
         return instance
 
     async def check_health(self) -> dict[str, bool]:
-        """Ask every running instance whether it answers, at once; servers never started count as well.
+        """Ask every running instance whether it answers, at once; one that starts is waited for.
 
-        A server that is disabled or stopped is left out.
+        A server that does not run counts as well unless it cannot be started (see :meth:`obstacles`). A
+        server that is disabled or stopped is left out.
         """
         names = [server.name for server in self._enabled()]
-        return {name: healthy for name in names if (healthy := await self._healthy(name)) is not None}
+        found = dict(zip(names, await asyncio.gather(*map(self._healthy, names)), strict=True))
+        kept_off = await self.obstacles()
+        return {name: well and name not in kept_off for name, well in found.items() if well is not None}
+
+    async def obstacles(self) -> dict[str, Message]:
+        """Return why servers that do not run and did not fail cannot be started, as far as files tell."""
+        idle = [server for server in self._enabled() if not self.tried(server.name)]
+        found = await asyncio.to_thread(lambda: [(server.name, self._obstacle(server)) for server in idle])
+        return {name: why for name, why in found if why is not None}
+
+    def tried(self, name: str) -> bool:
+        """Whether the server runs, or something is known of its last start."""
+        return any(instance.state is not State.IDLE for instance in self.instances(name))
 
     def _withdraw(self, name: str) -> None:
         self._instances.retire(name)
@@ -446,9 +460,15 @@ class Gateway:
         await self._listed_by(server, None)
 
     async def _healthy(self, name: str) -> bool | None:
-        instances = [instance for instance in self.instances(name) if instance.state is not State.STOPPED]
+        stopped, idle = State.STOPPED, State.IDLE
+        instances = [instance for instance in self.instances(name) if instance.state is not stopped]
         if not instances:
             return None if self.instances(name) else True
+        starting = [instance for instance in instances if instance.state is State.STARTING]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.health_timeout):
+                await asyncio.gather(*(each.ensure() for each in starting), return_exceptions=True)
+        instances = [instance for instance in instances if instance.state is not idle]
         results = await asyncio.gather(*(instance.check(self.health_timeout) for instance in instances))
         return all(results)
 

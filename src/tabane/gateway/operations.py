@@ -247,17 +247,30 @@ class ServerOperations:
         ]
 
     async def servers(self, caller: Caller, params: Nothing) -> dict[str, Any]:
-        rows = [server_row(self._gateway, server, caller.lang) for server in self._gateway.servers.values()]
-        return {"results": rows}
+        return {"results": await self._rows(caller)}
+
+    async def _rows(self, caller: Caller) -> list[dict[str, Any]]:
+        gateway, kept_off = self._gateway, await self._gateway.obstacles()
+        servers = gateway.servers.values()
+        return [server_row(gateway, server, caller.lang, kept_off.get(server.name)) for server in servers]
 
     async def show(self, caller: Caller, params: Name) -> dict[str, Any]:
-        return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
+        server = self._gateway.server(params.name)
+        kept_off = await self._gateway.obstacles()
+        return server_detail(self._gateway, server, caller.lang, kept_off.get(server.name))
 
     async def health(self, caller: Caller, params: Nothing) -> dict[str, Any]:
-        """``{name: bool}`` of every server that is meant to run, and ``details`` of all."""
+        """``{name: bool}`` of every server that is meant to run, and ``details`` of all.
+
+        A server that cannot be started is false, with the reason as ``error``. One that was not started yet
+        and can be is true, and its ``remark`` says so.
+        """
         healthy = await self._gateway.check_health()
-        rows = [server_row(self._gateway, server, caller.lang) for server in self._gateway.servers.values()]
-        return {**healthy, "details": {row["name"]: row for row in rows}}
+        details = {row["name"]: row | {"remark": None} for row in await self._rows(caller)}
+        for name in healthy:
+            if not self._gateway.tried(name) and not details[name]["error"]:
+                details[name]["remark"] = say("not started yet").render(caller.lang)
+        return {**healthy, "details": details}
 
     async def start(self, caller: Caller, params: Name) -> dict[str, Any]:
         await self._gateway.start(params.name)

@@ -8,13 +8,18 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.listings import Listing
 from tabane.gateway.upstreams.upstream import State, Upstream
-from tabane.messages import Lang, Message
+from tabane.messages import Lang, Message, say
 
 _OFFERED = ("prompts", "resources", "templates")
 
 
-def server_row(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any]:
-    """One server in a line: name, state, tools, era, process id, and what is wrong with it."""
+def server_row(
+    gateway: Gateway, server: Server, lang: Lang, obstacle: Message | None = None
+) -> dict[str, Any]:
+    """One server in a line: name, state, tools, era, process id, and what is wrong with it.
+
+    ``obstacle`` is why it cannot be started, if it was not tried yet.
+    """
     instances = gateway.instances(server.name)
     listing = gateway.listing(server.name)
     listed = listing is not None and "tools" in listing.lists
@@ -25,16 +30,18 @@ def server_row(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any]:
         "era": listing.era.value if listing else None,
         "version": listing.version if listing else None,
         "pids": [i.connection.pid for i in instances if i.connection and i.connection.pid],
-        "healthy": all(instance.vitals.healthy for instance in instances),
-        "error": _error(server, instances, lang),
+        "healthy": obstacle is None and all(instance.vitals.healthy for instance in instances),
+        "error": _error(server, instances, lang, obstacle),
     }
 
 
-def server_detail(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any]:
+def server_detail(
+    gateway: Gateway, server: Server, lang: Lang, obstacle: Message | None = None
+) -> dict[str, Any]:
     """All that is known of one server. Values of its environment and headers are never shown."""
     instances = gateway.instances(server.name)
     listing = gateway.listing(server.name)
-    return server_row(gateway, server, lang) | {
+    return server_row(gateway, server, lang, obstacle) | {
         "transport": server.transport,
         "description": server.description,
         "tags": list(server.tags),
@@ -72,8 +79,10 @@ def _offered(listing: Listing | None) -> dict[str, int | None]:
     return {name: len(lists[name]) if name in lists else None for name in _OFFERED}
 
 
-def _error(server: Server, instances: list[Upstream], lang: Lang) -> str | None:
+def _error(server: Server, instances: list[Upstream], lang: Lang, obstacle: Message | None) -> str | None:
     if server.disabled:
         return server.disabled.render(lang)
+    if obstacle is not None:
+        return say("It cannot start: {why}", why=obstacle).render(lang)
     errors: list[Message] = [i.vitals.error for i in instances if i.vitals.error]
     return errors[0].render(lang) if errors else None

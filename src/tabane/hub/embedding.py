@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, HubError, ModelError, TabaneError
+from tabane.hub.local.owned import OwnFile
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
@@ -297,6 +298,7 @@ class _Lane:
         total = None if first else await collection.count(self._whose.spaces[base])
         progress.tell(0, total)
         await asyncio.to_thread(self._mark.touch)
+        mark = await asyncio.to_thread(OwnFile, str(self._mark))
         after: int | None = first
         for _ in range(_ROUNDS):  # what is written, or gets another row, while it is filled
             if after is None:
@@ -310,7 +312,7 @@ class _Lane:
                 after,
             )
             after = await self._first_lacking(collection, space.name)
-        await asyncio.to_thread(self._mark.unlink, missing_ok=True)
+        await asyncio.to_thread(mark.unlink)
 
     async def _as_job(self, work: Callable[[Progress], Awaitable[None]]) -> None:
         """Do it where it is seen and can be cancelled. Raises what it raises, and _Cancelled."""

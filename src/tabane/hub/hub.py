@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
@@ -102,7 +102,7 @@ class Hub:
         # Marks the ids of this hub's questions: a bridge may outlive it and meet the next.
         self.mark = f"tabane-{os.urandom(4).hex()}"
         self.on_reload: Callable[[], None] = lambda: None
-        self.info = {"name": "tabane", "title": "Tabane", "version": __version__}
+        self.info = {"name": "tabane", "title": "Tabane", "version": this_build().name}
         self.configuration = self._configuration(settings)
         self.processes = Processes(log_fd=2)
         self.gateway = self._gateway()
@@ -276,10 +276,7 @@ class Hub:
 
     async def close(self) -> None:
         """Close sessions, then upstreams, then the keeper. Bounded by the upstreams' stop times."""
-        self.draining = True
-        self.follower.close()
-        for session in list(self._sessions.values()):
-            session.close("the hub ended")
+        self._dismiss()
         await self.jobs.close()  # before what they work with
         if self._watching is not None:
             self._watching.cancel()
@@ -291,6 +288,21 @@ class Hub:
         await self.gateway.close()
         await self.stores.close()
         await self.processes.close()
+
+    async def leave(self) -> None:
+        """End as :meth:`close` does, for a hub whose files were deleted: nothing more is written to them.
+
+        Another hub may have files of the same names by now. The process has to end after this.
+        """
+        self._dismiss()
+        await self.gateway.close()
+        await self.processes.close()
+
+    def _dismiss(self) -> None:
+        self.draining = True
+        self.follower.close()
+        for session in list(self._sessions.values()):
+            session.close("the hub ended")
 
     def _runs(self, server: str) -> bool:
         return any(instance.connection for instance in self.gateway.instances(server))
@@ -361,6 +373,7 @@ class Hub:
             health_interval=settings.health_interval,
             on_changed=self._changed,
             on_log=self._logged,
+            obstacle=connector.obstacle,
         )
 
     def _operations(self) -> list[Operation]:

@@ -135,7 +135,7 @@ class Stores:
         from tabane.store.lexical.lexical import open_lexical
         from tabane.store.store import Store
 
-        private_folder(self._folder)
+        private_folder(self._folder, parents=False)
         return await Store.open(str(self._folder), domain, lexical=open_lexical)
 
 

@@ -15,13 +15,18 @@ LIMIT = 4 * 1024 * 1024
 Pathlike = str | os.PathLike[str]
 
 
-def private_folder(path: Pathlike) -> None:
+def private_folder(path: Pathlike, *, parents: bool = True) -> None:
     """Make the folder with mode 0700, or see that an existing one is safe to use.
+
+    Without ``parents`` the folder above has to be there: a home that was deleted is not made again.
 
     Raises ConfigurationError where it is another user's, others may write in it, or it cannot be made.
     """
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        if parents:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        elif not os.path.isdir(path):
+            os.mkdir(path, 0o700)
         status = os.stat(path)
     except OSError as error:
         raise ConfigurationError(

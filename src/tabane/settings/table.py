@@ -435,6 +435,12 @@ class Settings:
             for o in OPTIONS
         )
 
+    @property
+    def insists_on_http(self) -> bool:
+        """Whether HTTP was asked for: by its port, or by an archive whose clients look for it there."""
+        archive = ("posts_embeddings", "posts_reasoning", "posts_summary")
+        return self.http and any(name in self.sources for name in ("http", "port", *archive))
+
     def as_flags(self) -> tuple[str, ...]:
         """The flags that were given, as arguments of a new command: a daemon is started with them."""
         given = (o for o in OPTIONS if o.name in self.sources and self.sources[o.name].kind == "flag")

@@ -174,7 +174,11 @@ class LogFile:
         try:
             return os.open(self.path, flags, 0o600)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
+            # logs/servers may be missing; a home that was deleted is not made again.
+            folder = os.path.dirname(self.path)
+            if not os.path.isdir(os.path.dirname(os.path.dirname(folder))):
+                raise
+            os.makedirs(folder, 0o700, exist_ok=True)
             return os.open(self.path, flags, 0o600)
 
 

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from tabane.gateway.processes.processes import Processes
+from tabane.gateway.processes.processes import Processes, child_environment
+from tabane.gateway.processes.readiness import obstacle
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.stdio import StdioConnector
 from tabane.gateway.upstreams.upstream import Connection
+from tabane.messages import Message
 from tabane.wire.channel import Batch
 from tabane.wire.era import Era
 
@@ -35,6 +37,17 @@ class Connector:
     ) -> None:
         self._loop, self._environment, self._max_line = loop, environment, max_line
         self._stdio = StdioConnector(loop, batch, processes, logs, environment, max_line)
+
+    def obstacle(self, server: Server) -> Message | None:
+        """Return why the server cannot be started, as far as that shows without a start. Blocks.
+
+        None if nothing stands in the way, or it cannot be known: of a server at a URL, and of a command that
+        depends on the client's folder.
+        """
+        if server.transport != "stdio" or (server.needs_folder and "${" in f"{server.command}{server.cwd}"):
+            return None
+        environment = child_environment(self._environment, server.env)
+        return obstacle(server.command, environment, server.cwd)
 
     async def __call__(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]

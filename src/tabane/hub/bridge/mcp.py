@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.hub.bridge.bridge import Bridge
 from tabane.hub.bridge.signals import Signals
 from tabane.hub.local.approach import Approach, NoHub
@@ -114,7 +114,7 @@ def _endpoint(request: Request, environ: Mapping[str, str]) -> tuple[Endpoint, t
 
 def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -> Hello:
     return Hello(
-        version=__version__,
+        version=this_build().name,
         role=role,
         home=home,
         pid=os.getpid(),
@@ -122,6 +122,7 @@ def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -
         mode=request.mode,
         lang=spoken(environ),
         servers=None if request.url else request.servers,
+        code=this_build().code,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from tabane.gateway.tools.listings import Listings
 from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
 from tabane.hub.doctor.patient import Patient
+from tabane.hub.local import lock
 from tabane.hub.stores import FOLDER
 from tabane.messages import say
 
@@ -101,7 +102,7 @@ def caches(patient: Patient) -> Iterator[Finding]:
             yield warning(
                 say("{path} is broken. What stands in it is asked of the servers again.", path=path),
                 again if runs else say("Put it aside: tabane doctor --fix"),
-                None if runs else _aside(path),
+                None if runs else _unless_served(patient, _aside(path)),
             )
     stale = [] if patient.configuration is None else _stale(patient, home / _DATABASES[0])
     if stale:
@@ -172,6 +173,20 @@ def _stale(patient: Patient, path: Path) -> list[str]:
 def _forget(path: Path, servers: list[str]) -> None:
     with closed(Listings(path)) as listings:
         listings.forget(servers)
+
+
+def _unless_served(patient: Patient, fix: Fix) -> Fix:
+    """Return a fix that does nothing if a hub has begun to use the home since it was looked at."""
+
+    def work() -> None:
+        held = lock.acquire(patient.endpoint.lock)
+        if held is not None:
+            try:
+                fix()
+            finally:
+                held.release()
+
+    return work
 
 
 def _aside(path: Path) -> Fix:

@@ -10,13 +10,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Live, Patient
+from tabane.hub.http.occupant import occupant, taken
 from tabane.hub.local import lock, stuck
 from tabane.hub.local.hello import newer
 from tabane.hub.local.launch import COMMAND
 from tabane.messages import say
+from tabane.settings import Settings
 
 _PROC = Path("/proc")
 _GONE = " (deleted)"
@@ -28,23 +30,29 @@ def versions(patient: Patient) -> Iterator[Finding]:
     yield ok(
         say(
             "Tabane {version}, Python {python} ({path})",
-            version=__version__,
+            version=this_build().name,
             python=python,
             path=sys.executable,
         )
     )
-    running = patient.live.version if patient.live else __version__
-    if newer(__version__, running):
+    mine = this_build().name
+    serving = patient.live.version if patient.live else mine
+    if newer(mine, serving):
         yield warning(
-            say("The hub that runs is the older version {version}", version=running),
+            say("The hub that runs is the older version {version}", version=serving),
             say("Start it anew: tabane restart"),
         )
-    elif newer(running, __version__):
+    elif newer(serving, mine):
         yield note(
             say(
-                "The hub that runs is the newer version {version}: Tabane is installed twice", version=running
+                "The hub that runs is the newer version {version}: Tabane is installed twice", version=serving
             ),
             say("See which one is used: command -v tabane"),
+        )
+    elif serving != mine:
+        yield note(
+            say("The hub that runs is another build of this version: {version}", version=serving),
+            say("To run this one: tabane restart"),
         )
 
 
@@ -65,6 +73,7 @@ def hub(patient: Patient) -> Iterator[Finding]:
     else:
         yield ok(say("No hub runs; the first assistant or command that needs one starts it"))
         yield from _left_behind(patient)
+        yield from _port_taken(patient.settings)
     yield from _stuck(patient)
     yield from _homeless(_PROC)
 
@@ -91,6 +100,20 @@ def _over_http(live: Live) -> Iterator[Finding]:
         )
 
 
+def _port_taken(settings: Settings) -> Iterator[Finding]:
+    if settings.http and taken(settings.host, settings.port):
+        found = occupant(settings.port)
+        yield warning(
+            say(
+                "Port {port} of {host} is taken by {who}: the next hub cannot serve HTTP there",
+                port=settings.port,
+                host=settings.host,
+                who=found.name if found else say("another process"),
+            ),
+            say("End that process, or give another port: the setting port (TABANE_PORT)"),
+        )
+
+
 def _left_behind(patient: Patient) -> Iterator[Finding]:
     holder = lock.read_holder(patient.endpoint.lock)
     if holder is not None and holder.ended is None:
@@ -112,7 +135,8 @@ def _delete_unless_served(socket: Path, lock_file: str) -> None:
     held = lock.acquire(lock_file)
     if held is not None:
         try:
-            socket.unlink(missing_ok=True)
+            if socket.is_socket():
+                socket.unlink(missing_ok=True)
         finally:
             held.release()
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tabane.errors import TabaneError
+from tabane.hub.http.occupant import occupant
 from tabane.hub.http.token import take_token, token_file
 from tabane.hub.rpc.permission import LOCAL, LOOPBACK, Entrance, Visitor
 from tabane.messages import Lang, Message, language, say
@@ -77,6 +78,8 @@ class HttpDoor:
         self.token: str | None = None
         """What clients have to show; None where they need not."""
         self.port = 0
+        self.refused_port: int | None = None
+        """The port that should be listened at and cannot be."""
         self.used = self.loop.time()
         self._started = time.monotonic()
         self._listening: socket.socket | None = None
@@ -157,12 +160,17 @@ class HttpDoor:
         return bool(app and (len(app.sessions) or app.modern.in_flight or app.programs.here))
 
     def report(self, lang: str) -> dict[str, Any]:
-        """What status shows: ``http`` is the URL, ``http_token`` the file, ``http_problem`` a sentence."""
+        """What status shows: ``http`` is the URL, ``http_token`` the file, ``http_problem`` a sentence.
+
+        ``http_port_refused`` is the port at which the hub cannot listen.
+        """
         found: dict[str, Any] = {"http": self.url}
         if self.url and self.token is not None:
             found["http_token"] = str(self.token_path)
         if self.problem:
             found["http_problem"] = self.problem.render("ja" if lang == "ja" else "en")
+        if self.refused_port is not None:
+            found["http_port_refused"] = self.refused_port
         return found
 
     def caller(self, request: Request, session: str) -> Caller:
@@ -204,6 +212,7 @@ class HttpDoor:
             listening.listen(BACKLOG)
         except OSError as error:
             listening.close()
+            self.refused_port = port
             raise TabaneError(_cannot(error, host, port)) from None
         return listening
 
@@ -243,11 +252,13 @@ def allow_files() -> int:
 
 def _cannot(error: OSError, host: str, port: int) -> Message:
     if error.errno == errno.EADDRINUSE:
+        found = occupant(port)
         return say(
-            "Nothing is served over HTTP: port {port} of {host} is taken, perhaps by another hub. Give "
-            "another one with the setting port (TABANE_PORT), or turn it off with http = false.",
+            "Nothing is served over HTTP: port {port} of {host} is taken by {who}. End that process, give "
+            "another port (--port, TABANE_PORT), or turn HTTP off (--no-http, TABANE_HTTP=false).",
             port=port,
             host=host,
+            who=found.name if found else say("another process"),
         )
     return say(
         "Nothing is served over HTTP: {host}, port {port}: {reason}. See the settings host and port.",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.gateway.status import state_of
 from tabane.gateway.upstreams.upstream import State, Upstream
 
@@ -88,7 +88,7 @@ class Metrics:
         yield from self._of_servers()
 
     def _of_process(self) -> Iterator[Family]:
-        info: Labels = (("version", __version__),)
+        info: Labels = (("version", this_build().name),)
         yield Family("tabane_info", "gauge", "The version of the hub; always 1.", [(info, 1)])
         up = self._door.uptime
         yield Family("tabane_uptime_seconds", "gauge", "Seconds since the hub was started.", _one(up))

@@ -7,21 +7,30 @@ import struct
 import sys
 from typing import NamedTuple
 
-from tabane.hub.local.hello import Hello, Refused, newer
+from tabane.hub.local.hello import Hello, Refused, supersedes
 from tabane.hub.local.texts import say
 
 
 class House(NamedTuple):
-    """What a hub says of itself. ``replaceable`` is whether it makes way for a newer version."""
+    """What a hub says of itself.
+
+    ``replaceable`` is whether it makes way for a newer version; ``code`` is the folder of its code, and
+    ``on_disk`` the name of the build that lies there now. ``found`` is whether the home is still its own.
+    """
 
     version: str
     home: str
     servers: str
     replaceable: bool
+    code: str = ""
+    on_disk: str = ""
+    found: bool = True
 
 
 def refusal(hello: Hello, house: House) -> Refused | None:
     """Why a client is not served by this hub; None where it is."""
+    if not house.found:
+        return Refused("ending", say("The home of this hub was deleted, and the hub ends."))
     if hello.home and not _same(hello.home, house.home):
         text = say("This hub belongs to another home: {hub}, not {asked}.", hub=house.home, asked=hello.home)
         return Refused("home", text)
@@ -37,7 +46,7 @@ def refusal(hello: Hello, house: House) -> Refused | None:
         return None
     if not house.replaceable:
         return Refused("standalone", say("This hub lives in an assistant's process and makes way for none."))
-    if not newer(hello.version, house.version):
+    if not supersedes(hello, house, house.on_disk):
         return Refused(
             "version", say("Only a newer version than {version} takes over.", version=house.version)
         )

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from tabane.build import on_disk
 from tabane.hub.local import hello as hellos
 from tabane.hub.local import launch, lock
 from tabane.hub.local.endpoint import Endpoint, Unsafe
@@ -26,6 +27,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
 
 TRANSIENT = ("ending", "full")
 """Codes of refusals after which another try may be welcome."""
+
+MOST_REPLACED = 3
+"""Older hubs that one client asks to make way, one after the other."""
 
 Pause = Callable[[float, int], None]
 """Waits for so many seconds, or until the descriptor (-1 for none) can be read. May raise to give up."""
@@ -77,7 +81,7 @@ class Approach:
         self.endpoint, self.hello = endpoint, hello
         self._environ, self._flags, self._started_by = environ, flags, started_by
         self._pause = pause
-        self._old_stays = False
+        self._old_stays, self._replaced = False, 0
 
     @property
     def starts(self) -> bool:
@@ -92,7 +96,7 @@ class Approach:
         found = self._greet(self.hello)
         if found is None:
             return None
-        if self.hello.role == "mcp" and hellos.newer(self.hello.version, found.welcome.version):
+        if self.hello.role == "mcp" and hellos.supersedes(self.hello, found.welcome, on_disk().name):
             return self._replace(found)
         return found
 
@@ -126,6 +130,9 @@ class Approach:
             outcome = launch.read_outcome(self._read_to_end(pipe, limit))
         finally:
             os.close(pipe)
+        if outcome.state == launch.READY:
+            # If this one is older, so is the code on disk, and the next hub would be old again.
+            self._old_stays = True
         if outcome.state == launch.FAILED:
             raise NoHub(outcome.texts or self._died(), "failed")
 
@@ -210,14 +217,16 @@ class Approach:
             return None
         if self.hello.role != "replace":
             raise NoHub(answer.texts or {"en": answer.code}, answer.code)
+        self._old_stays = True
         return None
 
     def _replace(self, old: Connection) -> Connection | None:
         """Ask an older hub to make way. None when it has gone; the connection where it will not."""
         if self._old_stays:
             return old
-        # Asked once: where the version on disk is the older one, the next hub would be old again.
-        self._old_stays = True
+        # A process of the older version may be quicker to start the next hub: that one is asked too.
+        self._replaced += 1
+        self._old_stays = self._replaced >= MOST_REPLACED
         os.close(old.fd)
         mine, self.hello = self.hello, self.hello._replace(role="replace")
         try:

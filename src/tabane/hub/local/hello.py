@@ -8,7 +8,7 @@ flight still come. Both sides import this module, the bridge too: it knows the s
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 MAX_HELLO = 64 << 10
 """Bytes of a hello or its answer; more is refused."""
@@ -32,9 +32,10 @@ class BadHello(ValueError):
 class Hello(NamedTuple):
     """Who connects. ``home`` is the folder whose hub is wanted, or empty for whichever listens there.
 
-    ``servers`` is the absolute path of the servers file asked for, None where none was. ``lang`` is
-    a locale (``ja_JP.UTF-8``); ``mode`` is how tools are disclosed to this client, None for the
-    hub's setting; ``roots`` are file URIs.
+    ``version`` is a build's name (``0.2.0+g84d86c5``) and ``code`` the folder of its package. ``servers`` is
+    the absolute path of the servers file asked for, None where none was. ``lang`` is a locale
+    (``ja_JP.UTF-8``); ``mode`` is how tools are disclosed to this client, None for the hub's setting;
+    ``roots`` are file URIs.
     """
 
     version: str
@@ -47,10 +48,21 @@ class Hello(NamedTuple):
     lang: str = ""
     client: str = ""
     servers: str | None = None
+    code: str = ""
+
+
+class Versioned(Protocol):
+    """A process with the name of its build, and the folder of its code; empty if it does not say."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def code(self) -> str: ...
 
 
 class Welcome(NamedTuple):
-    """The hub's answer: its version, process, the servers file it serves, and limits to keep to.
+    """The hub's answer: its version, process, the servers file it serves, limits to keep to, its code.
 
     ``max_line`` is in bytes; ``grace`` are the seconds that it gives calls in flight when it ends.
     """
@@ -60,6 +72,7 @@ class Welcome(NamedTuple):
     servers: str | None = None
     max_line: int = 64 << 20
     grace: float = 10.0
+    code: str = ""
 
 
 class Refused(NamedTuple):
@@ -97,6 +110,7 @@ def read_hello(line: bytes) -> Hello:
         lang=_string(body, "lang"),
         client=_string(body, "client"),
         servers=_string(body, "servers") or None,
+        code=_string(body, "code"),
     )
     if hello.role not in ("mcp", "rpc", "replace"):
         raise BadHello(f"unknown role {hello.role!r}")
@@ -113,6 +127,7 @@ def read_answer(line: bytes) -> Welcome | Refused:
             servers=_string(body, "servers") or None,
             max_line=_number(body, "max_line") or 64 << 20,
             grace=float(_number(body, "grace")),
+            code=_string(body, "code"),
         )
     if body.get("tabane") == "refused":
         texts = body.get("message")
@@ -124,6 +139,27 @@ def read_answer(line: bytes) -> Welcome | Refused:
 def newer(version: str, other: str) -> bool:
     """Whether ``version`` is a later release than ``other``. Pre-releases come before their release."""
     return _release(version) > _release(other)
+
+
+def supersedes(one: Versioned, hub: Versioned, on_disk: str) -> bool:
+    """Return whether a hub makes way for a process of another build.
+
+    A later release replaces an earlier one. Within a release, a commit replaces another commit of the same
+    checkout if the checkout has it now (``on_disk``, a build's name): the next hub starts from there. So two
+    checkouts that are used in turn do not replace each other's hub, and of several processes from one
+    checkout only those of the code that is there do.
+    """
+    if newer(one.version, hub.version) or newer(hub.version, one.version):
+        return newer(one.version, hub.version)
+    ours, theirs = commit_in(one.version), commit_in(hub.version)
+    if not (ours and theirs and one.code and one.code == hub.code):
+        return False
+    return ours != theirs and ours == commit_in(on_disk)
+
+
+def commit_in(name: str) -> str:
+    """Return the commit in the name of a build (``g84d86c5``); empty if it names none."""
+    return name.partition("+")[2]
 
 
 def _release(version: str) -> tuple[list[int], bool]:

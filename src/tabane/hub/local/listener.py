@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import socket
+import stat
 import sys
 from collections.abc import Callable
 from typing import Protocol
@@ -14,6 +16,7 @@ from typing import Protocol
 from tabane.hub.local import hello as hellos
 from tabane.hub.local.admission import House, refusal, trusted, uid_in
 from tabane.hub.local.hello import BadHello, Hello, Refused, Welcome
+from tabane.hub.local.owned import OwnFile
 from tabane.hub.local.texts import say
 
 log = logging.getLogger(__name__)
@@ -60,31 +63,48 @@ class Listener:
         self._peer_uid = peer_uid or uid_of
         self.hello_limit = hello_limit
         self._socket: socket.socket | None = None
+        self._file: OwnFile | None = None
         self._greetings: set[_Greeting] = set()
 
     def open(self) -> None:
-        """Listen. Call with the home's lock held: a socket that is there belongs to nobody then."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path)
+        """Listen. Call with the home's lock held: a socket that is there belongs to nobody then.
+
+        Raises OSError, also if something else than a socket is in the way.
+        """
+        _clear(self.path)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.setblocking(False)
         mask = os.umask(0o177)
         try:
             listening.bind(self.path)
+        except OSError:
+            listening.close()
+            raise
         finally:
             os.umask(mask)
         listening.listen(BACKLOG)
-        self._socket = listening
+        self._socket, self._file = listening, OwnFile(self.path)
         self._loop.add_reader(listening, self._accept)
+
+    def reopen(self) -> None:
+        """Listen again if the socket's file was deleted: clients find this hub by it. Raises OSError."""
+        if self._socket is not None and not os.path.lexists(self.path):
+            log.warning("%s was deleted; the hub listens there again", self.path)
+            self._shut()
+            self.open()
 
     def close(self) -> None:
         """Take no more connections. Those handed over are not touched."""
         for greeting in list(self._greetings):
             greeting.close()
+        self._shut()
+
+    def _shut(self) -> None:
         if self._socket is not None:
             self._loop.remove_reader(self._socket)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.path)
+            if self._file is not None:
+                with contextlib.suppress(OSError):
+                    self._file.unlink()
             self._socket.close()
             self._socket = None
 
@@ -191,6 +211,14 @@ class _Greeting:
             return
         self._end()
         self._listener.met(self._peer, hello)
+
+
+def _clear(path: str) -> None:
+    """Delete a socket that a hub left behind. Raises OSError for anything else that is there."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        os.unlink(path)
 
 
 def uid_of(peer: socket.socket) -> int:

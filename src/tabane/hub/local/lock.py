@@ -1,7 +1,8 @@
 """One hub per home: a lock held for as long as the hub lives, and a note of who holds it.
 
-The file is never deleted: a lock on a file that somebody replaced would guard nothing. The kernel
-lets go of it however the hub ends.
+The file is never deleted by a hub: a lock on a file that somebody replaced guards nothing. Whoever takes the
+lock checks that the file is still at its path, and a hub looks again now and then (:attr:`Lock.lost`). The
+kernel releases the lock however the hub ends.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import fcntl
 import json
 import os
 from typing import Any, NamedTuple
+
+from tabane.hub.local.owned import same_file
 
 HAND = "hand"
 BRIDGE = "bridge"
@@ -41,8 +44,8 @@ class Holder(NamedTuple):
 class Lock:
     """The lock, held. Let go of by :meth:`release`, or by the end of the process."""
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd, self._path = fd, path
 
     def write(self, holder: Holder | None) -> None:
         """Leave a note for who finds the lock held; None for no note."""
@@ -54,13 +57,21 @@ class Lock:
         os.close(self._fd)
 
     @property
-    def vanished(self) -> bool:
-        """Whether the file was deleted, with its home as a rule: nobody can find this hub any more."""
-        return os.fstat(self._fd).st_nlink == 0
+    def lost(self) -> bool:
+        """Whether the file was deleted or replaced, usually with its home: nobody finds this hub any more."""
+        return not same_file(self._path, os.fstat(self._fd))
 
 
 def acquire(path: str) -> Lock | None:
-    """The lock, or None where another process holds it. Raises OSError, as where the folder is missing."""
+    """Return the lock; None if another process holds it. Raises OSError, as for a folder that is missing."""
+    while True:
+        lock = _locked(path)
+        if lock is None or not lock.lost:
+            return lock
+        lock.release()  # deleted between the opening and the locking
+
+
+def _locked(path: str) -> Lock | None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,7 +81,7 @@ def acquire(path: str) -> Lock | None:
     except BaseException:
         os.close(fd)
         raise
-    return Lock(fd)
+    return Lock(fd, path)
 
 
 def held(path: str) -> bool:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabane import __version__
+from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError
 from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
@@ -42,18 +42,21 @@ MOST_PROGRAMS = 256
 MOST_LAST_WORDS = 1 << 20
 """Bytes of what is written to standard error beside the log."""
 
-HOME_LOOK = 5.0
-"""Seconds between two looks whether the home is still there."""
+HOME_LOOK = 2.0
+"""Seconds between two looks whether the home, and the socket in it, are still this hub's."""
 
 CLOSING = 20.0
 """Seconds that upstreams and keeper may take to end before the process goes without waiting."""
 
 
 class Origin:
-    """How this hub came to be started: by whom, with which flags."""
+    """How this hub came to be started: by whom, with which flags.
 
-    def __init__(self, started_by: str, flags: Sequence[str]) -> None:
-        self.started_by, self.flags = started_by, tuple(flags)
+    ``asked`` is whether somebody waits for this very start, and is told of what it cannot do.
+    """
+
+    def __init__(self, started_by: str, flags: Sequence[str], *, asked: bool = False) -> None:
+        self.started_by, self.flags, self.asked = started_by, tuple(flags), asked
 
 
 class Daemon:
@@ -77,6 +80,8 @@ class Daemon:
         self._stuck: str | None = None
         self.http: HttpDoor | None = None
         """Where HTTP is wanted, whether or not it could be."""
+        self.homeless = False
+        """Whether the home was deleted or replaced under this hub: what is at its paths is not its own."""
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -94,9 +99,9 @@ class Daemon:
         administration = Administration()
         administration.of(self)
         self._door = Door(table_of(self.hub, administration), AllowLocal(), self.hub.jobs)
+        self.http = self._http()
         self.hub.open()
         self._listener = self._listening()
-        self.http = self._http()
         self._reloaded()  # The token is not to stand in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
@@ -105,14 +110,16 @@ class Daemon:
         self._look_for_home()
         self._trim_last_words()
         self._watch()
-        log.info("hub %s runs as process %d at %s", __version__, os.getpid(), self._listener.path)
+        log.info("hub %s runs as process %d at %s", this_build().name, os.getpid(), self._listener.path)
 
     async def serve(self) -> str:
         """Run until something ends it, then end it in order. Returns what that was."""
         why = await self._ending
         log.info("the hub ends: %s", why)
-        self._listener.close()
+        if not self.homeless:
+            self._listener.close()
         await self._finish(why)
+        self._listener.close()  # until then it keeps the next hub of this folder from its files
         self._note(why)
         log.info("the hub has ended")
         self._watchdog.stop()
@@ -141,11 +148,27 @@ class Daemon:
 
     def house(self) -> House:
         replaceable = self._origin.started_by != locks.STANDALONE
-        return House(__version__, self._endpoint.home, str(self.settings.servers), replaceable)
+        self._check_home()
+        return House(
+            this_build().name,
+            self._endpoint.home,
+            str(self.settings.servers),
+            replaceable,
+            this_build().code,
+            on_disk().name,
+            not self.homeless,
+        )
 
     def welcome(self) -> Welcome:
         settings = self.settings
-        return Welcome(__version__, os.getpid(), str(settings.servers), settings.max_line, settings.grace)
+        return Welcome(
+            this_build().name,
+            os.getpid(),
+            str(settings.servers),
+            settings.max_line,
+            settings.grace,
+            this_build().code,
+        )
 
     def full(self, hello: Hello) -> bool:
         if hello.role == "mcp":
@@ -201,7 +224,7 @@ class Daemon:
     def report(self) -> dict[str, Any]:
         return {
             "status": "stopping" if self._ending.done() else "running",
-            "version": __version__,
+            "version": this_build().name,
             "pid": os.getpid(),
             "home": self._endpoint.home,
             "servers_file": str(self.settings.servers),
@@ -267,7 +290,7 @@ class Daemon:
         await asyncio.gather(*programs, *([self.http.idle()] if self.http else []))
 
     async def _closed(self, why: str) -> None:
-        await self.hub.close()
+        await (self.hub.leave() if self.homeless else self.hub.close())
         for program in list(self._programs):
             program.close(f"the hub ended: {why}")
         if self.http:
@@ -296,20 +319,24 @@ class Daemon:
         return listener
 
     def _http(self) -> HttpDoor | None:
+        """Raises HubError if the user who starts this hub asked for HTTP, and it cannot be."""
         # A hub within an assistant's client is that client's: it takes no port unless it is told to.
         told = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not told):
             return None
         door = HttpDoor(self.hub, table=self._door.table)
         door.open()
+        unbound = door.problem if door.refused_port is not None else None
+        if unbound and self._origin.asked and self.settings.insists_on_http:
+            raise HubError(unbound)
         return door
 
     # -- what it leaves behind -------------------------------------------------------------------
 
     def _note(self, ended: str | None) -> None:
-        origin, socket = self._origin, self._endpoint.socket
+        origin, socket, version = self._origin, self._endpoint.socket, this_build().name
         self._lock.write(
-            Holder(os.getpid(), __version__, origin.started_by, origin.flags, self._started, socket, ended)
+            Holder(os.getpid(), version, origin.started_by, origin.flags, self._started, socket, ended)
         )
 
     def _watch(self) -> None:
@@ -360,13 +387,21 @@ class Daemon:
         return bool(in_use) or self._origin.started_by != locks.BRIDGE
 
     def _look_for_home(self) -> None:
+        self._check_home()
         if self._ending.done():
             return
         self._logs.sum_up()
-        if self._lock.vanished:
+        try:
+            self._listener.reopen()
+        except OSError as error:
+            log.error("the hub cannot listen again: %s", error.strerror)
+        self._loop.call_later(HOME_LOOK, self._look_for_home)
+
+    def _check_home(self) -> None:
+        """End the hub if its lock is lost: nobody can find it, and another may serve the home by now."""
+        if self._lock.lost:
+            self.homeless = True
             self.end("its home is gone")
-        else:
-            self._loop.call_later(HOME_LOOK, self._look_for_home)
 
 
 def prepare_home(settings: Settings) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from tabane.gateway.servers.redaction import Redactor
+from tabane.hub.local.owned import same_file
 from tabane.hub.process.log_budget import LogBudget
 
 TRACE = 5
@@ -108,16 +109,21 @@ class RotatingFile:
             self._fd = -1
 
     def _rotate(self) -> None:
+        # A file that somebody else put there is not renamed: it may be the log of another hub.
+        if same_file(self._path, os.fstat(self._fd)):
+            self._rename()
+        # The old one is given up for a new one alone: its number may be a client's the next moment.
+        old, self._fd = self._fd, self._open()
+        os.close(old)
+        self._written = 0
+
+    def _rename(self) -> None:
         names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._count))]
         for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(newer, older)
         if self._count == 1:
-            os.truncate(self._path, 0)
-        # The old one is given up for a new one alone: its number may be a client's the next moment.
-        old, self._fd = self._fd, self._open()
-        os.close(old)
-        self._written = 0
+            os.truncate(self._fd, 0)
 
     def _open(self) -> int:
         return os.open(

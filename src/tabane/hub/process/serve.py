@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tabane.errors import CallerError, HubError, TabaneError
+from tabane.hub.http.occupant import await_port
 from tabane.hub.local import launch
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint, Unsafe, home_of
@@ -55,7 +56,7 @@ def run_foreground(flags: Mapping[str, object]) -> int:
     lock = take(endpoint, launch.LIMIT)
     if lock is None:
         raise HubError(held_by(endpoint))
-    origin = Origin(locks.HAND, settings.as_flags())
+    origin = Origin(locks.HAND, settings.as_flags(), asked=True)
     _run(settings, lock, origin, aloud=True)
     return 0
 
@@ -71,12 +72,13 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
     lock = locks.acquire(endpoint.lock)
     if lock is None:
         return None
+    lock = _alone(endpoint, lock, time.monotonic() + launch.LIMIT)
 
     def attach(daemon: Daemon) -> None:
         session = daemon.attach(_readable(read_fd), _writable(write_fd), hello)
         session.closed.add_done_callback(lambda _: daemon.end("its client is gone"))
 
-    _run(settings, lock, Origin(locks.STANDALONE, settings.as_flags()), aloud=False, then=attach)
+    _run(settings, lock, Origin(locks.STANDALONE, settings.as_flags(), asked=True), aloud=False, then=attach)
     return 0
 
 
@@ -105,12 +107,22 @@ def take(endpoint: Endpoint, limit: float) -> Lock | None:
     while True:
         lock = locks.acquire(endpoint.lock)
         if lock is not None:
-            return lock
+            return _alone(endpoint, lock, deadline)
         if _serves(endpoint):
             return None
         if time.monotonic() > deadline:
             raise HubError(held_by(endpoint))
         time.sleep(_LOOK)
+
+
+def _alone(endpoint: Endpoint, lock: Lock, deadline: float) -> Lock:
+    """Return the lock once no hub is there that lost its own: it notices, and ends. Raises HubError."""
+    while _serves(endpoint):
+        if time.monotonic() > deadline:
+            lock.release()
+            raise HubError(held_by(endpoint))
+        time.sleep(_LOOK)
+    return lock
 
 
 def inherited(origin: Origin, last: Holder | None) -> Origin:
@@ -150,7 +162,8 @@ def _detached(started_by: str, flags: Sequence[str], voice: _Voice) -> int:
     # Standard error is the file of last words: those of earlier hubs are in the log from now on.
     with contextlib.suppress(OSError):
         os.ftruncate(2, 0)
-    origin = inherited(Origin(started_by, flags), last)
+    own = Origin(started_by, flags, asked=started_by == locks.HAND)
+    origin = inherited(own, last)
     settings = load_settings(flags_of(origin.flags), os.environ)
     _prepared(settings)
     ready = Outcome(READY, {}, os.getpid())
@@ -182,7 +195,7 @@ def _run(
     ``words`` are the last ones of the hub before it, if that hub died.
     """
 
-    async def serve(logs: Logs) -> None:
+    async def serve(logs: Logs) -> bool:
         if words:
             log.error("the last hub died; its last words:\n%s", words)
         daemon = Daemon(settings, os.environ, lock, origin, logs)
@@ -194,11 +207,16 @@ def _run(
             raise
         then(daemon)
         await daemon.serve()
+        return daemon.homeless
 
     last = locks.read_holder(str(settings.home / "hub.lock"))
+    if settings.http and origin.started_by != locks.STANDALONE:
+        await_port(settings)
     umask = os.umask(0o077)
-    with contextlib.closing(open_logs(settings, aloud=aloud)) as logs:
-        asyncio.run(serve(logs))
+    with contextlib.closing(open_logs(settings, aloud=aloud)) as logs, asyncio.Runner() as runner:
+        if runner.run(serve(logs)):
+            # Stores that are open would be closed now, and write to files that may be another hub's.
+            os._exit(0)
 
 
 def _internal(arguments: Sequence[str]) -> tuple[str, _Voice, list[str]]:

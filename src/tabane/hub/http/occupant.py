@@ -1,0 +1,132 @@
+"""Which process listens at a port of this machine, from the kernel's tables. Linux tells; others do not."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tabane.hub.local.launch import COMMAND
+from tabane.hub.rpc.neighbours import TABLES
+from tabane.messages import Message, say
+from tabane.settings import Settings
+
+MOST_LINKS = 1 << 17
+"""Open files of processes that are looked at."""
+
+LEAVING = 30.0
+"""Seconds that a hub whose home was deleted may take to give the port back."""
+
+WORDS, WORD = 3, 60
+"""Words of a command that are shown, and characters of each. Flags are not: they may hold secrets."""
+
+_LISTEN = "0A"
+_GONE = " (deleted)"
+_LOOK = 0.1
+
+
+class Occupant(NamedTuple):
+    """Who listens. ``pid`` is 0 for a process of another user; ``home`` is that of a hub, else empty."""
+
+    pid: int
+    command: str = ""
+    home: str = ""
+
+    @property
+    def homeless(self) -> bool:
+        """Whether it is a hub whose home was deleted, which ends within seconds."""
+        return self.home.endswith(_GONE)
+
+    @property
+    def name(self) -> Message:
+        if not self.pid:
+            return say("another user's process")
+        if self.home:
+            return say("the hub of {home} (process {pid})", home=self.home, pid=self.pid)
+        return say("process {pid} ({command})", pid=self.pid, command=self.command or "?")
+
+
+def occupant(port: int) -> Occupant | None:
+    """Return who listens at the port, on any address; None if nobody does or the platform does not tell."""
+    sockets = {link for table in TABLES for link in _listening(table, port)}
+    if not sockets:
+        return None
+    pid = next((pid for pid, link in _links() if link in sockets), None)
+    if pid is None:
+        return Occupant(0)
+    words = _words(pid)
+    return Occupant(pid, _shown(words), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
+
+
+def await_port(settings: Settings) -> None:
+    """Wait while the port is that of a hub whose home was deleted, and no longer than it may take to end."""
+    deadline = time.monotonic() + LEAVING
+    while taken(settings.host, settings.port):
+        found = occupant(settings.port)
+        if found is None or not found.homeless or time.monotonic() > deadline:
+            return
+        time.sleep(_LOOK)
+
+
+def taken(host: str, port: int) -> bool:
+    """Return whether somebody listens there, so that a hub cannot."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1" if host == "localhost" else host, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
+def _listening(table: str, port: int) -> Iterator[str]:
+    """Yield the sockets that listen at the port, as links of open files name them."""
+    with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
+        for line in lines:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == _LISTEN and fields[1].endswith(f":{port:04X}"):
+                yield f"socket:[{fields[9]}]"
+
+
+def _links() -> Iterator[tuple[int, str]]:
+    """Yield process and target of each open file that this user may see, up to a limit."""
+    left = MOST_LINKS
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{name}/fd"):
+                left -= 1
+                if left < 0:
+                    return
+                with contextlib.suppress(OSError):
+                    yield int(name), os.readlink(f"/proc/{name}/fd/{fd}")
+
+
+def _words(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read(1 << 16).decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def _shown(words: list[str]) -> str:
+    shown: list[str] = []
+    for word in words[:WORDS]:
+        if not word or word.startswith("--") or (shown and "=" in word):
+            break
+        shown.append(os.path.basename(word)[:WORD])
+    return " ".join(shown)
+
+
+def _home(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return "?"
