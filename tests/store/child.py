@@ -21,6 +21,7 @@ from typing import Any
 from tabane.errors import StoreError
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
+from tabane.store.clean_points import PAGES
 from tabane.store.collection import Collection
 from tabane.store.database import Database
 from tabane.store.kept import Kept
@@ -42,8 +43,8 @@ def say(text: str) -> None:
     os.write(1, text.encode() + b"\n")
 
 
-async def _with_store(home: str, work: Callable[[Collection], Awaitable[None]]) -> None:
-    store = await Store.open(home, "test")
+async def _with_store(home: str, work: Callable[[Collection], Awaitable[None]], pages: int = PAGES) -> None:
+    store = await Store.open(home, "test", pages=pages)
     try:
         await work(await store.collection(SHAPE))
     finally:
@@ -58,7 +59,7 @@ def write(order: dict[str, Any]) -> None:
         lanes = (_lane(collection, order["seed"], lane) for lane in range(LANES))
         await asyncio.gather(_compacting(collection), *lanes)
 
-    asyncio.run(_with_store(order["home"], work))
+    asyncio.run(_with_store(order["home"], work, order.get("pages", PAGES)))
 
 
 def index(order: dict[str, Any]) -> None:
@@ -78,12 +79,28 @@ def vectors(order: dict[str, Any]) -> None:
     """As :func:`write`, with vectors that are put into their files, and made dense, all the while."""
 
     async def run() -> None:
-        store = await Store.open(order["home"], "test")
+        store = await Store.open(order["home"], "test", pages=order.get("pages", PAGES))
         say("opening")
         collection = await store.collection(lanes.SHAPE)
         say("open")
         several = (_vector_lane(collection, order["seed"], lane) for lane in range(LANES))
         await asyncio.gather(_compacting(collection), _flushing(collection), *several)
+
+    asyncio.run(run())
+
+
+def bulk(order: dict[str, Any]) -> None:
+    """Fill a collection, put all into its files, write a little more, and wait: ``done`` at the end."""
+
+    async def run() -> None:
+        store = await Store.open(order["home"], "test", pages=order["pages"])
+        collection = await store.collection(lanes.LARGE)
+        await collection.upsert([lanes.large(number) for number in range(order["count"])])
+        assert collection.table.vectors is not None
+        await asyncio.to_thread(collection.table.vectors.settle)
+        await collection.upsert([lanes.large(number) for number in range(order["count"], order["count"] + 5)])
+        say("done")
+        await asyncio.sleep(3600)
 
     asyncio.run(run())
 
@@ -298,6 +315,7 @@ def _mounted(folder: str) -> bool:
 
 KINDS: dict[str, Callable[[dict[str, Any]], None]] = {
     "attempt": attempt,
+    "bulk": bulk,
     "exchange": exchange,
     "fill": fill,
     "index": index,

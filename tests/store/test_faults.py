@@ -68,7 +68,8 @@ def test_a_process_killed_while_writing_loses_nothing_acknowledged(nursery: Nurs
         home = tmp_path / str(first)
         lanes: list[Model] = [{} for _ in range(LANES)]
         for seed in range(first, min(ROUNDS, first + _PER_HOME)):
-            with nursery.child("write", home, seed=seed) as child:
+            pages = chance.choice([1, 3, 20, 1000])  # few: killed in the middle of checkpoints, too
+            with nursery.child("write", home, seed=seed, pages=pages) as child:
                 child.listen(chance.choice([0, 1, chance.randrange(1, 30)]))
                 child.kill(chance.choice([0, 0.0002, 0.001, 0.003, 0.02]) * chance.random())
             assert child.ended == -9

@@ -6,7 +6,10 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,10 +19,10 @@ from tabane.messages import say
 from tabane.search.chunking import Measure
 from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.engine import LexicalQuery, VectorQuery
+from tabane.search.engine import Hits, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.fusion import reciprocal_ranks
-from tabane.search.hybrid import Found, Fusion, Ranking, hybrid
+from tabane.search.hybrid import Found, Fusion, Ranking, Searched, hybrid
 from tabane.search.models import Reranker
 from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
 from tabane.search.reordering import diversified, judged, reranked
@@ -168,6 +171,82 @@ def test_pages_of_one_ranking_alone_go_on_where_the_last_ended() -> None:
     whole, first, second = asyncio.run(work())
     assert whole.hits == first.hits + second.hits
     assert all(one.score > other.score for one, other in zip(whole.hits, whole.hits[1:], strict=False))
+
+
+class Asked:
+    """A collection that notes what it is asked, in order."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self.notes: list[str] = []
+        self.proven: list[int | None] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
+
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+        self.notes.append("words")
+        found = await self._collection.search(query, where, limit, offset)
+        self.notes.append("found")
+        return found
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+        self.notes.append("meaning")
+        self.proven.append(query.proven)
+        return await self._collection.nearest(query, where, limit, offset)
+
+
+def test_words_are_asked_before_meaning_and_what_is_shown_is_proven() -> None:
+    """Side by side both take longer, and fusion needs no proof of what only fills its depth."""
+
+    async def work() -> Asked:
+        async with holding([note(f"k{number}", "apple", 1, number, 0) for number in range(6)]) as collection:
+            asked = Asked(collection)
+            meaning = VectorQuery({"text": packed([1, 0, 0])})
+            await hybrid(cast(Searched, asked), LexicalQuery("apple"), meaning, EVERYTHING, 10, 3)
+            return asked
+
+    asked = asyncio.run(work())
+    assert asked.notes == ["words", "found", "meaning"]
+    assert asked.proven == [13]
+
+
+class Proving(Asked):
+    """A collection that proves all of the nearest."""
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+        return await self._collection.nearest(replace(query, proven=None), where, limit, offset)
+
+
+def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:
+    dimension, count = 96, 6000
+    chance = np.random.default_rng(5)
+    centres = chance.standard_normal((50, dimension), dtype=np.float32) + np.float32(0.7)
+    vectors = centres[chance.integers(0, 50, count)]
+    vectors += chance.standard_normal(vectors.shape, dtype=np.float32)
+    records = [
+        Record(key=f"k{number:04}", texts={"body": WORDS[number % 7 % 5]}, vectors={"text": vector.tobytes()})
+        for number, vector in enumerate(vectors)
+    ]
+    shape = Shape("many", (TextField("body"),), (), (Space("text", dimension),))
+
+    async def work() -> None:
+        with tempfile.TemporaryDirectory() as home:
+            store = await Store.open(home, "test", lexical=open_lexical)
+            try:
+                collection = await store.collection(shape)
+                await collection.upsert(records)
+                proving = cast(Searched, Proving(collection))
+                for number in range(25):
+                    near = vectors[number * 7] + chance.standard_normal(dimension, dtype=np.float32)
+                    words, meaning = LexicalQuery(WORDS[number % 5]), VectorQuery({"text": near.tobytes()})
+                    found = await hybrid(collection, words, meaning, EVERYTHING, 10)
+                    expected = await hybrid(proving, words, meaning, EVERYTHING, 10)
+                    assert found.hits == expected.hits
+            finally:
+                await store.close()
+
+    asyncio.run(work())
 
 
 def test_diversity_puts_what_is_new_before_what_says_the_same() -> None:

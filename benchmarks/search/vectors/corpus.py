@@ -205,7 +205,7 @@ def combined(similarities: Matrix, combination: str) -> Matrix:
         case "minimum":
             found = similarities.min(axis=0)
         case _:
-            found = np.maximum(similarities, 0).prod(axis=0)
+            found = similarities.prod(axis=0)
     return np.asarray(found, dtype=np.float32)
 
 

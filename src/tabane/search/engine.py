@@ -69,8 +69,8 @@ class Combination(Enum):
     """How the similarities of several spaces become one.
 
     AVERAGE: their mean, by weights where there are any. WEIGHTED: their sum by weights, which may be
-    negative. MAXIMUM, MINIMUM. PRODUCT: of similarities that are at least 0, so that two opposites do
-    not make a likeness. A space that a record lacks counts as 0; MAXIMUM looks at those it has.
+    negative. MAXIMUM, MINIMUM. PRODUCT: of the cosines as they are, in -1..1, so two negative ones make a
+    positive product. A space that a record lacks counts as 0; MAXIMUM looks at those it has.
     """
 
     AVERAGE = "average"
@@ -86,6 +86,8 @@ class VectorQuery:
 
     One space: its cosine, whatever ``combination`` says. ``weights``: space → factor, 1 where absent.
     ``threshold``: no hit is below it. ``whole``: records that have all of the spaces, and no others.
+    ``proven``: how many of the best have to be exactly the best; None: all that are asked for. The others
+    are the best of the candidates that were compared for these.
     """
 
     vectors: Mapping[str, bytes]
@@ -93,6 +95,7 @@ class VectorQuery:
     weights: Mapping[str, float] = field(default_factory=dict)
     threshold: float | None = None
     whole: bool = False
+    proven: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ It stands above every engine: what is asked here are the protocols of :mod:`taba
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from tabane.search.engine import MOST_AT_ONCE, Hits, Index, LexicalQuery, VectorQuery, Vectors
@@ -100,10 +99,12 @@ class _Both:
     looked: int
 
     async def ranked(self, limit: int, offset: int, fusion: Fusion, usual: float | None) -> Ranking:
-        lexical, nearest = await asyncio.gather(
-            self.collection.search(self.words, self.where, self.looked),
-            self.collection.nearest(self.meaning, And((self.where, demands(self.words))), self.looked),
-        )
+        # One after the other: side by side, two threads that want one interpreter take longer than that.
+        lexical = await self.collection.search(self.words, self.where, self.looked)
+        # The page that is asked for is proven; what only fills the depth of the fusion is not.
+        meaning = replace(self.meaning, proven=limit + offset)
+        meant = And((self.where, demands(self.words)))
+        nearest = await self.collection.nearest(meaning, meant, self.looked)
         found = await self._with_cosines(_merged(lexical, nearest))
         fused = _fused(found, lexical, nearest, fusion, usual)[offset : offset + limit]
         exact = lexical.exact and max(len(lexical.hits), len(nearest.hits)) < self.looked

@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from tabane.store import failures
+from tabane.store.clean_points import PAGES, CleanPoints
 from tabane.store.holding import Holding
 from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
 from tabane.store.writing import MOST_WAITING, Companion, Job, Writer
@@ -43,13 +44,16 @@ class Database:
     ``mended`` tells that the last process died with the file open, and that it was checked.
     """
 
-    def __init__(self, path: str, holding: Holding, connection: sqlite3.Connection) -> None:
+    def __init__(
+        self, path: str, holding: Holding, connection: sqlite3.Connection, points: CleanPoints
+    ) -> None:
         self.path = path
         self.folder = os.path.dirname(path)
         self.mended = not holding.clean
         self._holding = holding
         self._connection = connection
-        self._writer = Writer(connection, path)
+        self._points = points
+        self._writer = Writer(connection, path, points)
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
         self._readers = ThreadPoolExecutor(READERS, f"store-reader {path}", self._connect_reader)
@@ -58,11 +62,11 @@ class Database:
         self._writer.start()
 
     @classmethod
-    def open(cls, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> Database:
+    def open(cls, path: str, migrations: Sequence[Migration] = MIGRATIONS, *, pages: int = PAGES) -> Database:
         """Open or make the file, bring it up to this version, check it where its last process died.
 
-        Blocks; raises StoreLocked, StoreNewer, StoreCorrupt, StoreFull, StoreReadOnly, and leaves the
-        file as it was.
+        ``pages``: how many changed pages are worth a checkpoint. Blocks; raises StoreLocked, StoreNewer,
+        StoreCorrupt, StoreFull, StoreReadOnly, and leaves the file as it was.
         """
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -70,16 +74,19 @@ class Database:
             raise failures.from_system(error, path) from error
         holding = Holding.acquire(path)
         connection: sqlite3.Connection | None = None
+        points = CleanPoints(path, pages)
         try:
+            points.look()
             connection = connected(path)
             check(connection, path, len(migrations))
-            if not holding.clean:
+            if not holding.clean and not points.proven(connection):
                 examine(connection, path)
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
             migrate(connection, path, migrations)
+            points.begin(connection)
             holding.begin()
-            return cls(path, holding, connection)
+            return cls(path, holding, connection, points)
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -154,9 +161,10 @@ class Database:
             for connection in self._reading:
                 connection.close()
             self._connection.execute("PRAGMA optimize")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._points.checkpoint(self._connection, "TRUNCATE")
             clean = True
         self._connection.close()
+        self._points.end()
         self._holding.release(clean=clean)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tabane.search.records import Shape
+from tabane.store.clean_points import PAGES
 from tabane.store.database import Database
 from tabane.store.kept import Kept
 from tabane.store.migrations import MIGRATIONS, Migration
@@ -27,9 +28,10 @@ LexicalRoom = Callable[[str, "Table"], Awaitable["Lexical"]]
 class Store:
     """One domain's file and its collections, each opened once. Made by :meth:`open`."""
 
-    def __init__(self, database: Database, lexical: LexicalRoom | None) -> None:
+    def __init__(self, database: Database, lexical: LexicalRoom | None, pages: int = PAGES) -> None:
         self.database = database
         self._lexical = lexical
+        self._pages = pages
         self._collections: dict[str, Collection] = {}
         self._vectors: VectorFile | None = None  # opened with the first collection that has some
         self._kept: Kept | None = None
@@ -44,10 +46,14 @@ class Store:
         *,
         lexical: LexicalRoom | None = None,
         migrations: Sequence[Migration] = MIGRATIONS,
+        pages: int = PAGES,
     ) -> Store:
-        """Open ``<folder>/<domain>.db``, made where it is new. Raises :class:`~tabane.errors.StoreError`."""
+        """Open ``<folder>/<domain>.db``, made where it is new. Raises :class:`~tabane.errors.StoreError`.
+
+        ``pages``: how many changed pages of a file are worth a checkpoint.
+        """
         path = os.path.join(folder, f"{domain}.db")
-        return cls(await asyncio.to_thread(Database.open, path, migrations), lexical)
+        return cls(await asyncio.to_thread(Database.open, path, migrations, pages=pages), lexical, pages)
 
     async def collection(self, shape: Shape) -> Collection:
         """The collection of that shape, made where it is new. The same one at every call.
@@ -84,7 +90,9 @@ class Store:
                 from tabane.store.vectors.file import VectorFile, path_of
 
                 path = path_of(self.database.path)
-                self._vectors = await asyncio.to_thread(VectorFile.open, path, doubtful=self.database.mended)
+                self._vectors = await asyncio.to_thread(
+                    VectorFile.open, path, doubtful=self.database.mended, pages=self._pages
+                )
                 self.database.accompany(self._vectors)
             return self._vectors
 

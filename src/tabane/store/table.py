@@ -98,9 +98,11 @@ class Table:
         return f"{os.path.splitext(self.database.path)[0]}.{self.shape.name}.vectors"
 
     async def _open_vectors(self, truth: VectorTruth) -> None:
-        folder, changes = self.vector_folder, self.state.changes
+        folder, changes, doubtful = self.vector_folder, self.state.changes, self.database.mended
         self.vectors = await self.database.read(
-            lambda connection: VectorIndex.open(connection, folder, truth, changes, self.columns.snapshot)
+            lambda connection: VectorIndex.open(
+                connection, folder, truth, changes, self.columns.snapshot, doubtful=doubtful
+            )
         )
         self.shape = (await self.database.read(truth.spaces)).shape
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tabane.store import failures
+from tabane.store.clean_points import CleanPoints
 
 MOST_WAITING = 1000
 LONGEST_GROUP = 0.002  # seconds
@@ -55,9 +56,10 @@ class Companion(Protocol):
 class Writer:
     """Owns the writing connection from :meth:`start` until :meth:`close` returns."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, points: CleanPoints) -> None:
         self._connection = connection
         self._path = path
+        self._points = points
         self.companions: list[Companion] = []
         self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=f"store-writer {path}", daemon=True)
@@ -90,6 +92,7 @@ class Writer:
         while (job := self._held or self._waiting.get()) is not None:
             self._held = None
             self._group(job)
+            self._points.committed(self._connection)
 
     def _group(self, first: Job) -> None:
         """Commit the job, and what waits behind it and fits."""

@@ -33,6 +33,17 @@ def with_vectors(operation: Operation) -> Operation:
     )
 
 
+# Many and large ones: what is read at an opening shows beside what is there.
+
+LARGE = Shape("large", spaces=(Space("text", 1024),))
+
+
+def large(number: int) -> Record:
+    digest = hashlib.sha256(str(number).encode()).digest()
+    vector = packed([byte - 127.5 for byte in digest * 32])
+    return Record(key=f"{number:06}", payload=digest * 128, vectors={"text": vector})
+
+
 # Generations: a collection whose one space is succeeded again and again.
 
 BARE = Shape("notes")

@@ -51,7 +51,8 @@ def test_a_process_killed_while_writing_vectors_leaves_records_with_their_own(
         for seed in range(first, min(ROUNDS, first + _PER_HOME)):
             if chance.random() < 0.3:  # so that what is derived is made anew while the process is killed
                 shutil.rmtree(home / "test.notes.vectors", ignore_errors=True)
-            with nursery.child("vectors", home, seed=seed) as child:
+            pages = chance.choice([1, 3, 20, 1000])  # few: killed in the middle of checkpoints, too
+            with nursery.child("vectors", home, seed=seed, pages=pages) as child:
                 child.listen(chance.choice([0, 1, 2, chance.randrange(2, 30)]))
                 child.kill(chance.choice([0, 0.0005, 0.002, 0.01, 0.03]) * chance.random())
             assert child.ended == -9

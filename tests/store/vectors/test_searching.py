@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -176,6 +177,70 @@ def test_what_is_counted_first_leaves_out_nothing_that_is_near(
             missed += len(set(expected) - set(found))
             asked_for += len(expected)
     assert missed <= asked_for / 1000
+
+
+def mirrored(seed: int, opposite: float) -> Matrix:
+    """Return unit vectors near centres and, for a share of them, near the opposite of a centre."""
+    chance = np.random.default_rng(seed)
+    centres = np.random.default_rng(1).standard_normal((40, DIMENSION), dtype=np.float32)
+    centres += np.float32(1.5) * centres[0]  # all on one side, so that the mean is far from 0
+    found = centres[chance.integers(0, len(centres), COUNT)]
+    found[chance.random(COUNT) < opposite] *= -1
+    found += 0.9 * chance.standard_normal(found.shape, dtype=np.float32)
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10_000),
+    opposite=st.sampled_from([0.0, 0.02, 0.5]),
+    spaces=st.sampled_from(["ab", "ac", "abc"]),
+    signs=st.tuples(*[st.sampled_from([1.0, -1.0])] * 3),
+    combination=st.sampled_from([Combination.PRODUCT, Combination.PRODUCT, Combination.MINIMUM]),
+    wanted=st.sampled_from([1, 10, 50]),
+    threshold=st.sampled_from([None, None, 0.05, -0.05]),
+    whole=st.booleans(),
+)
+def test_products_of_cosines_on_both_sides_of_zero_are_as_if_all_were_compared(
+    seed: int,
+    opposite: float,
+    spaces: str,
+    signs: tuple[float, ...],
+    combination: Combination,
+    wanted: int,
+    threshold: float | None,
+    whole: bool,
+) -> None:
+    """Two negative cosines make a positive product: what is farthest in two spaces may be the best."""
+    vectors = {name: mirrored(seed + place, opposite) for place, name in enumerate(spaces)}
+    near = int(np.random.default_rng(seed).integers(0, COUNT))
+    asked = {name: np.float32(sign) * vectors[name][near] for name, sign in zip(spaces, signs, strict=False)}
+    question = Question(asked, combination, dict.fromkeys(spaces, 1.0), threshold, whole)
+    coded, plain = (
+        {name: view(each, ROWS[name], coded=coded) for name, each in vectors.items()}
+        for coded in (True, False)
+    )
+    expected = Search(question, plain, ALL, 1).best(wanted)
+    exact = np.full((len(spaces), len(ALL)), np.nan)
+    for number, name in enumerate(spaces):
+        exact[number, ROWS[name] - 1] = vectors[name].astype(np.float64) @ asked[name].astype(np.float64)
+    lacking = np.isnan(exact)
+    exact = np.where(lacking, 0.0, exact)
+    join = exact.prod(axis=0) if combination is Combination.PRODUCT else exact.min(axis=0)
+    meant = ~(lacking.any(axis=0) if whole else lacking.all(axis=0))
+    best = np.sort(join[meant & (join >= (-2 if threshold is None else threshold))])[::-1]
+    assert np.allclose(expected.scores[:wanted], best[:wanted], atol=1e-6)
+    assert scored(Search(question, coded, ALL, 1).best(wanted)) == scored(expected)
+
+
+def test_only_the_proven_ones_are_as_if_all_were_compared() -> None:
+    """Fewer are looked at then, and the best are the same."""
+    for seed in range(20):
+        asked = question(seed, "a", Combination.AVERAGE)
+        whole = scored(Search(asked, CODED, ALL, 1).best(100))
+        some = scored(Search(replace(asked, proven=10), CODED, ALL, 1).best(100))
+        assert some[:10] == whole[:10]
+        assert len(some) == len(whole)
 
 
 def test_what_is_not_in_the_files_yet_is_found_where_nothing_else_is_meant() -> None:

@@ -183,3 +183,30 @@ def test_whose_vectors_are_is_read_anew_where_the_truth_says_something_else(tmp_
     assert other.asked
     assert again.view().rows.tolist() == [row + 1 for _, row in _PLACES]
     file.close()
+
+
+@pytest.mark.parametrize("name", ["unit-1", "codes-1"])
+def test_what_a_death_left_torn_in_the_last_append_is_made_again(tmp_path: Path, name: str) -> None:
+    """In the middle of it, which nobody looks at where the last process ended as it should."""
+    dimension, count = 64, 5000
+    file = VectorFile.open(str(tmp_path / "vectors.db"), doubtful=False)
+    held = file.make("notes", Space("text", dimension))
+    places = [
+        (file.put(held, packed([float((number * at) % 13 - 6.5) for at in range(dimension)])), number)
+        for number in range(1, count + 1)
+    ]
+    file.ahead()
+    folder = tmp_path / "text"
+    space = SpaceIndex.open(str(folder), held, file, Known(places))
+    space.flush()
+    slot = count - 777
+    with (folder / name).open("r+b") as torn:
+        torn.seek(slot * dimension * 4 if name == "unit-1" else 4096 + slot * 8)
+        torn.write(b"\x55" * 8)
+    numbers = [number for number, _ in places]
+    assert not SpaceIndex.open(str(folder), held, file, Known(places)).agrees(file, numbers)
+    again = SpaceIndex.open(str(folder), held, file, Known(places), doubtful=True)
+    again.recode()
+    again.flush()
+    assert again.agrees(file, numbers)
+    file.close()

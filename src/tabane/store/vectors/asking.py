@@ -53,7 +53,7 @@ def checked(query: VectorQuery, shape: Shape) -> Question:
         raise BadArguments(say("weights are finite numbers, for spaces of the query"), "weights")
     if average and (min(weights.values()) < 0 or not sum(weights.values())):
         raise BadArguments(say("weights of an average are at least 0, and not all 0"), "weights")
-    return Question(vectors, query.combination, weights, query.threshold, query.whole)
+    return Question(vectors, query.combination, weights, query.threshold, query.whole, query.proven)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tabane.search.records import Space
 from tabane.store import failures
+from tabane.store.clean_points import PAGES, CleanPoints
 from tabane.store.database import connected, examine
 from tabane.store.migrations import check, migrate
 
@@ -89,25 +90,33 @@ class Held:
 class VectorFile:
     """An open file. Its connection belongs to the thread that writes the domain's records."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: str, connection: sqlite3.Connection, points: CleanPoints) -> None:
         self.path = path
         self._connection = connection
+        self._points = points
         self._fresh: list[tuple[Held, int]] = []  # put in since the records were committed the last time
 
     @classmethod
-    def open(cls, path: str, *, doubtful: bool) -> VectorFile:
-        """Open or make the file, and look through it where it is ``doubtful``. Blocks; raises StoreError."""
+    def open(cls, path: str, *, doubtful: bool, pages: int = PAGES) -> VectorFile:
+        """Open or make the file. Blocks; raises StoreError.
+
+        ``doubtful``: the last process died, so the file is looked through, unless it is known to be whole.
+        ``pages``: how many changed pages are worth a checkpoint.
+        """
         connection: sqlite3.Connection | None = None
+        points = CleanPoints(path, pages)
         try:
+            points.look()
             connection = connected(path)
             check(connection, path, len(_MIGRATIONS))
-            if doubtful:
+            if doubtful and not points.proven(connection):
                 examine(connection, path)
             connection.execute(f"PRAGMA page_size = {_PAGE}")
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
             migrate(connection, path, _MIGRATIONS)
-            return cls(path, connection)
+            points.begin(connection)
+            return cls(path, connection, points)
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -124,6 +133,7 @@ class VectorFile:
 
     def settled(self) -> None:
         self._fresh.clear()
+        self._points.committed(self._connection)
 
     def lost(self) -> None:
         self._undo(0)
@@ -219,9 +229,9 @@ class VectorFile:
 
     def close(self) -> None:
         """Fold the log into the file. The writing thread has ended."""
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._points.checkpoint(self._connection, "TRUNCATE")
         self._connection.close()
+        self._points.end()
 
     # For any thread
 

@@ -32,7 +32,8 @@ class Standing(msgspec.Struct, frozen=True):
     """``count`` vectors of the space that was born as ``birth``; ``check`` is the CRC of their numbers.
 
     ``codes`` numbers the file of codes, 0 for none; it has room for ``capacity`` vectors, and its mean
-    was taken over ``meant`` of them.
+    was taken over ``meant`` of them. The last append began at slot ``last`` (-1: not known), and the unit
+    vectors of it have the CRC ``last_check``: what was written before it was on the disk before it.
     """
 
     birth: int
@@ -44,6 +45,8 @@ class Standing(msgspec.Struct, frozen=True):
     codes: int = 0
     capacity: int = 0
     meant: int = 0
+    last: int = -1
+    last_check: int = 0
 
 
 class SpaceFiles:
@@ -54,14 +57,17 @@ class SpaceFiles:
         self.standing = standing
 
     @classmethod
-    def open(cls, folder: str, birth: int, dimension: int) -> SpaceFiles:
-        """What the folder holds, or nothing where that is of another space or torn. Raises OSError."""
+    def open(cls, folder: str, birth: int, dimension: int, *, doubtful: bool = False) -> SpaceFiles:
+        """What the folder holds, or nothing where that is of another space or torn. Raises OSError.
+
+        ``doubtful``: the last process died, so all that its last append wrote is looked at.
+        """
         afresh = Standing(birth=birth, dimension=dimension)
         found = cls(folder, _read(folder) or afresh)
-        if not found._fits(afresh):
+        if not found._fits(afresh) or (doubtful and not found._last_fits()):
             found.remove()
             return cls(folder, afresh)
-        if not found._codes_fit():
+        if not found._codes_fit() or (doubtful and not found._last_codes_fit()):
             found.standing = msgspec.structs.replace(found.standing, capacity=0)
         found._clear()
         return found
@@ -90,6 +96,16 @@ class SpaceFiles:
         """Whether vectors at both ends and some in between are of length 1: not all of them are looked at."""
         near = self.data()[some(self.standing.count)].astype(np.float64)
         return bool((np.abs((near * near).sum(axis=1) - 1) < _CLOSE).all())
+
+    def _last_fits(self) -> bool:
+        """Return whether the unit vectors of the last append are those that were written."""
+        last = self.standing.last
+        return last < 0 or zlib.crc32(self.data()[last:].data) == self.standing.last_check
+
+    def _last_codes_fit(self) -> bool:
+        """Return whether the codes of the last append are those of its vectors."""
+        codes, last = self.codes(), max(0, self.standing.last)
+        return codes is None or np.array_equal(encoded(self.data()[last:], codes.mean), codes.words[:, last:])
 
     def _codes_fit(self) -> bool:
         """Whether the codes of the same vectors are theirs; where there are none, too."""
@@ -164,7 +180,10 @@ class SpaceFiles:
         _put(self._path("numbers"), standing.count * 8, numbers.tobytes())
         following = standing.count + len(numbers)
         check = zlib.crc32(numbers.tobytes(), standing.check)
-        moved = msgspec.structs.replace(standing, count=following, check=check)
+        last_check = zlib.crc32(np.ascontiguousarray(matrix).data)
+        moved = msgspec.structs.replace(
+            standing, count=following, check=check, last=standing.count, last_check=last_check
+        )
         if following <= standing.capacity and following < 4 * standing.meant:
             codes, words = self.codes(), self._words("r+")
             if codes is not None:

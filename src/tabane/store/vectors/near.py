@@ -36,7 +36,7 @@ class Fit:
         return int(possible[-1]) if len(possible) else -1
 
     def checked(self, distances: Counts, similarities: Array) -> Fit:
-        """With an error as large as vectors have that were compared: near ones, of which most depends."""
+        """Return a fit whose error is as large as that of vectors that were compared."""
         if not len(distances):
             return self
         missed = similarities - self.similarities[distances]
@@ -163,9 +163,16 @@ class Estimates:
             return self._all[slots]
         return self._tally.whole(slots, self._first[slots])
 
-    def rough_error(self, slots: Array, similarities: Array) -> float:
-        """By how much :meth:`rough` may be wrong, as vectors show that were compared."""
-        if not self._sealed or not self._tally.begins:
+    def check(self, slots: Array, similarities: Array) -> float:
+        """Return the error of :meth:`rough`, as vectors show that were compared.
+
+        Where all bits were counted, :meth:`fine` has the same error from now on.
+        """
+        if not self._sealed:
             return self.error
         coded = np.flatnonzero((slots >= 0) & (slots < self._sealed))
-        return self._rough.checked(self._first[slots[coded]], similarities[coded]).error
+        distances, similarities = self._first[slots[coded]], similarities[coded]
+        self._rough = self._rough.checked(distances, similarities)
+        if not self._tally.begins:
+            self.error = self._rough.error
+        return self._rough.error

@@ -14,13 +14,17 @@ from tabane.store.vectors.codes import Matrix
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, ready: unit vectors by space, and a factor for each."""
+    """What is asked, ready: unit vectors by space, and a factor for each.
+
+    ``proven``: how many of the best are to be the best for certain; None: all that are asked for.
+    """
 
     vectors: Mapping[str, Matrix]
     combination: Combination
     weights: Mapping[str, float]
     threshold: float | None
     whole: bool = False
+    proven: int | None = None
 
     def combined(self, similarities: list[Array]) -> Array:
         """One similarity of several; NaN where a record lacks all spaces, or one of a whole."""
@@ -37,7 +41,16 @@ class Question:
     @property
     def strict(self) -> bool:
         """Whether one dissimilarity undoes all likeness: what is near in one space tells little then."""
-        return self.combination in (Combination.MINIMUM, Combination.PRODUCT)
+        return self.combination is Combination.MINIMUM
+
+    @property
+    def multiplied(self) -> bool:
+        """Whether cosines of several spaces are multiplied.
+
+        Two cosines below 0 give a high product as well, and estimates are least certain there: so all
+        records are compared.
+        """
+        return self.combination is Combination.PRODUCT and len(self.vectors) > 1
 
     def margin(self, errors: list[float]) -> float | None:
         """By how much a combination of such errors is off; None where that is not the same for all."""
@@ -64,7 +77,7 @@ class Question:
             case Combination.MINIMUM:
                 return np.asarray(stacked.min(axis=0))
             case Combination.PRODUCT:
-                return np.asarray(np.maximum(stacked, 0).prod(axis=0))
+                return np.asarray(stacked.prod(axis=0))
             case Combination.WEIGHTED:
                 return np.asarray(np.einsum("s,sr->r", weights, stacked))
             case Combination.AVERAGE:

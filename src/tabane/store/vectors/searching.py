@@ -2,7 +2,8 @@
 
 At least a thousand candidates are compared, and beyond them every record whose codes leave it possible
 that it is among the best. Where few are meant by a filter, all of them are compared. Several spaces: the
-codes estimate each similarity, and the estimates are combined as the similarities will be.
+codes estimate each similarity, and the estimates are combined as the similarities will be. A product of
+several is worked out for all records.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from tabane.store.vectors.space import View
 CANDIDATES = 1000
 MOST_FIRST = 1000  # of several spaces
 EXACT = 2500  # records that are compared without a look at their codes, which rule out too few of them
-_EARLY = 3  # words of each code that are counted first, where all spaces together rule a record out
 _PART = 32_768
 _STRIDE = 16  # one of so many tells which are the highest
 _CLOSE = 1e-4  # more than what float32 can be wrong by
@@ -61,7 +61,8 @@ class Search:
             return self._best_of_one(wanted)
         there, slots, dense = self._comparable()
         most = MOST_FIRST + 4 * wanted
-        if len(there) <= max(EXACT, most) or all(view.codes is None for view in self._views):
+        few = len(there) <= max(EXACT, most)
+        if few or self._question.multiplied or all(view.codes is None for view in self._views):
             return self._ranked(there, slots, wanted, len(there), True)
         estimated = _Estimated(self._question, self._views, self._queries, slots, dense)
         first = _highest(estimated.likely, most)
@@ -114,7 +115,9 @@ class Search:
         return slots, similarities
 
     def _reached(self, similarities: Array, wanted: int) -> float:
-        """What the last of the wanted ones reaches at least."""
+        """What the last of the wanted ones reaches at least, of those that are to be proven."""
+        proven = self._question.proven
+        wanted = wanted if proven is None else min(wanted, max(1, proven))
         least = -np.inf
         if len(similarities) >= wanted:
             least = float(np.partition(similarities, len(similarities) - wanted)[len(similarities) - wanted])
@@ -210,7 +213,8 @@ class _Estimated:
     def __init__(
         self, question: Question, views: list[View], queries: list[Matrix], slots: list[Array], dense: bool
     ) -> None:
-        early = EARLY if question.combination is Combination.MAXIMUM else _EARLY
+        # Some words rule out enough where one near space suffices; else all are needed, and counted at once.
+        early = EARLY if question.combination is Combination.MAXIMUM else 0
         self._question = question
         self._slots = slots
         self._dense = dense
@@ -222,7 +226,7 @@ class _Estimated:
     def possible(self, near: Array, known: list[Array], reached: float) -> Array:
         """Which records may reach it. ``known``: the cosines of the ``near`` ones in each space."""
         errors = [
-            space.rough_error(slots[near], cosines)
+            space.check(slots[near], cosines)
             for space, slots, cosines in zip(self.spaces, self._slots, known, strict=True)
         ]
         margin = self._question.margin(errors)

@@ -117,11 +117,21 @@ class SpaceIndex:
         return cls(held, SpaceFiles.fresh(folder, held.birth, held.space.dimension))
 
     @classmethod
-    def open(cls, folder: str, held: Held, file: VectorFile, places: Places, changes: int = 0) -> SpaceIndex:
+    def open(
+        cls,
+        folder: str,
+        held: Held,
+        file: VectorFile,
+        places: Places,
+        changes: int = 0,
+        *,
+        doubtful: bool = False,
+    ) -> SpaceIndex:
         """Map the files, with the rows that were kept after write number ``changes``, or as ``places`` has
         them. What the files lack is taken in here where it is little, else :meth:`catch_up` does it. Blocks.
+        ``doubtful``: the last process died.
         """
-        found = cls(held, SpaceFiles.open(folder, held.birth, held.space.dimension))
+        found = cls(held, SpaceFiles.open(folder, held.birth, held.space.dimension, doubtful=doubtful))
         if not found._resumed(places, changes):
             found._placed(file, places.all())
         return found

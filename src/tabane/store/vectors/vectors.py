@@ -56,14 +56,29 @@ class VectorIndex:
 
     @classmethod
     def open(
-        cls, connection: sqlite3.Connection, folder: str, truth: VectorTruth, changes: int, live: Live
+        cls,
+        connection: sqlite3.Connection,
+        folder: str,
+        truth: VectorTruth,
+        changes: int,
+        live: Live,
+        *,
+        doubtful: bool,
     ) -> VectorIndex:
-        """Map what there is; much that is missing is made anew by and by. Blocks; raises StoreError."""
+        """Map what there is; much that is missing is made anew by and by. Blocks; raises StoreError.
+
+        ``doubtful``: the last process died, so what it wrote last is looked at.
+        """
         held = truth.spaces(connection).held
         try:
             spaces = {
                 each.space.name: SpaceIndex.open(
-                    _folder(folder, each), each, truth.file, truth.placing(connection, each), changes
+                    _folder(folder, each),
+                    each,
+                    truth.file,
+                    truth.placing(connection, each),
+                    changes,
+                    doubtful=doubtful,
                 )
                 for each in held
             }

@@ -1,0 +1,176 @@
+"""Clean points of a database: up to where its file is known to be whole, so that a death costs little.
+
+SQLite puts commits into a log whose entries have checksums, and a *checkpoint* copies pages from that log
+into the file. So a process that is killed can leave only those pages of the file half-written that a
+checkpoint was copying, and these are in the log still: SQLite reads them from there. What has to be known is
+which checkpoint was under way. Before each one this module notes the log that it copies from, and behind it
+how the file is then (inode, size, time of its last change). At the next opening
+
+- a file that is as it was noted needs no look: what is newer is in the log, which SQLite verifies;
+- a file that a checkpoint was changing needs none either where the log that it came from is there, whole;
+- any other one is looked through from the first page to the last.
+
+Notes need no fsync: one that is lost means a look at everything, never less than is needed. Formats:
+https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import struct
+
+import msgspec
+
+PAGES = 1000  # of a log that are worth a checkpoint
+_SIZE = 512  # bytes of a note, padded: a shorter one leaves nothing of a longer one behind
+_HEADER, _FRAME = 32, 24  # bytes
+
+
+class LogEnd(msgspec.Struct, frozen=True):
+    """The end of a log: which one it is, and how many pages are committed in it."""
+
+    salts: str = ""
+    pages: int = 0
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A file as it was; ``copied``: the log that a checkpoint copies into it, None where that has ended."""
+
+    inode: int
+    size: int
+    changed: int
+    copied: LogEnd | None = None
+
+
+class Log:
+    """The log beside a database, read page header by page header, each once."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path + "-wal"
+        self._fd = -1
+        self._end = LogEnd()
+        self._seen = 0  # pages, those of a commit that has not ended included
+
+    def end(self) -> LogEnd:
+        """Return where it ends now. A log that cannot be read has no pages."""
+        try:
+            return self._read()
+        except OSError:
+            return LogEnd()
+
+    def _read(self) -> LogEnd:
+        if self._fd < 0:
+            # Not the database nor its index: to close those would give up the locks that SQLite has on them.
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        header = os.pread(self._fd, _HEADER, 0)
+        if len(header) < _HEADER:
+            return LogEnd()
+        size, salts = struct.unpack_from(">I", header, 8)[0], header[16:24]
+        if salts.hex() != self._end.salts:
+            self._end = LogEnd(salts.hex())
+        self._go_on(size, salts)
+        return self._end
+
+    def _go_on(self, size: int, salts: bytes) -> None:
+        """Read the headers of pages behind the last commit that is known."""
+        at = self._end.pages
+        while True:
+            frame = os.pread(self._fd, _FRAME, _HEADER + at * (_FRAME + size))
+            if len(frame) < _FRAME or frame[8:16] != salts:
+                return
+            at += 1
+            if frame[4:8] != b"\0\0\0\0":  # the last page of a commit
+                self._end = LogEnd(salts.hex(), at)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class CleanPoints:
+    """The clean points of one database, whose checkpoints are all done here. For one thread at a time."""
+
+    def __init__(self, path: str, pages: int = PAGES) -> None:
+        self._database = path
+        self._path = path + ".clean"
+        self._pages = pages
+        self._log = Log(path)
+        self._done = LogEnd()
+        self._needed: int | None = None
+
+    def look(self) -> None:
+        """Find out what the last process left. Before the database is opened, which changes its log."""
+        note, now = self._noted(), self._now()
+        self._needed = None
+        if note is None or now is None or note.inode != now.inode:
+            return
+        if note.copied is None:
+            self._needed = 0 if note == now else None
+        elif now.size >= note.size:
+            end = self._log.end()
+            covered = end.salts == note.copied.salts and end.pages >= note.copied.pages
+            self._needed = note.copied.pages if covered else None
+        self._log.close()
+
+    def proven(self, connection: sqlite3.Connection) -> bool:
+        """Return whether the file is whole as :meth:`look` found it, with the log that SQLite has read."""
+        if not self._needed:
+            return self._needed == 0
+        busy, log, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return not busy and log == copied >= self._needed
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Do all checkpoints from now on, the first one at once: the file was looked at, or needs no look."""
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        self.checkpoint(connection)
+
+    def committed(self, connection: sqlite3.Connection) -> None:
+        """Do a checkpoint where enough has been committed since the last one."""
+        end = self._log.end()
+        since = end.pages - (self._done.pages if self._done.salts == end.salts else 0)
+        if since >= self._pages:
+            self.checkpoint(connection)
+
+    def checkpoint(self, connection: sqlite3.Connection, mode: str = "PASSIVE") -> None:
+        """Copy the log into the file, as far as nobody reads what was before. A full disk leaves the log."""
+        end = self._done = self._log.end()
+        if end.pages:
+            self._note(end)
+        with contextlib.suppress(sqlite3.Error):
+            busy, log, copied = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            if not busy and log == copied:
+                self._note(None)
+
+    def end(self) -> None:
+        """Note how the file is; the connection was closed, and the log with it."""
+        self._log.close()
+        if not os.path.exists(self._database + "-wal"):
+            self._note(None)
+
+    def _now(self, copied: LogEnd | None = None) -> Note | None:
+        try:
+            found = os.stat(self._database)
+        except OSError:
+            return None
+        return Note(found.st_ino, found.st_size, found.st_mtime_ns, copied)
+
+    def _noted(self) -> Note | None:
+        try:
+            with open(self._path, "rb") as file:
+                return msgspec.json.decode(file.read(_SIZE).rstrip(), type=Note)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def _note(self, copied: LogEnd | None) -> None:
+        note = self._now(copied)
+        if note is None:
+            return
+        with contextlib.suppress(OSError):  # an older note, or none, means a look at everything
+            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.pwrite(fd, msgspec.json.encode(note).ljust(_SIZE), 0)
+            finally:
+                os.close(fd)
