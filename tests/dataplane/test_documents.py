@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -210,10 +209,10 @@ def test_one_question_is_answered_from_documents_pages_and_tools(tmp_path: Path)
             (hit,) = only["structuredContent"]["results"]
             assert (hit["kind"], hit["key"], hit["title"]) == ("documents", "notes/echo.md", "Echo")
             assert "valley" in hit["text"]
-            assert hit["open"] == "tabane docs get notes/echo.md"
+            assert hit["open"] == {"tool": "get_document", "arguments": {"filepath": "notes/echo.md"}}
             await put(here, "https://example.org/a?b;rm -rf", "-echo")
             others = await line.call("search_everything", query="words", **{"in": ["documents"]})
-            opens = {shlex.split(hit["open"])[-1] for hit in others["structuredContent"]["results"]}
+            opens = {hit["open"]["arguments"]["filepath"] for hit in others["structuredContent"]["results"]}
             assert opens == {"https://example.org/a?b;rm -rf", "-echo"}
 
     run(scenario)

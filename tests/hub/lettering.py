@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tabane.hub.embedding import Embedded, Embedding
+from tabane.hub.coverage import Embedded
+from tabane.hub.embedding import Embedding
 from tabane.hub.jobs import Jobs
 from tabane.hub.stores import Stores
 from tabane.messages import say

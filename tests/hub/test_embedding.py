@@ -27,6 +27,7 @@ async def nearest(built: House, text: str) -> str:
     collection = await built.collection()
     question = await built.embedding.question("notes", text, ["body"])
     assert not isinstance(question, NoModel)
+    assert question.query is not None
     return (await collection.nearest(question.query, EVERYTHING, 1)).hits[0].key
 
 

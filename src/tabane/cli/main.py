@@ -45,6 +45,7 @@ COMMANDS = {
     "search": Entry(
         "search", "search", say("Search posts, documents, pages, tools and Tabane's documentation at once.")
     ),
+    "manual": Entry("manual", "manual", say("Read Tabane's documentation.")),
     "models": Entry("models", "models", say("Look after the embedding model, for search by meaning.")),
     "install": Entry("install", "install", say("Put Tabane into an assistant's own file.")),
     "uninstall": Entry("install", "uninstall", say("Take Tabane out of an assistant's own file.")),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tabane.cli.output import Terminal, examples, hub_options, text
+from tabane.cli.references import command
 from tabane.messages import say
 
 KINDS = ("posts", "documents", "pages", "tools", "docs")
@@ -75,6 +76,8 @@ def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None
     if places:
         wanted["in"] = places
     found = terminal.hub().call("search_everything", wanted)
+    for hit in found["results"]:
+        hit["open"] = command(hit["open"])
     terminal.show(found, lambda: _print(terminal, found))
 
 

@@ -10,6 +10,7 @@ from tabane.documents.document import SPACE
 from tabane.errors import BadArguments, ModelMissing, ModelUnavailable
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import Embedder, NoModel
+from tabane.search.embedding.families import reads
 from tabane.search.engine import Collection
 from tabane.search.models import Models
 from tabane.search.records import Space
@@ -70,8 +71,11 @@ class Embedding:
             embedder = await self._embedder(collection)
             if isinstance(embedder, NoModel):
                 return Lent(space_of(collection), warning=embedder.reason)
-            space = Space(SPACE, embedder.dimension, embedder.fingerprint)
             there = space_of(collection)
+            if not self._named() and not all(reads(embedder.fingerprint, text) for text in texts):
+                # Vectors of such texts would be noise. The background looks at each of them.
+                return Lent(there, warning=_unread(embedder.fingerprint))
+            space = Space(SPACE, embedder.dimension, embedder.fingerprint)
             if there is not None:
                 return await self._embedded(embedder, there, texts)
             try:
@@ -110,6 +114,10 @@ class Embedding:
 
 def _not_ready() -> Message:
     return say("The embedding model is not ready yet; until it is, this is found by its words alone.")
+
+
+def _unread(model: str) -> Message:
+    return say("{model} reads English only; this is found by keywords only.", model=model.partition("#")[0])
 
 
 def too_much() -> Message:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any, NamedTuple
 
@@ -30,8 +30,8 @@ from tabane.messages import Message, say
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, VectorQuery
 from tabane.search.filters import And, Equal, Filter, In, Not, Prefix
-from tabane.search.hybrid import DEPTH, Found, hybrid
-from tabane.search.meaning import Meaning
+from tabane.search.hybrid import DEPTH, Found, Fusion, hybrid
+from tabane.search.meaning import Meaning, near
 from tabane.search.models import Models
 from tabane.search.queries import sense, typed
 from tabane.search.records import Record, encodable
@@ -97,6 +97,7 @@ class _Sought:
     near: VectorQuery | None = None
     usual: float | None = None
     warning: Message | None = None
+    fusion: Fusion = "scaled"
 
 
 class Searching:
@@ -145,17 +146,16 @@ class Searching:
         if mode == "lexical":
             return _Sought(words)
         found = await self._question(sense(words), SPACES)
-        if not isinstance(found, NoModel):
-            if mode == "vector":
-                return _Sought(None, found.query, found.usual)
-            return _Sought(words, replace(found.query, threshold=found.noise), found.usual)
-        if mode == "vector":
+        if mode == "hybrid":
+            means = near(found)
+            return _Sought(words, means.query, means.usual, means.warning, means.fusion)
+        if isinstance(found, NoModel):
             raise ModelMissing(
                 say(
                     "{reason} Mode {mode} needs a model; hybrid does without.", reason=found.reason, mode=mode
                 )
             )
-        return _Sought(words, warning=found.reason)
+        return _Sought(None, found.query, found.usual, found.incomplete.state if found.incomplete else None)
 
     async def _groups(
         self, collection: Collection, sought: _Sought, asked: str, where: Filter, top_k: int
@@ -183,7 +183,9 @@ class Searching:
     async def _ranked(
         self, collection: Collection, sought: _Sought, asked: str, where: Filter, limit: int
     ) -> Sequence[Found]:
-        ranking = await hybrid(collection, sought.words, sought.near, where, limit, usual=sought.usual)
+        ranking = await hybrid(
+            collection, sought.words, sought.near, where, limit, fusion=sought.fusion, usual=sought.usual
+        )
         if self._models.reranker() is None:
             return ranking.hits
         records = await collection.get([hit.key for hit in ranking.hits[:RERANKED]])

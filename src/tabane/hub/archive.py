@@ -17,6 +17,7 @@ from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Hit
 from tabane.hub.job import Job
 from tabane.hub.jobs import Jobs
+from tabane.hub.reference import Reference
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
@@ -74,7 +75,13 @@ class Posts:
         self._taken = home / FOLDER / _TAKEN
         self._importing = asyncio.Lock()
         self._opening: Job | None = None
-        self._archive = Archive(self._collection, models, zone, ready=lambda: self.beginning is None)
+        self._archive = Archive(
+            self._collection,
+            models,
+            zone,
+            ready=lambda: self.beginning is None,
+            missing=lambda spaces: embedding.missing(SHAPE.name, spaces),
+        )
 
     @property
     def beginning(self) -> Job | None:
@@ -113,7 +120,17 @@ class Posts:
             return Answer([])
         hits, warning = await self._archive.find(caller, query, limit)
         rows = [
-            Hit("posts", h.key, h.title, h.text, f"tabane posts show {h.key}", h.score, h.marks) for h in hits
+            Hit(
+                "posts",
+                h.key,
+                h.title,
+                h.text,
+                Reference("get_post", {"post_id": h.key}),
+                h.score,
+                h.marks,
+                h.cosine,
+            )
+            for h in hits
         ]
         return Answer(rows, warning)
 

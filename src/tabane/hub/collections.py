@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tabane.documents import document
 from tabane.hub import manual
-from tabane.hub.embedding import Embedded
+from tabane.hub.coverage import Embedded
+from tabane.messages import say
 from tabane.posts import post
 from tabane.posts.importing.clean import cleaned
 from tabane.reader import shape as pages
@@ -25,17 +26,36 @@ def _meaning_of_passage(record: Record, space: str) -> str:
 
 EMBEDDED = (
     Embedded(
-        "cache", manual.SHAPE, {"text": EVERYTHING}, lambda record, _: manual.meaning(record), follows=True
+        "cache",
+        manual.SHAPE,
+        {"text": EVERYTHING},
+        lambda record, _: manual.meaning(record),
+        follows=True,
+        called=say("Tabane's documentation"),
     ),
-    Embedded(post.DOMAIN, post.SHAPE, {name: Equal("has", name) for name in post.SPACES}, _meaning_of_post),
+    Embedded(
+        post.DOMAIN,
+        post.SHAPE,
+        {name: Equal("has", name) for name in post.SPACES},
+        _meaning_of_post,
+        newest="at",
+        called=say("your posts"),
+    ),
     Embedded(
         pages.DOMAIN,
         pages.SHAPE,
         {pages.SPACE: pages.PASSAGES},
         _meaning_of_passage,
         follows=True,
+        called=say("the pages you have read"),
     ),
-    Embedded(document.DOMAIN, document.SHAPE, {document.SPACE: document.CHUNKS}, document.meaning),
+    Embedded(
+        document.DOMAIN,
+        document.SHAPE,
+        {document.SPACE: document.CHUNKS},
+        document.meaning,
+        called=say("your documents"),
+    ),
 )
 
 SHAPES = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -16,6 +15,7 @@ from tabane.errors import TabaneError
 from tabane.hub.clients.library import Held
 from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Hit
+from tabane.hub.reference import Reference
 from tabane.hub.stores import FOLDER, Stores
 from tabane.operations import Caller, Operation
 from tabane.search.meaning import Meaning
@@ -192,8 +192,7 @@ class DocumentStore:
 
 
 def _hit(found: Found) -> Hit:
-    # A command to be pasted, and a key may be anything.
-    opens = shlex.join(["tabane", "docs", "get", *(["--"] if found.key[0] == "-" else []), found.key])
+    opens = Reference("get_document", {"filepath": found.key})
     return Hit("documents", found.key, found.title, found.text, opens, found.score, found.marks, found.cosine)
 
 

@@ -9,24 +9,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, HubError, ModelError, TabaneError
+from tabane.hub.coverage import Coverage, Embedded
 from tabane.hub.local.owned import OwnFile
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.filling import PAGE, fill
-from tabane.search.filters import Filter
-from tabane.search.meaning import Meaning, meaning_of
+from tabane.search.meaning import Incomplete, Meaning, meaning_of
 from tabane.search.models import Models
-from tabane.search.records import Record, Shape, Space
+from tabane.search.newest_first import Newest, fill_newest
+from tabane.search.records import Record, Space
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder
@@ -39,26 +40,7 @@ NEXT = "__next"
 
 _ROUNDS = 5
 _AGAIN = 60.0  # seconds until a model that could not be had is asked for again
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """A collection that is searched by meaning.
-
-    ``spaces``: the name of each, and which records have something to embed in it. ``text`` gives what that
-    is, "" for nothing. ``follows``: what it holds is derived, so it takes another model as soon as the
-    settings name one; any other keeps its model until somebody wants it re-embedded.
-    """
-
-    domain: str
-    shape: Shape
-    spaces: Mapping[str, Filter]
-    text: Callable[[Record, str], str]
-    follows: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.shape.name
+_FIRST_LOOK = 2.0  # seconds that a question waits for what was not embedded and nobody worked on
 
 
 class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,10 +54,20 @@ class Embedding:
     """Keeps collections embedded, and turns questions into vectors. Each collection has a lane of its own."""
 
     def __init__(
-        self, home: Path, stores: Stores, models: Models, jobs: Starter, whose: Sequence[Embedded]
+        self,
+        home: Path,
+        stores: Stores,
+        models: Models,
+        jobs: Starter,
+        whose: Sequence[Embedded],
+        named: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``named`` says whether the settings name the model, or leave the choice to Tabane."""
         self._models = models
-        self._lanes = {each.name: _Lane(home / FOLDER, each, stores, models, jobs) for each in whose}
+        self._lanes = {
+            each.name: _Lane(home / FOLDER, each, stores, models, jobs, Coverage(each, named))
+            for each in whose
+        }
 
     def open(self) -> None:
         """Go on with what a hub before this one began and did not end."""
@@ -99,6 +91,10 @@ class Embedding:
         """
         return await self._lanes[name].question(text, tuple(spaces))
 
+    async def missing(self, name: str, spaces: Iterable[str]) -> Incomplete | None:
+        """Return how much of these spaces of a collection is embedded; None if all of it is."""
+        return await self._lanes[name].missing(tuple(spaces))
+
     def table(self) -> list[Operation]:
         return [
             Operation(
@@ -109,9 +105,13 @@ class Embedding:
                 frozenset({Face.RPC, Face.CLI}),
                 Privilege.ADMIN,
                 kind="job",
-                title=lambda params: _title(params.collection or ", ".join(self._lanes)),
+                title=lambda params: _title(*self._called(params.collection)),
             )
         ]
+
+    def _called(self, collection: str | None) -> list[Message]:
+        lanes = [lane for name, lane in self._lanes.items() if collection in (None, name)]
+        return [lane.called for lane in lanes]
 
     async def close(self) -> None:
         """Stop. What was embedded is on the disk; the rest goes on with the next hub."""
@@ -132,18 +132,25 @@ class Embedding:
         return {"model": model.fingerprint, "results": rows}
 
 
-def _title(names: str) -> Message:
-    return say("Embedding {names}", names=names)
+def _title(*called: Message) -> Message:
+    """The title of a job. An unknown collection is refused when the job begins."""
+    if len(called) == 1:
+        return say("Indexing {what} for semantic search", what=called[0])
+    return say("Indexing for semantic search")
 
 
 class _Lane:
     """One collection: one thing at a time is done to it."""
 
-    def __init__(self, folder: Path, whose: Embedded, stores: Stores, models: Models, jobs: Starter) -> None:
+    def __init__(
+        self, folder: Path, whose: Embedded, stores: Stores, models: Models, jobs: Starter, coverage: Coverage
+    ) -> None:
         self._whose, self._stores, self._models, self._jobs = whose, stores, models, jobs
+        self._coverage = coverage
         self._mark = folder / f"{whose.name}.embedding"
         self._turn = asyncio.Lock()
         self._news = False
+        self._wakes = 0
         self._working: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._problem: Message | None = None
@@ -154,8 +161,13 @@ class _Lane:
         """Whether something was begun that did not end, by this hub or one before it."""
         return self._mark.exists()
 
+    @property
+    def called(self) -> Message:
+        return self._whose.title
+
     def wake(self) -> None:
         self._news = True
+        self._wakes += 1
         self._forget_again()
         if self._working is None or self._working.done():
             self._working = asyncio.get_running_loop().create_task(self._work())
@@ -172,15 +184,30 @@ class _Lane:
                 await self._working
 
     async def question(self, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
+        missing = await self.missing(spaces)
         there = {space.name: space.model for space in (await self._collection()).spaces}
         if not there.keys() & self._whose.spaces.keys():
-            return NoModel(self._problem or self._not_yet())
+            if missing is None:
+                return Meaning(None)  # there is nothing to be found
+            return NoModel(missing.warning or missing.state)
         for name in spaces:
             if name not in there:
                 known = ", ".join(each for each in self._whose.spaces if each in there)
                 message = say("there are no vectors of {name}; there are: {known}", name=name, known=known)
                 raise BadArguments(message, name)
-        return await meaning_of(text, {name: there[name] for name in spaces}, self._models)
+        found = await meaning_of(text, {name: there[name] for name in spaces}, self._models)
+        return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
+
+    async def missing(self, spaces: tuple[str, ...]) -> Incomplete | None:
+        """Return what is not embedded; if something is not and nobody works on it, begin to."""
+        collection = await self._collection()
+        found = await self._coverage.incomplete(collection, spaces, self._problem)
+        if found is None or self._problem is not None or (self._working and not self._working.done()):
+            return found
+        self.wake()
+        assert self._working is not None
+        await asyncio.wait({self._working}, timeout=_FIRST_LOOK)  # most often there is little to do
+        return await self._coverage.incomplete(collection, spaces, self._problem)
 
     async def reembed(self, embedder: Embedder, progress: Progress) -> list[str]:
         """Make vectors of another model take the place of those there are; which spaces were made anew."""
@@ -215,7 +242,7 @@ class _Lane:
     def _settle(self, problem: Message | None) -> None:
         """Remember what is in the way, and look again in a while; None: nothing is."""
         if problem is not None and problem != self._problem:
-            log.warning("%s is not embedded whole: %s", self._whose.name, problem)
+            log.warning("%s: not all is indexed for semantic search: %s", self.called, problem)
         self._problem = problem
         self._forget_again()
         if problem is not None:
@@ -244,6 +271,9 @@ class _Lane:
         if isinstance(embedder, NoModel):
             return embedder.reason
         if space is None:
+            unfit = await self._coverage.unfit(collection, name, embedder.fingerprint)
+            if unfit is not None or not await self._coverage.sample(collection, name):
+                return unfit
             space = Space(name, embedder.dimension, embedder.fingerprint)
             await collection.add_space(space)
         if self._whose.follows and space.model != embedder.fingerprint:
@@ -263,19 +293,30 @@ class _Lane:
         return None
 
     async def _fill_as_job(self, collection: Collection, space: Space, embedder: Embedder) -> None:
-        after = await self._first_lacking(collection, space.name)
+        after = await self._first_lacking(collection, space.name, embedder.fingerprint)
         if after is not None:
             await self._as_job(lambda progress: self._fill(collection, space, embedder, progress, after))
 
-    async def _first_lacking(self, collection: Collection, name: str) -> int | None:
+    async def _first_lacking(self, collection: Collection, name: str, model: str) -> int | None:
         """The row before the first page with something to embed; None where there is nothing."""
         after = self._seen.rows(collection, name)
         while page := await collection.lacking(name, after, PAGE):
-            if any(self._whose.text(stored.record, name.removesuffix(NEXT)) for stored in page):
+            if any(self._text(stored.record, name, model) for stored in page):
                 return after
             after = page[-1].row
             self._seen.note(name, after)
+        await self._settled(collection, name)
         return None
+
+    def _text(self, record: Record, name: str, model: str) -> str:
+        return self._coverage.text(record, name.removesuffix(NEXT), model)
+
+    async def _settled(self, collection: Collection, name: str) -> None:
+        """Remember how many records have no vector although all that can be embedded is."""
+        space, where = _space(collection, name), self._whose.spaces[name.removesuffix(NEXT)]
+        if space is not None:
+            lacking = await collection.count(where) - await collection.embedded(name, where)
+            self._coverage.settle(space, lacking)
 
     async def _replace(
         self, collection: Collection, name: str, embedder: Embedder, progress: Progress
@@ -299,19 +340,18 @@ class _Lane:
         progress.tell(0, total)
         await asyncio.to_thread(self._mark.touch)
         mark = await asyncio.to_thread(OwnFile, str(self._mark))
+        order = Newest(self._whose.spaces[base], self._whose.newest, lambda: self._wakes)
+        text, told = (
+            partial(self._text, name=base, model=embedder.fingerprint),
+            partial(progress.tell, total=total),
+        )
+        await fill_newest(collection, space, embedder, text, told, order)
         after: int | None = first
         for _ in range(_ROUNDS):  # what is written, or gets another row, while it is filled
             if after is None:
                 break
-            await fill(
-                collection,
-                space,
-                embedder,
-                lambda record: self._whose.text(record, base),
-                lambda done: progress.tell(done, total),
-                after,
-            )
-            after = await self._first_lacking(collection, space.name)
+            await fill(collection, space, embedder, text, told, after)
+            after = await self._first_lacking(collection, space.name, embedder.fingerprint)
         await asyncio.to_thread(mark.unlink)
 
     async def _as_job(self, work: Callable[[Progress], Awaitable[None]]) -> None:
@@ -329,14 +369,11 @@ class _Lane:
                 ended.set_result(None)
             return {"collection": self._whose.name}
 
-        self._jobs.start("embed", _title(self._whose.name), whole)
+        self._jobs.start("embed", _title(self.called), whole)
         await ended
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(self._whose.domain, self._whose.shape)
-
-    def _not_yet(self) -> Message:
-        return say("Search is by words alone until {names} is embedded.", names=self._whose.name)
 
 
 class _Seen:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
@@ -12,18 +11,20 @@ from msgspec import Meta, Struct
 from tabane.errors import TabaneError
 from tabane.hub import manual
 from tabane.hub.embedding import Embedding
+from tabane.hub.reference import Reference
 from tabane.hub.stores import Stores
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege
-from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
 from tabane.search.filters import EVERYTHING
 from tabane.search.fusion import reciprocal_ranks
 from tabane.search.hybrid import Found, hybrid
+from tabane.search.meaning import near
 from tabane.search.models import Models
 from tabane.search.queries import sense, typed
 from tabane.search.reordering import judged
 from tabane.search.snippets import snippet
+from tabane.wire import json
 
 log = logging.getLogger(__name__)
 
@@ -40,21 +41,22 @@ class SearchEverything(Struct, frozen=True, forbid_unknown_fields=True, rename={
 
 
 class Hit(NamedTuple):
-    """One thing that was found: ``opens`` is the command that shows it, ``marks`` spans of ``text``."""
+    """One thing that was found: ``opens`` is the operation that shows it, ``marks`` spans of ``text``."""
 
     kind: Where
     key: str
     title: str
     text: str
-    opens: str
+    opens: Reference
     score: float
     marks: tuple[tuple[int, int], ...] = ()
     cosine: float | None = None
 
-    def row(self) -> dict[str, Any]:
+    def row(self, face: Face) -> dict[str, Any]:
         row = {
             "kind": self.kind, "key": self.key, "title": self.title, "text": self.text,
-            "marks": [list(mark) for mark in self.marks], "open": self.opens, "score": round(self.score, 4),
+            "marks": [list(mark) for mark in self.marks], "open": self.opens.row(face),
+            "score": round(self.score, 4),
         }  # fmt: skip
         return row if self.cosine is None else {**row, "cosine": round(self.cosine, 4)}
 
@@ -83,24 +85,21 @@ class Manual:
     async def __call__(self, caller: Caller, query: str, limit: int) -> Answer:
         collection = await self._collection()
         question = typed(query)
-        meaning = await self._embedding.question(manual.SHAPE.name, sense(question), manual.SPACES)
-        if isinstance(meaning, NoModel):
-            found = await hybrid(collection, question, None, EVERYTHING, limit)
-        else:
-            near = replace(meaning.query, threshold=meaning.noise)
-            found = await hybrid(collection, question, near, EVERYTHING, limit, usual=meaning.usual)
+        means = near(await self._embedding.question(manual.SHAPE.name, sense(question), manual.SPACES))
+        found = await hybrid(
+            collection, question, means.query, EVERYTHING, limit, fusion=means.fusion, usual=means.usual
+        )
         records = await collection.get([hit.key for hit in found.hits])
         there = {record.key: record for record in records if record is not None}
         texts = {key: manual.meaning(record) for key, record in there.items()}
         ranked = await judged(self._models, sense(question), found.hits, texts)
         words = [question.text, *question.phrases]
         hits = [self._hit(hit, there[hit.key].texts, words) for hit in ranked if hit.key in there]
-        return Answer(hits, meaning.reason if isinstance(meaning, NoModel) else None)
+        return Answer(hits, means.warning)
 
     def _hit(self, found: Found, texts: dict[str, str], words: list[str]) -> Hit:
         shown = snippet(texts.get("text", ""), words)
-        page = found.key.partition(":")[0]
-        opens = f"docs/{page}"
+        opens = Reference("get_documentation", {"section": found.key})
         best, marks = found.score, shown.marks
         return Hit("docs", found.key, texts["title"], shown.text, opens, best, marks, found.cosine)
 
@@ -149,7 +148,9 @@ class Finding:
         if failed and not answers:
             raise failed[0]
         answers += [Answer([], error.message) for error in failed]
-        found: dict[str, Any] = {"results": [hit.row() for hit in _ranked(answers)[: params.top_k]]}
+        found: dict[str, Any] = {
+            "results": [hit.row(caller.face) for hit in _ranked(answers)[: params.top_k]]
+        }
         warnings = list(dict.fromkeys(answer.warning for answer in answers if answer.warning))
         if warnings:
             found["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
@@ -173,10 +174,18 @@ def _ranked(answers: list[Answer]) -> list[Hit]:
 
 def as_text(found: dict[str, Any], lang: Lang) -> str:
     """The hits for a reader: title, how to open it, passage."""
+    warning = [f"⚠ {found['warning']}"] if "warning" in found else []
     if not found["results"]:
-        return say("Nothing was found.").render(lang)
+        return "\n".join([*warning, say("Nothing was found.").render(lang)])
+    head = say("{count} results. To open one, call the tool in its brackets:", count=len(found["results"]))
     blocks = (
-        f"{hit['title']}  [{hit['kind']}: {hit['open']}]\n  " + " ".join(hit["text"].split())
+        f"{hit['title']}  [{_called(hit['open'])}]\n  " + " ".join(hit["text"].split())
         for hit in found["results"]
     )
-    return "\n".join(blocks)
+    return "\n".join([*warning, head.render(lang), *blocks])
+
+
+def _called(reference: dict[str, Any]) -> str:
+    """``get_post {"post_id":"5"}``."""
+    name, arguments = reference.values()
+    return f"{name} {json.encode(arguments).decode()}"

@@ -35,6 +35,7 @@ from tabane.hub.clients.outlet import LineOutlet, Outlet
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.tool_results import as_failure, as_result
 from tabane.hub.collections import EMBEDDED, SHAPES
+from tabane.hub.documentation import documentation_table
 from tabane.hub.documents import DocumentStore, Terms
 from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Finding, Hit, Manual
@@ -43,6 +44,7 @@ from tabane.hub.limits import limits_of
 from tabane.hub.local.hello import Hello
 from tabane.hub.models import Models
 from tabane.hub.reader import PageReader
+from tabane.hub.reference import Reference
 from tabane.hub.reload import Follower
 from tabane.hub.search_path import with_recorded_path
 from tabane.hub.stores import Stores
@@ -80,6 +82,7 @@ RESERVED = frozenset(
         "search_similar", "search_posts_by_text", "get_user_stats", "get_database_stats", "suggest_users",
         "get_status", "embed_text", "put_document", "put_documents", "put_file", "search_documents",
         "get_document", "list_documents", "delete_document", "get_documents_by_prefix", "get_document_stats",
+        "get_post", "get_documentation",
     }
 )  # fmt: skip
 """Names that no upstream's tool is given: the hub's own tools have them, now or in a later version."""
@@ -110,7 +113,9 @@ class Hub:
         self.stores = Stores(settings.home, SHAPES)
         self.jobs = Jobs(loop)
         self.models = Models(lambda: self.settings, self.environment, self._kept, errors=2)
-        self.embedding = Embedding(settings.home, self.stores, self.models, self.jobs, EMBEDDED)
+        self.embedding = Embedding(
+            settings.home, self.stores, self.models, self.jobs, EMBEDDED, self._model_is_named
+        )
         self.posts = Posts(
             settings.home,
             self.stores,
@@ -401,6 +406,7 @@ class Hub:
                     "docs": Manual(self.stores, self.models, self.embedding),
                 }
             ).table(),
+            *documentation_table(),
         ]
 
     @property
@@ -412,9 +418,12 @@ class Hub:
         return Terms(
             roots=lambda: [Path(root).expanduser() for root in self.settings.documents_roots],
             largest=lambda: self.settings.documents_size,
-            named=lambda: self.settings.model not in ("auto", "none"),
+            named=self._model_is_named,
             zone=lambda: zone_of(self.settings.posts_zone),
         )
+
+    def _model_is_named(self) -> bool:
+        return self.settings.model not in ("auto", "none")
 
     def _key(self, name: str) -> str | None:
         """A secret by its name. One that cannot be read is as good as none: pages can be read without."""
@@ -460,7 +469,14 @@ class Hub:
         found = ((self.gateway.catalogue.get(hit.alias), hit.score) for hit in hits.hits)
         return Answer(
             [
-                Hit("tools", tool.alias, signature(tool), "", f"tabane tools show {tool.alias}", score)
+                Hit(
+                    "tools",
+                    tool.alias,
+                    signature(tool),
+                    "",
+                    Reference("describe_tools", {"names": [tool.alias]}),
+                    score,
+                )
                 for tool, score in found
                 if tool is not None
             ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from tabane.messages import Lang
 from tabane.search.engine import Collection
 from tabane.search.filters import Everything
-from tabane.search.records import Field, Kind, Record, Shape, TextField
+from tabane.search.records import Field, Kind, Record, Shape, TextField, checked
 from tabane.wire import json
 
 SHAPE = Shape(
@@ -85,19 +85,26 @@ def _checkout() -> Path:
 
 
 async def bring_up_to_date(collection: Collection, written: list[tuple[str, str]]) -> None:
-    """Make the collection hold what is written, and nothing that is not any more."""
-    records = [_record(section) for page, text in written for section in sections(page, text)]
-    await collection.upsert(records)
-    keys = {record.key for record in records}
-    gone: list[str] = []
+    """Make the collection hold what is written, and nothing that is not any more.
+
+    Sections that are as they were are not written again: they keep their vectors.
+    """
+    written_now = (_record(section) for page, text in written for section in sections(page, text))
+    records = {record.key: checked(record, SHAPE) for record in written_now}
+    there = {record.key: record async for record in _stored(collection)}
+    await collection.upsert([record for key, record in records.items() if there.get(key) != record])
+    await collection.delete([key for key in there if key not in records])
+
+
+async def _stored(collection: Collection) -> AsyncIterator[Record]:
     after: str | None = None
     while True:
         part = await collection.select(Everything(), after=after, limit=1000)
-        gone += [stored.record.key for stored in part.records if stored.record.key not in keys]
+        for stored in part.records:
+            yield stored.record
         after = part.after
         if after is None:
-            break
-    await collection.delete(gone)
+            return
 
 
 def _record(section: Section) -> Record:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tabane.errors import ConfigurationError
 from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Hit
+from tabane.hub.reference import Reference
 from tabane.hub.stores import Stores
 from tabane.operations import Caller, Face, Operation
 from tabane.reader.shape import DOMAIN, SHAPE
@@ -91,7 +92,19 @@ class PageReader:
         if not self._stores.holds(DOMAIN):
             return Answer([])
         hits, warning = await self._made().finder(query, limit)
-        rows = [Hit("pages", h.key, h.title, h.text, h.opens, h.score, h.marks, h.cosine) for h in hits]
+        rows = [
+            Hit(
+                "pages",
+                h.key,
+                h.title,
+                h.text,
+                Reference("read_url_content", {"url": h.key}),
+                h.score,
+                h.marks,
+                h.cosine,
+            )
+            for h in hits
+        ]
         return Answer(rows, warning)
 
     async def close(self) -> None:

@@ -14,12 +14,11 @@ from tabane.search.snippets import snippet
 
 
 class Hit(NamedTuple):
-    """A post that was found: ``opens`` is the call that shows it, ``marks`` are spans of ``text``."""
+    """A post that was found: ``marks`` are spans of ``text``."""
 
     key: str
     title: str
     text: str
-    opens: str
     score: float
     marks: tuple[tuple[int, int], ...] = ()
     cosine: float | None = None
@@ -44,8 +43,7 @@ class Finder:
 def _hit(found: Scored, words: list[str]) -> Hit:
     post = found.post
     shown = snippet(post.content, words)
-    opens = f'get_post {{"post_id": "{post.post_id}"}}'
-    return Hit(str(post.post_id), _title(post), shown.text, opens, found.score, shown.marks, found.cosine)
+    return Hit(str(post.post_id), _title(post), shown.text, found.score, shown.marks, found.cosine)
 
 
 def _title(post: Post) -> str:

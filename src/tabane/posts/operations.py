@@ -18,7 +18,7 @@ from tabane.posts.exporting import exported
 from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
 from tabane.posts.finding import Finder
 from tabane.posts.post import folded, post_of
-from tabane.posts.searching import Answer, Searching
+from tabane.posts.searching import Answer, Missing, Searching, whole
 from tabane.posts.statistics import Statistics, suggested, timeline
 from tabane.posts.texts import Row, Rows
 from tabane.search.embedding.embedder import NoModel
@@ -38,7 +38,8 @@ _CONTENT = "content"
 class Archive:
     """The posts of one collection, asked. ``zone`` is what timestamps without one mean, as it is set now.
 
-    ``ready`` says whether the archive answers already; ``collection`` opens it where that is needed.
+    ``ready`` says whether the archive answers already; ``collection`` opens it where that is needed;
+    ``missing`` says how much of it is embedded.
     """
 
     def __init__(
@@ -48,10 +49,11 @@ class Archive:
         zone: Callable[[], tzinfo],
         *,
         ready: Callable[[], bool] = lambda: True,
+        missing: Missing = whole,
     ) -> None:
         self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
         self.statistics = Statistics(collection)
-        self.searching = Searching(collection, models, self.statistics, zone)
+        self.searching = Searching(collection, models, self.statistics, zone, missing)
         self.find = Finder(self.searching)
 
     def table(self) -> list[Operation]:
@@ -88,6 +90,7 @@ class Archive:
             operation(
                 "get_status", "State of the archive.", given.Nothing, self.get_status, texts.status
             ),
+            operation("get_post", "One post, whole.", given.OnePost, self.get_post, texts.post),
             operation(
                 "embed_text", "A text as a vector (base64 of safetensors).",
                 given.EmbedText, self.embed_text, texts.embedded,
@@ -103,7 +106,6 @@ class Archive:
 
         return [
             operation("get_user_list", "All users.", given.Nothing, self.get_user_list, texts.users),
-            operation("get_post", "One post.", given.OnePost, self.get_post, texts.post),
             operation(
                 "get_related_posts", "Posts near to a post.",
                 given.RelatedPosts, self.get_related_posts, texts.related,

@@ -85,7 +85,7 @@ class Similar(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def wish(self) -> Wish:
         weights = None if self.weights is None else tuple(self.weights)
-        return Wish(self.mode or "content", weights, self.limits())
+        return Wish(self.mode or "content", weights, self.limits(), usual=self.mode is None)
 
 
 class Settings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tabane.posts.folding import Found, Ranked
 from tabane.search.engine import Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import And, Filter, Not
 from tabane.search.hybrid import Found as Hit
 from tabane.search.hybrid import Ranking, hybrid
-from tabane.search.meaning import Meaning
+from tabane.search.meaning import Near
 from tabane.search.models import Models
 from tabane.search.queries import sense
 from tabane.search.records import Record
@@ -78,10 +77,10 @@ class Both:
         collection: Collection,
         models: Models,
         words: LexicalQuery,
-        meaning: Meaning | None,
+        near: Near,
         where: Filter,
     ) -> None:
-        self._collection, self._words, self._meaning, self._where = collection, words, meaning, where
+        self._collection, self._words, self._near, self._where = collection, words, near, where
         self._models = models
         self._round = 0
         self._least = math.inf
@@ -109,11 +108,10 @@ class Both:
         return order, [there.get(hit.key) for hit in order]
 
     async def _asked(self, where: Filter, limit: int) -> Ranking:
-        meaning = self._meaning
-        if meaning is None:
-            return await hybrid(self._collection, self._words, None, where, limit)
-        near = replace(meaning.query, threshold=meaning.noise)
-        return await hybrid(self._collection, self._words, near, where, limit, usual=meaning.usual)
+        near = self._near
+        return await hybrid(
+            self._collection, self._words, near.query, where, limit, fusion=near.fusion, usual=near.usual
+        )
 
     async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
         return [each._replace(record=record) for record, each in zip(records, best, strict=True)]

@@ -18,10 +18,11 @@ from tabane.posts.query import Query, Terms, parsed, terms
 from tabane.posts.rankings import Both, Nearest, Newest
 from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
+from tabane.search.embedding.families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter, Not
 from tabane.search.hybrid import Found
-from tabane.search.meaning import Meaning, meaning_of
+from tabane.search.meaning import Incomplete, Meaning, Near, english_only, meaning_of, near
 from tabane.search.models import Models
 from tabane.search.queries import sense, typed
 from tabane.search.records import encodable
@@ -45,11 +46,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How posts are to be found: by which mode, with which weights, among which."""
+    """How posts are to be found: by which mode, with which weights, among which.
+
+    ``usual``: nobody asked for the mode. Words then take part while not every post has a vector.
+    """
 
     mode: Mode = "content"
     weights: tuple[float, ...] | None = None
     limits: Limits = field(default_factory=Limits)
+    usual: bool = False
 
 
 class Scored(NamedTuple):
@@ -76,6 +81,14 @@ class Whole:
     pairs: AsyncIterator[list[Pair]]
 
 
+Missing = Callable[[Sequence[str]], Awaitable[Incomplete | None]]
+"""Returns how much of these spaces is embedded; None if all of it is."""
+
+
+async def whole(spaces: Sequence[str]) -> None:
+    """Answer that every post has a vector."""
+
+
 class Searching:
     """The posts of one archive, found. All that is asked is checked here."""
 
@@ -85,8 +98,10 @@ class Searching:
         models: Models,
         statistics: Statistics,
         zone: Callable[[], tzinfo],
+        missing: Missing = whole,
     ) -> None:
         self._collection, self._models, self._statistics, self._zone = collection, models, statistics, zone
+        self._missing = missing
 
     async def similar(self, text: str, wish: Wish, top_k: int, diversity: float = 0.0) -> Answer:
         """The posts nearest to ``V|T``, twins folded. Raises BadArguments, and ModelError without a model.
@@ -98,15 +113,7 @@ class Searching:
         weights = modes.checked_weights(wish.mode, wish.weights)
         collection = await self._collection()
         chosen = _holding(await self.chosen(wish.limits), query.terms, modes.source_of(wish.mode))
-        warning = None
-        source: Source
-        if not query.meaning:
-            source = Newest(collection, chosen.all)
-        elif wish.mode == "hybrid":
-            source, warning = await self._both(collection, query.meaning, chosen.all)
-        else:
-            asked = await self._question(collection, wish.mode, weights, query.meaning)
-            source = Nearest(collection, asked, chosen.all)
+        source, warning = await self._source(collection, wish, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
             return Answer(_posts(await folded(collection, source, chosen.own, top_k)), warning)
         wide = await folded(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
@@ -133,7 +140,7 @@ class Searching:
         if not query.meaning:
             return await _newest(collection, where)
         if wish.mode == "hybrid":
-            source, _ = await self._both(collection, query.meaning, where)
+            source, _ = await self._both(collection, typed(query.meaning), where)
             hits = (await source.best(Not(EVERYTHING), MOST_AT_ONCE)).hits
             return Whole(len(hits), _once([(int(hit.record.key), hit.score) for hit in hits]))
         asked = await self._question(collection, wish.mode, weights, query.meaning)
@@ -165,14 +172,20 @@ class Searching:
                 vector = (await collection.vectors([record.key], space))[0]
                 vectors |= {} if vector is None else {space: vector}
         source: Source
-        warning = None
-        if len(vectors) == len(modes.spaces_of(wish.mode)) and wish.mode != "hybrid":
+        missing = await self._missing(modes.spaces_of(wish.mode))
+        warning = missing.state if missing else None
+        mixed = wish.mode == "hybrid" or (wish.usual and missing is not None)
+        if len(vectors) == len(modes.spaces_of(wish.mode)) and not mixed:
             source = Nearest(collection, modes.vector_query(wish.mode, weights, vectors), chosen.all)
         else:
-            near = Meaning(VectorQuery(vectors)) if wish.mode == "hybrid" and vectors else None
-            if near is None:
-                warning = say("This post has no vectors for mode {mode}: words alone tell.", mode=wish.mode)
-            source = Both(collection, self._models, LexicalQuery(post.content), near, chosen.all)
+            means = near(Meaning(VectorQuery(vectors), incomplete=missing)) if mixed and vectors else Near()
+            if not vectors:
+                warning = say(
+                    "This post has no vectors for mode {mode}: posts with the same words are listed.",
+                    mode=wish.mode,
+                )
+            source = Both(collection, self._models, LexicalQuery(post.content), means, chosen.all)
+            warning = means.warning or warning
         return Answer(_posts(await folded(collection, source, chosen.own, top_k)), warning)
 
     async def chosen(self, limits: Limits) -> Chosen:
@@ -191,6 +204,45 @@ class Searching:
             ),
         )
 
+    async def _source(
+        self,
+        collection: Collection,
+        wish: Wish,
+        weights: tuple[float, ...] | None,
+        meaning: str,
+        where: Filter,
+    ) -> tuple[Source, Message | None]:
+        """Choose how posts are ranked. The mode that was asked for is used, with a warning where it misleads.
+
+        If nobody asked for one, vectors alone rank only what all have, by a model that reads the question.
+        """
+        if not meaning:
+            return Newest(collection, where), None
+        if wish.mode == "hybrid":
+            return await self._both(collection, typed(meaning), where)
+        warning, fits = await self._doubt(collection, wish.mode, meaning)
+        if wish.usual and not fits:
+            return await self._both(collection, typed(meaning), where)
+        asked = await self._question(collection, wish.mode, weights, meaning)
+        return Nearest(collection, asked, where), warning
+
+    async def _doubt(self, collection: Collection, mode: Mode, meaning: str) -> tuple[Message | None, bool]:
+        """Say what speaks against ranking by these vectors alone, and whether they fit all the same."""
+        spaces = {space.name: space.model for space in collection.spaces}
+        wanted = modes.spaces_of(mode)
+        if not set(wanted) <= spaces.keys():
+            return None, not await self._comes(wanted)
+        unread = next((spaces[name] for name in wanted if not reads(spaces[name], meaning)), None)
+        if unread is not None:
+            return english_only(unread), False
+        missing = await self._missing(wanted)
+        return (None, True) if missing is None else (missing.state, False)
+
+    async def _comes(self, spaces: Sequence[str]) -> bool:
+        """Whether vectors that are not there yet are being made."""
+        missing = await self._missing(spaces)
+        return missing is not None and missing.problem is None
+
     async def _question(
         self, collection: Collection, mode: Mode, weights: tuple[float, ...] | None, meaning: str
     ) -> VectorQuery:
@@ -205,21 +257,27 @@ class Searching:
             vectors[name] = vector
         return modes.vector_query(mode, weights, vectors)
 
-    async def _both(self, collection: Collection, meaning: str, where: Filter) -> tuple[Both, Message | None]:
+    async def _both(
+        self, collection: Collection, words: LexicalQuery, where: Filter
+    ) -> tuple[Both, Message | None]:
         """By words and meaning; by words alone, with a warning, where there is no meaning to be had."""
-        words = typed(meaning)
         if not sense(words):
-            return Both(collection, self._models, words, None, where), None
+            return Both(collection, self._models, words, Near(), where), None
+        wanted = modes.spaces_of("hybrid")
         spaces = {space.name: space.model for space in collection.spaces}
-        (name,) = modes.spaces_of("hybrid")
-        if name not in spaces:
-            return Both(collection, self._models, words, None, where), say(
-                "Found by words alone: there are no vectors yet."
-            )
-        found = await meaning_of(sense(words), {name: spaces[name]}, self._models)
-        if isinstance(found, NoModel):
-            return Both(collection, self._models, words, None, where), found.reason
-        return Both(collection, self._models, words, found, where), None
+        missing = await self._missing(wanted)
+        found: Meaning | NoModel
+        if set(wanted) <= spaces.keys():
+            asked = await meaning_of(sense(words), {name: spaces[name] for name in wanted}, self._models)
+            found = asked if isinstance(asked, NoModel) else asked._replace(incomplete=missing)
+        else:
+            found = Meaning(None, incomplete=missing) if missing else _no_vectors()
+        means = near(found)
+        return Both(collection, self._models, words, means, where), means.warning
+
+
+def _no_vectors() -> NoModel:
+    return NoModel(say("Found by words alone: there are no vectors yet."))
 
 
 async def _diverse(

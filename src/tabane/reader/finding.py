@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from tabane.messages import Message
@@ -14,7 +12,7 @@ from tabane.reader.shape import PAGE, PASSAGES, SPACES, TEXT, TITLE
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
 from tabane.search.hybrid import Found, Ranking, hybrid
-from tabane.search.meaning import Meaning
+from tabane.search.meaning import Meaning, near
 from tabane.search.models import Models
 from tabane.search.queries import sense, typed
 from tabane.search.records import Record
@@ -25,12 +23,11 @@ _PASSAGES_A_PAGE = 4  # looked at for each page that is wanted, since one page m
 
 
 class Hit(NamedTuple):
-    """A page that was found: ``opens`` is the command that shows it, ``marks`` are spans of ``text``."""
+    """A page that was found: ``marks`` are spans of ``text``."""
 
     key: str
     title: str
     text: str
-    opens: str
     score: float
     marks: tuple[tuple[int, int], ...] = ()
     cosine: float | None = None
@@ -54,15 +51,12 @@ class Finder:
         """The best, and why they are not all that could be found: no model, no vectors."""
         collection = await self._collection()
         asked = typed(query)
-        means = await self._question(sense(asked), SPACES)
+        means = near(await self._question(sense(asked), SPACES))
         depth = min(limit * _PASSAGES_A_PAGE, 400)
-        if isinstance(means, NoModel):
-            ranking = await hybrid(collection, asked, None, PASSAGES, depth)
-        else:
-            near = replace(means.query, threshold=means.noise)
-            ranking = await hybrid(collection, asked, near, PASSAGES, depth, usual=means.usual)
-        hits = await self._hits(collection, query, ranking, limit)
-        return hits, means.reason if isinstance(means, NoModel) else None
+        ranking = await hybrid(
+            collection, asked, means.query, PASSAGES, depth, fusion=means.fusion, usual=means.usual
+        )
+        return await self._hits(collection, query, ranking, limit), means.warning
 
     async def _hits(self, collection: Collection, query: str, ranking: Ranking, limit: int) -> list[Hit]:
         there = await _records(collection, [hit.key for hit in ranking.hits])
@@ -92,6 +86,4 @@ def _hit(found: Found, passage: Record, page: Record, words: list[str]) -> Hit:
     url = head_of(page).facts["url"]
     shown = snippet(without_links(passage.texts.get(TEXT, "")), words)
     title = passage.texts.get(TITLE) or url
-    return Hit(
-        url, title, shown.text, f"tabane read {shlex.quote(url)}", found.score, shown.marks, found.cosine
-    )
+    return Hit(url, title, shown.text, found.score, shown.marks, found.cosine)

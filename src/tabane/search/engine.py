@@ -321,6 +321,20 @@ class Vectors(Protocol):
         """Records behind row ``after`` that have no vector in a space, in order of rows."""
         ...
 
+    async def embedded(self, space: str, where: Filter) -> int:
+        """Count the records that match and have a vector in a space; 0 if there is no such space."""
+        ...
+
+    async def waiting(
+        self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
+    ) -> list[Stored]:
+        """Return records that match and have no vector in a space, newest first, without the first ``skip``.
+
+        ``newest`` is the field with their time; those without one come last. If it is None, and among equal
+        times, the record that was written last comes first.
+        """
+        ...
+
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
         """The most similar of the records that match, best first, equal ones in order of keys.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tabane.search.engine import Vectors
-from tabane.search.records import Record, Space
+from tabane.search.records import Record, Space, Stored
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder
@@ -15,13 +15,14 @@ PAGE = 200
 """Records that are embedded before what they got is on the disk."""
 
 Told = Callable[[int], None]
+Text = Callable[[Record], str]
 
 
 async def fill(
     collection: Vectors,
     space: Space,
     embedder: Embedder,
-    text: Callable[[Record], str],
+    text: Text,
     told: Told,
     after: int = 0,
 ) -> int:
@@ -40,11 +41,18 @@ async def fill(
         page = await collection.lacking(space.name, after, PAGE)
         if not page:
             return after
-        texts = {stored.row: meant for stored in page if (meant := text(stored.record))}
-        if texts:
-            vectors = await embedder.embed(list(texts.values()))
-            made = {row: {space.name: vector} for row, vector in zip(texts, vectors, strict=True)}
-            await collection.attach(made, space.model)
+        done += await give_vectors(collection, space, embedder, text, page)
         after = page[-1].row
-        done += len(texts)
         told(done)
+
+
+async def give_vectors(
+    collection: Vectors, space: Space, embedder: Embedder, text: Text, page: Sequence[Stored]
+) -> int:
+    """Embed one page of records and attach their vectors. Return how many had a text to embed."""
+    texts = {stored.row: meant for stored in page if (meant := text(stored.record))}
+    if texts:
+        vectors = await embedder.embed(list(texts.values()))
+        made = {row: {space.name: vector} for row, vector in zip(texts, vectors, strict=True)}
+        await collection.attach(made, space.model)
+    return len(texts)

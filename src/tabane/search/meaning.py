@@ -3,25 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.families import family_of, reads
 from tabane.search.engine import VectorQuery
+from tabane.search.hybrid import Fusion
 from tabane.search.models import Models
+
+ENOUGH = 0.5
+"""Share of records with a vector from which vectors take part in a search that no mode was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """A space in which some records have no vector. ``share`` in 0..1 have one; ``state`` says it to a user.
+
+    ``tells``: the user should know. It is False for a few texts that the model cannot read. ``problem``
+    keeps the rest from being embedded.
+    """
+
+    share: float
+    state: Message
+    tells: bool = True
+    problem: Message | None = None
+
+    @property
+    def enough(self) -> bool:
+        """Whether vectors may take part in a search by words and meaning."""
+        return self.share >= ENOUGH
+
+    @property
+    def warning(self) -> Message | None:
+        """The warning for results by words, or by words and meaning."""
+        if not self.tells:
+            return None
+        if self.problem is not None and not self.share:
+            return self.problem
+        if self.enough:
+            return say("{state} The rest is found by keywords only.", state=self.state)
+        return say("{state} Results match keywords only.", state=self.state)
 
 
 class Meaning(NamedTuple):
     """A question as vectors.
 
-    ``usual`` is the cosine between strangers, and ``noise`` the one below which a hit by meaning alone says
-    nothing: None where nobody measured them for the model.
+    ``query`` is None if there is nothing to compare it with. ``usual`` is the cosine between unrelated texts,
+    and ``noise`` the one below which a hit by meaning alone says nothing: None if nobody measured them for
+    the model. ``incomplete``: not every record has a vector.
     """
 
-    query: VectorQuery
+    query: VectorQuery | None
     usual: float | None = None
     noise: float | None = None
+    incomplete: Incomplete | None = None
+
+
+class Near(NamedTuple):
+    """The vector half of a hybrid search; without ``query`` there is none. ``warning`` says why."""
+
+    query: VectorQuery | None = None
+    usual: float | None = None
+    fusion: Fusion = "scaled"
+    warning: Message | None = None
+
+
+def near(found: Meaning | NoModel) -> Near:
+    """Return how vectors take part in a search by words and meaning.
+
+    Below half of the records they do not: results would be those that happen to have a vector. From there
+    to the whole, rankings are fused by ranks, which does not count a missing vector against a record.
+    """
+    if isinstance(found, NoModel):
+        return Near(warning=found.reason)
+    incomplete = found.incomplete
+    if found.query is None or (incomplete is not None and not incomplete.enough):
+        return Near(warning=incomplete.warning if incomplete else None)
+    query = replace(found.query, threshold=found.noise)
+    if incomplete is None:
+        return Near(query, found.usual)
+    return Near(query, found.usual, "rrf", incomplete.warning)
 
 
 async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Meaning | NoModel:
@@ -33,7 +96,7 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
     vectors: dict[str, bytes] = {}
     for name, model in spaces.items():
         if not reads(model, text):
-            return _words_alone(say("{model} reads English only.", model=model.partition("#")[0]))
+            return _words_alone(english_only(model))
         vector = await models.query(model, text)
         if isinstance(vector, NoModel):
             return _words_alone(vector.reason)
@@ -43,6 +106,11 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
     if strangers is None:
         return Meaning(VectorQuery(vectors))
     return Meaning(VectorQuery(vectors), strangers.usual, strangers.threshold)
+
+
+def english_only(model: str) -> Message:
+    """Say that a model cannot read a question."""
+    return say("{model} reads English only.", model=model.partition("#")[0])
 
 
 def _words_alone(reason: Message) -> NoModel:

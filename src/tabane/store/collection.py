@@ -47,6 +47,7 @@ from tabane.store.table import Follower, Table
 from tabane.store.vectors import asking
 from tabane.store.vectors.asking import Asking
 from tabane.store.vectors.checking import checked_vector
+from tabane.store.vectors.waiting import Waiting
 from tabane.store.writing import MOST_ROWS
 
 T = TypeVar("T")
@@ -245,6 +246,22 @@ class Collection(Counting):
         self.shape.space(space)
         return await self._vectors().lacking(space, after, limit)
 
+    async def embedded(self, space: str, where: Filter) -> int:
+        meant = filters.checked(where, self.shape)
+        if not any(each.name == space for each in self.spaces):
+            return 0
+        return await self._waiting().embedded(space, meant)
+
+    async def waiting(
+        self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
+    ) -> list[Stored]:
+        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        self.shape.space(space)
+        if newest is not None:
+            self._check(newest, self.shape.field(newest).kind.numeric, "waiting")
+        meant = filters.checked(where, self.shape)
+        return await self._waiting().newest(space, meant, newest, skip, limit)
+
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
         _bounded("keys", len(keys), 0, MOST_AT_ONCE)
         asked = asking.checked(query, self.shape)
@@ -272,6 +289,10 @@ class Collection(Counting):
             assert self.table.vectors is not None
             self._asking = Asking(self.table, self.table.vectors, self._keys)
         return self._asking
+
+    def _waiting(self) -> Waiting:
+        assert self.table.vectors is not None  # as above
+        return Waiting(self.table, self.table.vectors)
 
     async def _room_for_vectors(self) -> None:
         if self.table.vectors is not None and self.table.vectors.full:

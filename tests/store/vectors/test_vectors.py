@@ -16,7 +16,7 @@ from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
 from tabane.store.collection import Collection
 from tabane.store.store import Store
-from tests.store.model import Model, put
+from tests.store.model import Model, meant, put
 from tests.store.test_contract import embedded
 from tests.store.vectors.contract import WHERES, VectorsContract
 from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, VECTORS, check, similarities
@@ -94,7 +94,23 @@ class VectorMachine(RuleBasedStateMachine):
             assert sorted(each.record.key for each in lacking) == [
                 key for key in keys if space.name not in self._model[key].vectors
             ]
+            self._agree_on_waiting(space.name)
         assert self._runner.run(self._collection.agrees())
+
+    def _agree_on_waiting(self, space: str) -> None:
+        """Those without a vector are counted and come by their likes, the most first and none last."""
+        for where in WHERES:
+            matching = list(meant(self._model, where, SHAPE))
+            without = {record.key for record in matching if space not in record.vectors}
+            found = self._runner.run(self._collection.embedded(space, where))
+            assert found == len(matching) - len(without)
+            first = self._runner.run(self._collection.waiting(space, where, "likes", 0, 5))
+            rest = self._runner.run(self._collection.waiting(space, where, "likes", 5, 1000))
+            assert len(first) == min(5, len(without))
+            assert {each.record.key for each in (*first, *rest)} == without
+            likes = [each.record.fields.get("likes") for each in (*first, *rest)]
+            known = [each for each in likes if isinstance(each, int | float)]
+            assert likes == [*sorted(known, reverse=True), *[None] * (len(likes) - len(known))]
 
     def teardown(self) -> None:
         self._runner.run(self._store.close())

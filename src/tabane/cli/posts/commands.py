@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -176,14 +177,19 @@ def related(
 
 @posts.command(
     help=text(say("Show one post with all that is known of it.")),
-    epilog=examples("tabane posts show 1609704062058496137"),
+    epilog=examples("tabane posts get 1609704062058496137"),
 )
 @click.argument("post_id", metavar="ID")
 @hub_options
 @click.pass_obj
-def show(terminal: Terminal, post_id: str) -> None:
+def get(terminal: Terminal, post_id: str) -> None:
     found = terminal.hub().call("get_post", {"post_id": post_id})
     terminal.show(found, lambda: show_post(terminal, found))
+
+
+_former = copy.copy(get)
+_former.hidden = True
+posts.add_command(_former, "show")  # its name up to 0.1.0
 
 
 @posts.command(

@@ -18,6 +18,7 @@ from tabane.gateway.paging import SHORT
 from tabane.gateway.requests import Inner, inner_call, tool_failure, upstream_failure
 from tabane.gateway.tools.tool import OWN
 from tabane.gateway.upstreams.call import Reply
+from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.messages import say
 from tabane.operations import Face, Privilege
 from tabane.wire import era as eras
@@ -57,6 +58,9 @@ def _call_through(session: Session, request_id: Raw, by: str, params: Members, m
     """call_tool and call_readonly_tool: failures are results, so that the model reads them."""
     try:
         inner = inner_call(params, read_only=THROUGH[by])
+        if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, and yet called through
+            session.run(request_id, _operate(session, request_id, inner.name, Raw(inner.arguments)))
+            return
         tool = session.hub.gateway.catalogue.find(inner.name)
         if tool is None or _waits_for_roots(session, tool):
             session.run(request_id, _forward_later(session, request_id, inner, meta, through=True))

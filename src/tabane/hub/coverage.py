@@ -1,0 +1,178 @@
+"""How much of a collection is embedded, and the words in which a user is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tabane.messages import Message, say
+from tabane.search.embedding.families import reads
+from tabane.search.engine import Order
+from tabane.search.filters import Filter
+from tabane.search.meaning import ENOUGH, Incomplete
+from tabane.search.records import Record, Shape, Space, Stored
+
+if TYPE_CHECKING:
+    from tabane.store.collection import Collection
+
+_LOOKED_AT = 1000  # records without a vector that are read to see whether they have a text to embed
+_SAMPLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A collection that is searched by meaning.
+
+    ``spaces``: the name of each, and which records have something to embed in it. ``text`` gives what that
+    is, "" for nothing. ``follows``: what it holds is derived, so it takes another model as soon as the
+    settings name one; any other keeps its model until somebody wants it re-embedded. ``newest`` is the field
+    with the time of a record; without one, the record that was written last is the newest. ``called`` is
+    the collection in words that its user knows.
+    """
+
+    domain: str
+    shape: Shape
+    spaces: Mapping[str, Filter]
+    text: Callable[[Record, str], str]
+    follows: bool = False
+    newest: str | None = None
+    called: Message | None = None
+
+    @property
+    def name(self) -> str:
+        return self.shape.name
+
+    @property
+    def title(self) -> Message:
+        return self.called or say("{name}", name=self.name)
+
+
+class Coverage:
+    """Counts the records of one collection that have a vector, and those that will never have one.
+
+    ``named`` says whether the settings name the model. If they leave the choice to Tabane, texts that the
+    model cannot read are not embedded: their vectors would be noise.
+    """
+
+    def __init__(self, whose: Embedded, named: Callable[[], bool]) -> None:
+        self._whose, self._named = whose, named
+        self._settled: dict[Space, int] = {}
+        self._known: dict[tuple[int, str], Incomplete | None] = {}
+
+    def settle(self, space: Space, lacking: int) -> None:
+        """Remember that all records with a readable text have a vector: ``lacking`` others have none."""
+        self._settled[space] = lacking
+        self._known.clear()
+
+    def text(self, record: Record, name: str, model: str) -> str:
+        """Return the text to embed, "" if there is none or the model cannot read it."""
+        text = self._whose.text(record, name)
+        return text if self._readable(text, model) else ""
+
+    def _readable(self, text: str, model: str) -> bool:
+        return self._named() or reads(model, text)
+
+    async def unfit(self, collection: Collection, name: str, model: str) -> Message | None:
+        """Say why a model that Tabane chose does not fit: it cannot read most of the newest texts."""
+        texts = await self.sample(collection, name)
+        readable = [text for text in texts if self._readable(text, model)]
+        if not texts or len(readable) >= ENOUGH * len(texts):
+            return None
+        return _unread(self._whose.title, model)
+
+    async def sample(self, collection: Collection, name: str) -> list[str]:
+        """Return the texts of the newest records that have one to embed; 200 records are read."""
+        newest, where = self._whose.newest, self._whose.spaces[name]
+        order = (Order(newest, descending=True),) if newest else ()
+        page = await collection.select(where, order=order, limit=_SAMPLE)
+        texts = (self._whose.text(stored.record, name) for stored in page.records)
+        return [text for text in texts if text]
+
+    async def incomplete(
+        self, collection: Collection, names: Iterable[str], problem: Message | None
+    ) -> Incomplete | None:
+        """Return what is missing in the space that has the least; None if nothing is.
+
+        ``problem`` keeps the rest from being embedded.
+        """
+        found = [await self._of_space(collection, name, problem) for name in names]
+        return min(filter(None, found), key=lambda each: each.share, default=None)
+
+    async def _of_space(
+        self, collection: Collection, name: str, problem: Message | None
+    ) -> Incomplete | None:
+        where = self._whose.spaces[name]
+        total = await collection.count(where)
+        embedded = await collection.embedded(name, where)
+        if embedded >= total:
+            return None
+        moment = (collection.changes, f"{name} {problem}")
+        if moment not in self._known:
+            self._known.clear()
+            self._known[moment] = await self._looked(collection, name, embedded, total, problem)
+        return self._known[moment]
+
+    async def _looked(
+        self, collection: Collection, name: str, embedded: int, total: int, problem: Message | None
+    ) -> Incomplete | None:
+        """Tell texts that are still to be embedded from those that are blank or cannot be read."""
+        space = next((each for each in collection.spaces if each.name == name), None)
+        if space is None:
+            return self._told(embedded, total, problem) if await self.sample(collection, name) else None
+        lacking = total - embedded
+        settled = lacking <= self._settled.get(space, 0)
+        if not settled and lacking > _LOOKED_AT:
+            return self._told(embedded, total, problem)
+        page = await collection.waiting(name, self._whose.spaces[name], None, 0, min(lacking, _LOOKED_AT))
+        todo, unread = self._counted(page, space)
+        # Of many, a part was looked at: the others are taken to be alike.
+        unread = unread * lacking // max(1, len(page))
+        if todo and not settled:
+            return self._told(embedded, embedded + todo + unread, problem)
+        if not unread:
+            return None
+        share = embedded / (embedded + unread)
+        return Incomplete(share, _unread(self._whose.title, space.model), tells=share < ENOUGH)
+
+    def _counted(self, page: Iterable[Stored], space: Space) -> tuple[int, int]:
+        """Count the records with a text that the model reads, and those with one that it cannot read."""
+        texts = [text for stored in page if (text := self._whose.text(stored.record, space.name))]
+        readable = sum(self._readable(text, space.model) for text in texts)
+        return readable, len(texts) - readable
+
+    def _told(self, embedded: int, total: int, problem: Message | None) -> Incomplete:
+        share = embedded / total
+        counts = {
+            "what": self._whose.title,
+            "embedded": f"{embedded:,}",
+            "total": f"{total:,}",
+            "share": _percent(share),
+        }
+        if problem is not None:
+            state = say(
+                "Only {share} of {what} are indexed for semantic search ({embedded} of {total}): {problem}",
+                problem=problem,
+                **counts,
+            )
+        else:
+            state = say(
+                "Semantic search is still indexing {what} ({embedded} of {total}, {share}); "
+                "see: tabane jobs list.",
+                **counts,
+            )
+        return Incomplete(share, state, problem=problem)
+
+
+def _percent(share: float) -> str:
+    """Never 100% for what is incomplete."""
+    return "<1%" if 0 < share < 0.01 else f"{int(share * 100)}%"
+
+
+def _unread(what: Message, model: str) -> Message:
+    return say(
+        "{model} reads English only, so most of {what} are not indexed for semantic search. Choose a model "
+        "that reads their language with the setting model, then run: tabane models reembed.",
+        model=model.partition("#")[0],
+        what=what,
+    )

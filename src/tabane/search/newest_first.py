@@ -1,0 +1,50 @@
+"""Filling a space with vectors from the newest record to the oldest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tabane.search.engine import Vectors
+from tabane.search.filling import PAGE, Text, Told, give_vectors
+from tabane.search.filters import Filter
+from tabane.search.records import Space
+
+if TYPE_CHECKING:
+    from tabane.search.embedding.embedder import Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Which records get a vector, and in which order.
+
+    ``field`` holds the time of a record; without one, the record that was written last is the newest.
+    ``written`` counts the writes so far: after another write the order begins again at its top.
+    """
+
+    where: Filter
+    field: str | None
+    written: Callable[[], int]
+
+
+async def fill_newest(
+    collection: Vectors, space: Space, embedder: Embedder, text: Text, told: Told, order: Newest
+) -> None:
+    """Give a vector to each record that lacks one, the newest first.
+
+    Parameters and errors are those of :func:`tabane.search.filling.fill`. It ends early if the space is
+    replaced meanwhile.
+    """
+    done = passed = 0
+    seen = order.written()
+    while space in collection.spaces:
+        if order.written() != seen:
+            seen, passed = order.written(), 0
+        page = await collection.waiting(space.name, order.where, order.field, passed, PAGE)
+        if not page:
+            return
+        given = await give_vectors(collection, space, embedder, text, page)
+        passed += len(page) - given
+        done += given
+        told(done)

@@ -1,0 +1,78 @@
+"""Records that have no vector in a space yet: how many there are, and the newest of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+import numpy as np
+
+from tabane.search.filters import Filter
+from tabane.search.records import Stored
+from tabane.store.columns import Array, Mask
+from tabane.store.masks import Masks
+from tabane.store.table import Table
+from tabane.store.vectors.vectors import VectorIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Records without a vector. Everything asked is checked already."""
+
+    table: Table
+    index: VectorIndex
+
+    async def embedded(self, space: str, where: Filter) -> int:
+        """Count the records that match and have a vector in ``space``."""
+        return await self.table.read(
+            lambda masks, connection: int(
+                np.count_nonzero(masks.mask(where) & self._having(masks, connection, space))
+            )
+        )
+
+    async def newest(
+        self, space: str, where: Filter, field: str | None, skip: int, limit: int
+    ) -> list[Stored]:
+        """Return records that match and lack a vector, newest first. ``skip`` of them are passed over."""
+
+        def reading(masks: Masks, connection: sqlite3.Connection) -> list[Stored]:
+            lacking = masks.mask(where) & ~self._having(masks, connection, space)
+            slots = _newest(np.flatnonzero(lacking), _times(masks, field), skip, limit)
+            rows = masks.snapshot.rows(slots)
+            return [self.table.truth.stored(connection, row) for row in rows]
+
+        return await self.table.read(reading)
+
+    def _having(self, masks: Masks, connection: sqlite3.Connection, space: str) -> Mask:
+        """Mark the slots of the columns whose records have a vector."""
+        snapshot = masks.snapshot
+        having = np.zeros(len(snapshot.alive), dtype=np.bool_)
+        having[snapshot.slots_at(self._rows(connection, snapshot.changes, space))] = True
+        return having
+
+    def _rows(self, connection: sqlite3.Connection, changes: int, space: str) -> Array:
+        """Return the rows with a vector: from memory if it holds all of them, else from the table."""
+        moment = self.index.moment(changes)
+        view = moment.get(space) if moment is not None else None
+        if view is not None and view.whole:
+            return view.rows
+        held = self.index.truth.spaces(connection).get(space)
+        found = [] if held is None else self.index.truth.places(connection, held)
+        return np.fromiter((row for _, row in found), np.int64, len(found))
+
+
+def _times(masks: Masks, field: str | None) -> Array | None:
+    return None if field is None else masks.snapshot.columns[field].values
+
+
+def _newest(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
+    """Order slots by time, the latest first and those without a time last, and return one part of them."""
+    latest = slots[::-1]
+    if times is not None:
+        known = times[latest]
+        ages = np.where(np.isnan(known), np.inf, -known)
+        if len(ages) > skip + limit:  # to sort a few is cheaper than to sort all
+            near = ages <= np.partition(ages, skip + limit)[skip + limit]
+            latest, ages = latest[near], ages[near]
+        latest = latest[np.argsort(ages, kind="stable")]
+    return latest[skip : skip + limit]
