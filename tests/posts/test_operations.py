@@ -195,7 +195,7 @@ def test_tags_are_counted_once_and_nobody_is_no_user() -> None:
 
 def test_no_results_are_said_as_the_original_said_it() -> None:
     async def work(asked: Asked) -> None:
-        limits = {"user_filter": {"includes": ["nobody"]}}
+        limits: Any = {"user_filter": {"includes": ["nobody"]}}
         assert await asked.text("search_similar", query="Q", **limits) == "検索結果が見つかりませんでした"
         assert await asked.text("search_posts_by_text", search_term="absent") == (
             '検索結果が見つかりませんでした (検索語: "absent")'
