@@ -72,7 +72,7 @@ def test_queries_in_japanese_are_answered_and_ctrl_d_leaves(typed: Typed) -> Non
     found = typed.line("the red house|猫")
     assert "@alice (2023-03-01 10:00:00)" in found
     assert "赤い猫が家にいる" in found
-    assert "Nothing was found." in typed.line("|ねずみ")
+    assert "No results were found." in typed.line("|ねずみ")
     os.write(typed.terminal.fd, b"\x04")
     typed.terminal.end()
     assert typed.terminal.process.returncode == 0
@@ -176,7 +176,7 @@ def test_ctrl_c_cancels_a_query_and_the_next_one_is_answered(home: Home, tmp_pat
         second = hub.accept()
         assert second.next()["params"]["query"] == "quick"
         second.send(answer(1, []))
-        terminal.read_until("Nothing was found.")
+        terminal.read_until("No results were found.")
 
 
 def test_a_hub_that_goes_away_is_said_and_the_prompt_comes_again(tmp_path: Path) -> None:
@@ -264,3 +264,19 @@ def test_words_are_completed_where_they_stand() -> None:
     assert candidates("/user ", "AL", commands, choices) == ["alice", "Albert"]
     assert candidates("/user bob ", "-@b", commands, choices) == ["-@bob"]
     assert candidates("a query ", "al", commands, choices) == []
+
+
+def test_the_short_commands_of_the_original_work(home: Home) -> None:
+    for leave in ("/quit", "/q", "q", "/exit"):
+        with on_terminal(home, "posts", "shell") as terminal:
+            typed = Typed(terminal)
+            terminal.read_until("posts> ")
+            if leave == "/quit":
+                for asked in ("?", "/?", "/help"):
+                    assert "/exit, q, /q, /quit" in typed.line(asked)
+                typed.line("|猫")
+                assert "https://x.com/alice/status/" in typed.line("/d 1")
+                assert "No results were found." in typed.line("q |ねずみ")
+            os.write(terminal.fd, leave.encode() + b"\n")
+            terminal.end()
+            assert terminal.process.returncode == 0

@@ -76,7 +76,7 @@ def name(filed: Filed) -> str:
 def limited(each: Filed, filed: Sequence[Filed], limits: Mapping[str, Any]) -> bool:
     users = limits.get("user_filter") or {}
     dates = limits.get("date_filter") or {}
-    count = sum(name(other) == name(each) for other in filed)
+    count = sum(name(other) == name(each) for other in filed) if name(each) else 0
     named = {given.removeprefix("@").casefold() for given in users.get("includes") or ()}
     not_named = {given.removeprefix("@").casefold() for given in users.get("excludes") or ()}
     at = each.post.at

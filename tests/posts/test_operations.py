@@ -92,13 +92,13 @@ def test_statistics_read_as_the_originals_did() -> None:
         assert await asked.text("get_status") == (
             "🟢 Tabane Status\n"
             "状態: 稼働中\n"
-            "サーバータイプ: Tabane\n"
+            "サーバータイプ: TwilogServer\n"
             "モデル: test/three\n"
             "📊 データ統計:\n"
             "・投稿数: 1,236件\n"
             "・ユーザー数: 3人\n"
             "・要約数: 1件\n"
-            "・タグ付き投稿数: 1件"
+            "・タグ数: 1件"
         )
 
     run(work, filed)
@@ -159,6 +159,77 @@ def test_counts_follow_every_write() -> None:
         assert await asked.call("get_user_stats", limit=None) == [{"user": "Bob", "post_count": 1}]
 
     run(work)
+
+
+def test_tags_are_counted_once_and_nobody_is_no_user() -> None:
+    filed = [
+        *(Filed(_post(n, f"nobody {n}", "", tags=("a", "b")), {"content": _NEAR}) for n in range(1, 6)),
+        Filed(_post(6, "one", "alice", tags=("b", "c", "b")), {"content": _NEAR}),
+        Filed(_post(7, "two", "alice"), {"content": _NEAR}),
+        Filed(_post(8, "three", "bob"), {"content": _NEAR}),
+    ]
+
+    async def work(asked: Asked) -> None:
+        assert (await asked.call("get_status"))["data_stats"]["total_tags"] == 3
+        assert await asked.call("get_post_facets", field="user") == [
+            {"value": "alice", "post_count": 2},
+            {"value": "bob", "post_count": 1},
+        ]
+        assert await asked.call("get_post_facets", field="user", limit=1) == [
+            {"value": "alice", "post_count": 2}
+        ]
+
+        async def found(**thresholds: int) -> set[int]:
+            rows = await asked.call("search_similar", query="Q", user_filter=thresholds)
+            return {row["post"]["post_id"] for row in rows}
+
+        # The user of a post without one has no posts, however many such posts there are.
+        assert await found(threshold_min=1) == {6, 7, 8}
+        assert await found(threshold_min=2) == {6, 7}
+        assert await found(threshold_min=2, threshold_max=5) == {6, 7}
+        assert await found(threshold_max=1) == {1, 2, 3, 4, 5, 8}
+        assert await found(threshold_min=0) == set(range(1, 9))
+
+    run(work, filed, {"Q": _NEAR})
+
+
+def test_no_results_are_said_as_the_original_said_it() -> None:
+    async def work(asked: Asked) -> None:
+        limits: Any = {"user_filter": {"includes": ["nobody"]}}
+        assert await asked.text("search_similar", query="Q", **limits) == "検索結果が見つかりませんでした"
+        assert await asked.text("search_posts_by_text", search_term="absent") == (
+            '検索結果が見つかりませんでした (検索語: "absent")'
+        )
+        assert await asked.text("search_similar", "en", query="Q", **limits) == "No search results were found"
+
+    run(work, _FEW, {"Q": _NEAR})
+
+
+def test_a_vector_is_shown_by_its_first_twenty_characters() -> None:
+    async def work(asked: Asked) -> None:
+        whole = (await asked.call("embed_text", text="Q"))["vector"]
+        assert await asked.text("embed_text", text="Q") == (
+            f"ベクトル化成功:\nBase64データ長: {len(whole)}文字\nBase64データ（先頭20文字）: {whole[:20]}..."
+        )
+        assert await asked.structured("embed_text", text="Q") == {"length": len(whole), "first": whole[:20]}
+
+    run(work, _FEW, {"Q": _NEAR})
+
+
+def test_parameters_that_only_the_originals_have_are_accepted() -> None:
+    async def work(asked: Asked) -> None:
+        plain = await asked.call("get_status")
+        assert await asked.call("get_status", websocket_url="ws://localhost:8765") == plain
+        found = await asked.call("search_similar", query="Q")
+        older = {"top_k": 10, "mode_settings": {"mode": "average"}, "remove_duplicates": True}
+        assert await asked.call("search_similar", query="Q", settings=older) == found
+        assert await asked.call("search_similar", query="Q", remove_duplicates=True) == found
+        for name in ("get_status", "search_similar"):
+            operation = asked.door.operation(CALLER, name)
+            shown = input_schema(operation.params)["properties"]
+            assert {"websocket_url", "settings", "remove_duplicates"}.isdisjoint(shown)
+
+    run(work, _FEW, {"Q": _NEAR})
 
 
 def test_missing_users_are_given_the_nearest_names() -> None:

@@ -79,7 +79,10 @@ def read(kind: type[T], given: Mapping[str, Any] | None, parameter: str) -> T:
 
 
 def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
-    """Posts of those users. ``counts``: how many posts each has in the archive, by folded name."""
+    """Posts of those users. ``counts``: how many posts each has in the archive, by folded name.
+
+    A post without a user belongs to nobody who has posts: for thresholds its user has 0 of them.
+    """
     parts: list[Filter] = []
     if wanted.includes:
         parts.append(In("user", tuple(dict.fromkeys(map(folded, wanted.includes)))))
@@ -88,9 +91,8 @@ def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
     if wanted.threshold_min is not None or wanted.threshold_max is not None:
         least = wanted.threshold_min or 0
         most = max(counts.values(), default=0) if wanted.threshold_max is None else wanted.threshold_max
-        parts.append(
-            among("user", {name for name, count in counts.items() if least <= count <= most}, counts)
-        )
+        fits = {name for name, count in counts.items() if least <= (count if name else 0) <= most}
+        parts.append(among("user", fits, counts))
     return And(tuple(parts))
 
 

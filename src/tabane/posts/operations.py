@@ -23,13 +23,16 @@ from tabane.posts.statistics import Statistics, suggested, timeline
 from tabane.posts.texts import Row, Rows
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
-from tabane.search.filters import And
+from tabane.search.filters import And, Equal, Not
 from tabane.search.models import Models
 from tabane.search.records import encodable
 from tabane.wire import json
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
+
+SERVER_TYPE = "TwilogServer"
+"""What get_status calls this server: clients of the original twilog server accept no other name."""
 
 _TOP_K, _LIMIT = 10, 50
 _CONTENT = "content"
@@ -60,10 +63,17 @@ class Archive:
         return [*self._for_models(), *self._for_persons(), *self._streams()]
 
     def _for_models(self) -> list[Operation]:
-        def operation(name: str, description: str, params: Any, handler: Any, text: Any) -> Operation:
+        def operation(
+            name: str,
+            description: str,
+            params: Any,
+            handler: Any,
+            text: Any,
+            structured: Any = texts.structured,
+        ) -> Operation:
             return Operation(
                 name, description, params, handler, MODEL, Privilege.READ, text=text, read_only=True,
-                camel_case=True, public=True, structured=texts.structured,
+                camel_case=True, public=True, structured=structured,
             )  # fmt: skip
 
         return [
@@ -88,12 +98,12 @@ class Archive:
                 given.SuggestUsers, self.suggest_users, texts.suggestions,
             ),
             operation(
-                "get_status", "State of the archive.", given.Nothing, self.get_status, texts.status
+                "get_status", "State of the archive.", given.Status, self.get_status, texts.status
             ),
             operation("get_post", "One post, whole.", given.OnePost, self.get_post, texts.post),
             operation(
                 "embed_text", "A text as a vector (base64 of safetensors).",
-                given.EmbedText, self.embed_text, texts.embedded,
+                given.EmbedText, self.embed_text, texts.embedded, texts.beginning_of_vector,
             ),
         ]  # fmt: skip
 
@@ -195,6 +205,8 @@ class Archive:
         """The most frequent values among the posts that are meant."""
         where = (await self.searching.chosen(params.limits())).all
         collection, limit = await self._collection(), params.limit or _LIMIT
+        if params.field == "user":
+            where = And((where, Not(Equal("user", ""))))  # posts without a user
         found = await collection.facet(params.field, where, limit)
         names: Mapping[Any, str] = {}
         if params.field == "user":
@@ -203,19 +215,19 @@ class Archive:
             names = {value: name for name, value in LOG_TYPES.items() if isinstance(name, str)}
         return Rows([{"value": names.get(value, value), "post_count": count} for value, count in found])
 
-    async def get_status(self, caller: Caller, params: given.Nothing) -> Row:
+    async def get_status(self, caller: Caller, params: given.Status) -> Row:
         census = await self.statistics.census()
         model = await self._model()
         return {
             "status": "running",
             "ready": self._ready(),
-            "server_type": "Tabane",
+            "server_type": SERVER_TYPE,
             "model": model.partition("#")[0] or None,
             "data_stats": {
                 "total_posts": census.posts,
                 "total_users": len(census.users),
                 "total_summaries": census.summaries,
-                "total_tags": census.tagged,
+                "total_tags": census.tags,
             },
         }
 

@@ -59,6 +59,12 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
+class Status(Struct, frozen=True, forbid_unknown_fields=True):
+    """``websocket_url`` is taken because the original tool had it. The hub that is asked always answers."""
+
+    websocket_url: Annotated[str, Meta(max_length=2048, extra_json_schema={"hidden": True})] | None = None
+
+
 class Among(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which posts are meant."""
 
@@ -89,10 +95,16 @@ class Similar(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Settings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All of it as one object, as the original's clients send it."""
+    """All of it as one object, as the original's clients send it.
+
+    Older clients send ``remove_duplicates`` and ``mode_settings`` too. Both are accepted and have no effect:
+    duplicates are always removed, and the mode is a parameter of its own.
+    """
 
     top_k: TopK | None = None
     diversity: Diversity | None = None
+    remove_duplicates: bool | None = None
+    mode_settings: dict[str, Any] | None = None
 
 
 class SearchSimilar(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -100,11 +112,12 @@ class SearchSimilar(Similar, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     top_k: TopK | None = None
     diversity: Diversity | None = None
     settings: Annotated[dict[str, Any], Meta(extra_json_schema={"hidden": True})] | None = None
+    remove_duplicates: Annotated[bool, Meta(extra_json_schema={"hidden": True})] | None = None
 
     def merged(self) -> Settings:
         """Settings and the parameters beside them as one: these win, key by key."""
         given = filtering.read(Settings, self.settings, "settings")
-        own = {name: getattr(self, name) for name in Settings.__struct_fields__}
+        own = {name: getattr(self, name, None) for name in Settings.__struct_fields__}
         return Settings(
             **{name: getattr(given, name) if value is None else value for name, value in own.items()}
         )

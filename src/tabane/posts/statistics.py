@@ -30,15 +30,16 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The archive at one moment. ``users`` have most posts first; ``counts`` is by folded name, posts of
-    nobody known included. ``earliest`` and ``latest`` are timestamps as given, of posts whose time is known.
+    """The archive at one moment. ``users`` have most posts first; ``counts`` is by folded name, with the
+    posts without a user under the empty name; ``tags`` is the number of different tags. ``earliest`` and
+    ``latest`` are timestamps as given, of posts whose time is known.
     """
 
     posts: int = 0
     users: tuple[User, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     summaries: int = 0
-    tagged: int = 0
+    tags: int = 0
     earliest: str | None = None
     latest: str | None = None
     span: tuple[float, float] | None = None
@@ -140,7 +141,7 @@ async def counted(collection: Posts, users: Users) -> Census:
         users=users.follow(spellings),
         counts=counts,
         summaries=await collection.count(Equal("has", "summary")),
-        tagged=await collection.count(Range("tags")),
+        tags=len(await collection.tally("tags", EVERYTHING)),
         earliest=known[0][1] if known else None,
         latest=known[-1][1] if known else None,
         span=(known[0][0], known[-1][0]) if known else None,

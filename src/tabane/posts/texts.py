@@ -18,6 +18,10 @@ FOR_SEARCH = ("reasoning", "summary", "tags")
 """What of a post was written for search alone."""
 
 
+SHOWN = 20
+"""Characters of a vector that a text shows."""
+
+
 class Rows(list[Row]):
     """A list of rows as it goes over the wire, with what its text says besides.
 
@@ -69,6 +73,8 @@ def number(value: int) -> str:
 def similar(rows: Rows, lang: Lang) -> str:
     """Posts that were found by likeness, numbered, with their scores."""
     head = say('🔍 Search results: {count} (query: "{query}")', count=number(len(rows)), query=rows.asked)
+    if not rows:
+        head = say("No search results were found")
     entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
     return _listed(head, entries, rows.warning, lang)
 
@@ -76,6 +82,8 @@ def similar(rows: Rows, lang: Lang) -> str:
 def holding(rows: Rows, lang: Lang) -> str:
     """Posts that were found by their text, numbered."""
     head = say('📝 Text search results: {count} (term: "{query}")', count=number(len(rows)), query=rows.asked)
+    if not rows:
+        head = say('No search results were found (term: "{query}")', query=rows.asked)
     return _listed(head, [("", post) for post in rows], rows.warning, lang)
 
 
@@ -92,7 +100,9 @@ def post(value: Row, lang: Lang) -> str:
 
 
 def _listed(head: Message, entries: Sequence[tuple[str, Row]], warning: Message | None, lang: Lang) -> str:
-    lines = [head.render(lang), ""]
+    lines = [head.render(lang)]
+    if entries or warning is not None:
+        lines.append("")
     if warning is not None:
         lines += [f"⚠ {warning.render(lang)}", ""]
     for place, (score, entry) in enumerate(entries, 1):
@@ -149,7 +159,7 @@ def status(value: Row, lang: Lang) -> str:
         say("・Posts: {count}", count=number(counts["total_posts"])),
         say("・Users: {count}", count=number(counts["total_users"])),
         say("・Summaries: {count}", count=number(counts["total_summaries"])),
-        say("・Posts with tags: {count}", count=number(counts["total_tags"])),
+        say("・Tags: {count}", count=number(counts["total_tags"])),
     ]
     return "\n".join(line.render(lang) for line in lines)
 
@@ -178,4 +188,17 @@ def counted(rows: Rows, lang: Lang) -> str:
 
 
 def embedded(value: Row, lang: Lang) -> str:
-    return str(value["vector"])
+    """The size of a vector and its beginning: the whole of it would fill a reader's context."""
+    vector = str(value["vector"])
+    lines = (
+        say("The text was embedded:"),
+        say("Length of the base64 data: {count} characters", count=number(len(vector))),
+        say("Base64 data (first {count} characters): {text}...", count=SHOWN, text=vector[:SHOWN]),
+    )
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def beginning_of_vector(value: Row, lang: Lang) -> Row:
+    """The same as structured content: JSON-RPC gives programs the whole vector."""
+    vector = str(value["vector"])
+    return {"length": len(vector), "first": vector[:SHOWN]}

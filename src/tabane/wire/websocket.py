@@ -181,7 +181,7 @@ class Decoder:
         self._message, self._kind, self._dropping = bytearray(), CONTINUATION, False
         if dropped:
             return Oversized(data)
-        if text and not _is_text(data):
+        if text and not is_text(data):
             raise Fault(BAD_TEXT, "a text that is not UTF-8")
         return Message(data, text)
 
@@ -252,12 +252,13 @@ def _close_of(data: bytes) -> Closed:
     code = int.from_bytes(data[:2], "big")
     if not (1000 <= code <= 1003 or 1007 <= code <= 1014 or 3000 <= code <= 4999):
         raise Fault(PROTOCOL_ERROR, "a close code that is never sent")
-    if not _is_text(data[2:]):
+    if not is_text(data[2:]):
         raise Fault(BAD_TEXT, "a reason that is not UTF-8")
     return Closed(code, data[2:].decode())
 
 
-def _is_text(data: bytes) -> bool:
+def is_text(data: bytes) -> bool:
+    """Whether the bytes are valid UTF-8, as a text message has to be."""
     if data.isascii():
         return True
     try:

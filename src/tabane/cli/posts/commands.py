@@ -306,6 +306,9 @@ def _find(
 
 
 def _print_found(terminal: Terminal, rows: list[dict[str, Any]], head: Message, view: View) -> None:
+    if not rows:
+        terminal.note(say("No results were found."))
+        return
     if view != "list" or sys.stdout.isatty():
         terminal.say(painted(text(head), bold=True))
         terminal.say("")

@@ -19,8 +19,9 @@ from tabane.hub.bridge import heads
 from tabane.hub.bridge.ledger import Ledger
 from tabane.hub.bridge.side import Side
 from tabane.hub.bridge.signals import Signals, Stopped
+from tabane.hub.bridge.way import Way
 from tabane.hub.local import stuck
-from tabane.hub.local.approach import Approach, Connection, NoHub
+from tabane.hub.local.approach import Connection, NoHub
 from tabane.hub.local.stdio import waits
 from tabane.hub.local.texts import lang_of, say
 
@@ -47,7 +48,7 @@ class Bridge:
     The descriptors are set to not block, where they are pipes or sockets, and left as they were.
     """
 
-    def __init__(self, read_fd: int, write_fd: int, approach: Approach, signals: Signals) -> None:
+    def __init__(self, read_fd: int, write_fd: int, approach: Way, signals: Signals) -> None:
         self._client = Side(read_fd, write_fd, 64 << 20)
         self._hub: Side | None = None
         self._approach, self._signals = approach, signals
@@ -186,6 +187,8 @@ class Bridge:
             passed = ledger.from_client(line) if line else None
             if passed is not None and hub is not None:
                 hub.send(passed)
+        if hub is not None:
+            self._give(hub, hub.answered())
         for head in self._client.oversized:
             found = heads.of_client_head(head)
             self._fail([found or b"null"], say("The message is too long."), code=-32600)
@@ -214,10 +217,10 @@ class Bridge:
             lines = hub.read()
         except OSError:
             lines = None
-        if lines is None:
-            self._lose(hub)
-        else:
+        if lines is not None:
             self._give(hub, lines)
+        if lines is None or hub.ended:
+            self._lose(hub)
 
     def _give(self, hub: Side, lines: list[bytes]) -> None:
         ledger, client = self._ledger, self._client
@@ -233,7 +236,7 @@ class Bridge:
     def _meet(self, connection: Connection) -> None:
         welcome = connection.welcome
         self._pid = welcome.pid
-        hub = self._hub = Side(connection.fd, connection.fd, welcome.max_line)
+        hub = self._hub = self._approach.side(connection)
         self._smooth = False
         self._client.limit(welcome.max_line)
         self._grace, self._retry = welcome.grace, FIRST_RETRY
@@ -241,6 +244,7 @@ class Bridge:
             hub.send(line)
         if connection.rest:
             self._give(hub, hub.feed(connection.rest))
+        self._give(hub, hub.answered())
 
     def _part(self) -> None:
         """Leave a hub that drains and owes nothing more; reading goes on until it has closed."""

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from tabane.build import this_build
 from tabane.hub.bridge.bridge import Bridge
 from tabane.hub.bridge.signals import Signals
-from tabane.hub.local.approach import Approach, NoHub
+from tabane.hub.bridge.way import LocalWay, Way
+from tabane.hub.local.approach import NoHub
 from tabane.hub.local.endpoint import Endpoint, absolute, at_url, here, home_of
 from tabane.hub.local.hello import Hello
 from tabane.hub.local.stdio import steal
@@ -76,19 +77,40 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
     """Serve the client on standard input and output until it is done. Returns the exit status."""
     read_fd, write_fd = steal()
     failure: NoHub | None = None
-    try:
-        if request.standalone and not request.url:
+    home = Endpoint(home_of(environ, request.home), environ)
+    if request.standalone and not request.url:
+        try:
             status = _standalone(read_fd, write_fd, request, environ)
-            if status is not None:
-                return status
-        endpoint, flags = _endpoint(request, environ)
-    except NoHub as none:
-        endpoint, flags, failure = Endpoint(home_of(environ, request.home), environ), None, none
+        except NoHub as none:
+            failure, status = none, None
+        if status is not None:
+            return status
     signals = Signals()
-    hello = _hello(request, "mcp", "" if request.url else endpoint.home, environ)
-    way = Approach(endpoint, hello, environ, flags, pause=signals.pause)
+    way: Way = LocalWay(home, _hello(request, "mcp", home.home, environ), environ, None)
+    try:
+        way = _way(request, home, signals, environ)
+    except NoHub as none:
+        failure = none
     bridge = Bridge(read_fd, write_fd, way, signals)
     return bridge.turn_away(failure) if failure else bridge.run()
+
+
+def _way(request: Request, home: Endpoint, signals: Signals, environ: Mapping[str, str]) -> Way:
+    """The way to the hub that is asked for. Raises NoHub where its URL is none."""
+    if not request.url:
+        hello = _hello(request, "mcp", home.home, environ)
+        return LocalWay(home, hello, environ, request.flags, pause=signals.pause)
+    hello = _hello(request, "mcp", "", environ)
+    if "://" in request.url:
+        from tabane.hub.bridge.remote import RemoteWay, address_of  # what speaks WebSocket is loaded here
+
+        address = address_of(request.url)
+        if address is not None:
+            return RemoteWay(address, hello, home, environ, signals.pause)
+    try:
+        return LocalWay(at_url(request.url, environ), hello, environ, None, pause=signals.pause)
+    except ValueError:
+        raise _unknown(request.url) from None
 
 
 def _standalone(read_fd: int, write_fd: int, request: Request, environ: Mapping[str, str]) -> int | None:
@@ -100,16 +122,6 @@ def _standalone(read_fd: int, write_fd: int, request: Request, environ: Mapping[
         return run_standalone(read_fd, write_fd, hello, request.flags)
     except TabaneError as error:
         raise NoHub({"en": error.text("en"), "ja": error.text("ja")}, "failed") from None
-
-
-def _endpoint(request: Request, environ: Mapping[str, str]) -> tuple[Endpoint, tuple[str, ...] | None]:
-    """Where the hub is, and the flags to start one with there; None for another's. Raises NoHub."""
-    if request.url:
-        try:
-            return at_url(request.url, environ), None
-        except ValueError:
-            raise _unknown(request.url) from None
-    return Endpoint(home_of(environ, request.home), environ), request.flags
 
 
 def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -> Hello:
@@ -128,5 +140,6 @@ def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -
 
 def _unknown(url: str) -> NoHub:
     return NoHub(say(
-        "{url}: this version reaches hubs on this machine alone. Leave --url and TABANE_URL out for "
-        "your own, or give unix:/path/to/its/TABANE_HOME.", url=url), "url")  # fmt: skip
+        "{url}: not the address of a hub. Give ws://host:port, http://host:port, or "
+        "unix:/path/to/its/TABANE_HOME; without --url and TABANE_URL it is your own hub.",
+        url=url), "url")  # fmt: skip

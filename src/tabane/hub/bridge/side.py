@@ -17,8 +17,10 @@ class Side:
     """Lines over a reading and a writing descriptor, which may be the same.
 
     ``unsent`` counts the bytes that wait to be written. A line longer than ``max_line`` bytes is
-    dropped; its head is left in ``oversized``.
+    dropped; its head is left in ``oversized``. ``ended`` is set when the peer says that it closes.
     """
+
+    ended = False
 
     def __init__(self, read_fd: int, write_fd: int, max_line: int) -> None:
         self.read_fd, self.write_fd = read_fd, write_fd
@@ -59,6 +61,10 @@ class Side:
         """Put a line, without its newline, behind those that wait. :meth:`flush` writes."""
         self._outbox.append(line + b"\n")
         self.unsent += len(line) + 1
+
+    def answered(self) -> list[bytes]:
+        """Lines that answer what was sent without any help of the peer; for sides that translate."""
+        return []
 
     def flush(self) -> None:
         """Write what is taken without waiting. Raises OSError where the peer is gone."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
+from tabane.hub.http.assistants import WebSocketOutlet
 from tabane.hub.http.request import JSON_HEAD, Gone, HeaderList, Reply, Request, refusal
 from tabane.hub.http.websocket import WebSocket
 from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
 from tabane.hub.rpc.fitting import MOST_ANSWER
+from tabane.settings import Mode
 from tabane.wire import rpc, websocket
 from tabane.wire.http import is_json, offered
 
@@ -26,6 +28,9 @@ MOST_MESSAGE = 16 << 20
 """Bytes of a message from a program over the network."""
 
 SUBPROTOCOL = "tabane.rpc"
+MCP_PROTOCOLS = ("tabane.mcp", "mcp")
+"""Whose messages are MCP: a bridge's, and those of any other client of MCP over a WebSocket."""
+
 TOKEN = "tabane.token."
 """What a page offers besides the subprotocol, followed by the token: it cannot set headers."""
 
@@ -41,10 +46,16 @@ _LOOK = 0.01
 
 
 class Admission(NamedTuple):
-    """A request that becomes a WebSocket: who asks, and the head it is answered with."""
+    """A request that becomes a WebSocket: who asks, and the head it is answered with.
+
+    ``mode`` is how tools are disclosed where the messages are MCP, None where they are JSON-RPC; ``notes``
+    says whether the client is a bridge, which reads the hub's notes between its messages.
+    """
 
     caller: Caller
     head: bytes
+    mode: Mode | None = None
+    notes: bool = False
 
 
 class Programs:
@@ -85,13 +96,32 @@ class Programs:
         known = self._gate.knows(request, shown)
         self._refuse_if_full()
         self._count += 1
-        caller = self._door.program(request, f"ws-{self._count}", known)
-        return Admission(caller, _switching(headers["sec-websocket-key"], SUBPROTOCOL in protocols))
+        key = headers["sec-websocket-key"]
+        # Without the token the archive alone is served, as JSON-RPC: such a client is told so by silence.
+        spoken = next((one for one in protocols if one in MCP_PROTOCOLS), None) if known else None
+        if spoken is None:
+            caller = self._door.program(request, f"ws-{self._count}", known)
+            return Admission(caller, _switching(key, SUBPROTOCOL if SUBPROTOCOL in protocols else None))
+        caller = self._door.caller(request, f"ws-{self._count}")
+        mode = cast("Mode", headers.get("tabane-mode"))
+        mode = mode if mode in get_args(Mode) else self._door.settings.mode
+        return Admission(caller, _switching(key, spoken), mode, spoken == MCP_PROTOCOLS[0])
 
     def opened(self, admission: Admission) -> WebSocket:
         """The connection of a request that was admitted."""
+        if admission.mode is not None:
+            return self._assistant(admission, admission.mode)
         dispatcher = Dispatcher(self._door.rpc, admission.caller, MOST_ANSWER)
         opened = WebSocket(dispatcher, self.limit, lambda: self._door.settings.ping_interval, self._left)
+        self.sockets.add(opened)
+        return opened
+
+    def _assistant(self, admission: Admission, mode: Mode) -> WebSocket:
+        """A client of MCP: a session as any other, whose messages come as those of a WebSocket."""
+        settings = self._door.settings
+        outlet = WebSocketOutlet(admission.caller, settings.outbox, notes=admission.notes)
+        opened = WebSocket(outlet, settings.max_line, lambda: self._door.settings.ping_interval, self._left)
+        outlet.open(opened, self._door.hub.session(admission.caller, mode, outlet))
         self.sockets.add(opened)
         return opened
 
@@ -192,8 +222,8 @@ def _cancel(task: asyncio.Future[None]) -> None:
     task.cancel()
 
 
-def _switching(key: str, named: bool) -> bytes:
-    protocol = f"Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n" if named else ""
+def _switching(key: str, named: str | None) -> bytes:
+    protocol = f"Sec-WebSocket-Protocol: {named}\r\n" if named else ""
     return (
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         f"Sec-WebSocket-Accept: {websocket.accept_of(key)}\r\n{protocol}\r\n"

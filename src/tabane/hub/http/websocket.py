@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
-from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
+from tabane.hub.rpc.dispatcher import ClientGone, Send
+from tabane.operations import Caller
 from tabane.wire import json, rpc, websocket
 from tabane.wire.websocket import Closed, Decoder, Event, Fault, Message, Oversized, Ping
 
@@ -26,6 +27,22 @@ LINGER = 2.0
 """Seconds that a client has to read why its connection ends, and to say that it has."""
 
 
+class Receiver(Protocol):
+    """Takes the messages of one connection. ``draining`` is set when nothing new is to be begun."""
+
+    caller: Caller
+    draining: bool
+
+    @property
+    def busy(self) -> bool: ...
+
+    def receive(self, text: bytes, send: Send) -> asyncio.Future[None]:
+        """Begin to answer a message; done when its bytes need not be held any more."""
+        ...
+
+    def cancel(self) -> None: ...
+
+
 class WebSocket(asyncio.Protocol):
     """The connection of one client. ``limit`` is in bytes of a message, ``every`` the seconds between pings.
 
@@ -35,7 +52,7 @@ class WebSocket(asyncio.Protocol):
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: Receiver,
         limit: int,
         every: Callable[[], float],
         on_lost: Callable[[WebSocket], None],
@@ -56,6 +73,23 @@ class WebSocket(asyncio.Protocol):
     def busy(self) -> bool:
         """Whether a request is open, or an answer not yet taken."""
         return self.dispatcher.busy or bool(self._transport.get_write_buffer_size())
+
+    @property
+    def ending(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._ending
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the client has not read."""
+        return 0 if self._transport.is_closing() else self._transport.get_write_buffer_size()
+
+    def tell(self, line: bytes) -> None:
+        """Send a line at once, however much waits; binary where it is no valid text."""
+        if not self._ending:
+            payload = line.rstrip(b"\n")
+            opcode = websocket.TEXT if websocket.is_text(payload) else websocket.BINARY
+            self._transport.write(websocket.frame(payload, opcode))
 
     def close(self, code: int, reason: str) -> None:
         """Say that it ends and why; it is gone when the client has said so too, or soon."""

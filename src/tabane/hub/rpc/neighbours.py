@@ -12,6 +12,9 @@ TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 """Where Linux lists the connections of this network namespace (proc_pid_net(5))."""
 
 
+_LISTENING = "0A"
+
+
 class Place(NamedTuple):
     """One end of a connection."""
 
@@ -37,6 +40,30 @@ def uid_in(lines: Iterable[str], peer: Place, own: Place) -> int | None:
         if len(fields) > 7 and (fields[1], fields[2]) in wanted:
             return int(fields[7])
     return None
+
+
+def uid_of_listener(place: Place) -> int | None:
+    """The user whose process listens at ``place``; None where nobody does, or the platform does not tell."""
+    rows: list[str] = []
+    for table in TABLES:
+        with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
+            rows += lines
+    return listener_in(rows, place)
+
+
+def listener_in(rows: Iterable[str], place: Place) -> int | None:
+    """The user of the socket that takes connections to ``place``, in tables of the kernel's; pure.
+
+    A socket of that very address takes them before one of any address.
+    """
+    port = f":{place.port:04X}"
+    found: dict[str, int] = {}
+    for row in rows:
+        fields = row.split()
+        if len(fields) > 7 and fields[3] == _LISTENING and fields[1].endswith(port):
+            found.setdefault(fields[1], int(fields[7]))
+    anywhere = (f"{'0' * digits}{port}" for digits in (8, 32))
+    return next((found[one] for one in (*_written(place), *anywhere) if one in found), None)
 
 
 def _written(place: Place) -> tuple[str, ...]:

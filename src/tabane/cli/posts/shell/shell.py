@@ -26,6 +26,17 @@ HISTORY = "posts_history"
 _MOST_TAGS = 1000  # that are offered
 
 
+ALIASES = {
+    "?": "/help",
+    "/?": "/help",
+    "/d": "/details",
+    "q": "/exit",
+    "/q": "/exit",
+    "/quit": "/exit",
+}
+"""Shorter names of commands. Text search still finds a single letter: ``|q``."""
+
+
 class Action(NamedTuple):
     """A command that does something now."""
 
@@ -57,7 +68,7 @@ class Shell:
             "/help": Action("", say("Show this."), self._help),
             "/exit": Action("", say("Leave; Ctrl+D does too."), self._exit),
         }
-        self._commands = [*SETTINGS, *self._actions]
+        self._commands = [*SETTINGS, *self._actions, "/quit"]
         self._line = Line(Path(terminal.endpoint().home) / HISTORY, self._complete)
 
     def run(self) -> None:
@@ -89,11 +100,11 @@ class Shell:
             self._terminal.warn(error)
 
     def _obey(self, line: str) -> None:
-        if not line.startswith("/"):
-            self._search(line)
-            return
         name, *words = line.split()
-        if name in SETTINGS:
+        name = name if words and not name.startswith("/") else ALIASES.get(name, name)
+        if not name.startswith("/"):
+            self._search(line)
+        elif name in SETTINGS:
             self._set(name, SETTINGS[name], words)
         elif name in self._actions:
             self._actions[name].run(words)
@@ -120,7 +131,7 @@ class Shell:
         if rows:
             self._next([])
         else:
-            self._terminal.note(say("Nothing was found."))
+            self._terminal.note(say("No results were found."))
 
     def _next(self, words: list[str]) -> None:
         page = self._found[self._shown : self._shown + self._wanted.top]
@@ -176,7 +187,8 @@ class Shell:
         )
         table: dict[str, Setting | Action] = {**SETTINGS, **self._actions}
         self._terminal.table(
-            ["", "", ""], ([name, command.usage, command.about] for name, command in table.items())
+            ["", "", ""],
+            ([_named(name), command.usage, command.about] for name, command in table.items()),
         )
 
     def _exit(self, words: list[str]) -> None:
@@ -246,6 +258,11 @@ _CHOICES = {
     "/type": _offers(KINDS),
     "/date": _offers(OFF[:1]),
 }
+
+
+def _named(command: str) -> str:
+    """A command with its shorter names."""
+    return ", ".join((command, *(alias for alias, name in ALIASES.items() if name == command)))
 
 
 def _shown(value: object) -> str:

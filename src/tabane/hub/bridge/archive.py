@@ -1,0 +1,270 @@
+"""MCP in front of a server that has the archive's JSON-RPC methods alone, as the original twilog server.
+
+The bridge itself answers the handshake and the list of tools; a call becomes a request of the server, and its
+result the text that a hub would give. Loaded where such a server is met: a hub needs none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from typing import Any, NamedTuple
+
+from tabane import __version__
+from tabane.errors import TabaneError
+from tabane.hub.bridge.framed import FramedSide
+from tabane.hub.bridge.heads import canonical
+from tabane.messages import Lang, Message, say
+from tabane.operations import Operation
+from tabane.operations.door import decode_params
+from tabane.operations.operation import input_schema
+from tabane.posts.operations import Archive
+from tabane.posts.texts import Rows
+from tabane.wire import era as eras
+from tabane.wire import websocket
+
+TOOLS = (
+    "search_similar",
+    "search_posts_by_text",
+    "get_user_stats",
+    "get_database_stats",
+    "suggest_users",
+    "get_status",
+    "embed_text",
+)
+
+_SETTINGS = ("top_k", "user_filter", "date_filter")
+_OURS = frozenset({"tags", "log_type", "diversity"})
+"""Parameters that the original server does not know."""
+
+_POST = {"content": "", "timestamp": "", "url": "", "user": ""}
+_ASKED = {"search_similar": "query", "search_posts_by_text": "search_term"}
+
+
+class _Call(NamedTuple):
+    """A tool that is being called: the id of the client's request, and what it asks for."""
+
+    id: bytes
+    operation: Operation
+    arguments: dict[str, Any]
+    modern: bool
+
+
+class ArchiveSide(FramedSide):
+    """Takes lines of MCP and gives lines of MCP; what travels between is JSON-RPC."""
+
+    def __init__(self, fd: int, max_line: int, lang: str) -> None:
+        super().__init__(fd, max_line)
+        self._lang: Lang = "ja" if lang == "ja" else "en"
+        self._operations = {operation.name: operation for operation in _table() if operation.name in TOOLS}
+        self._calls: dict[int, _Call] = {}
+        self._count = 0
+        self._answers: list[bytes] = []
+        note = say(
+            "This server gives the tools of the archive alone. If it is a hub, set TABANE_TOKEN to what the "
+            "file token in its TABANE_HOME holds, to reach all tools."
+        )
+        print(f"tabane: {note.render(self._lang)}", file=sys.stderr, flush=True)
+
+    def answered(self) -> list[bytes]:
+        lines, self._answers = self._answers, []
+        return lines
+
+    def send(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            self._refuse(b"null", eras.PARSE_ERROR, "not a JSON-RPC message")
+            return
+        for one in message if isinstance(message, list) else [message]:
+            if isinstance(one, dict):
+                self._take(one, line)
+
+    def received(self, message: bytes) -> list[bytes]:
+        try:
+            answer = json.loads(message)
+        except (ValueError, RecursionError):
+            return []
+        number = answer.get("id") if isinstance(answer, dict) else None
+        call = self._calls.pop(number, None) if isinstance(number, int) else None
+        return [] if call is None else [self._result_of(call, answer)]
+
+    # -- what the client asks --------------------------------------------------------------------
+
+    def _take(self, message: dict[str, Any], line: bytes) -> None:
+        method, params = message.get("method"), message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if not isinstance(method, str):
+            return
+        if "id" not in message:
+            if method == "notifications/cancelled":
+                self._forget(params.get("requestId"))
+            return
+        request_id = canonical(message["id"])
+        if method == "tools/call":
+            self._call(request_id, params, line)
+            return
+        answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "initialize": _initialize,
+            "server/discover": _discover,
+            "ping": lambda params: {},
+            "logging/setLevel": lambda params: {},
+            "tools/list": self._list,
+        }
+        if method in answers:
+            self._answer(request_id, answers[method](params), _is_modern(params))
+        else:
+            self._refuse(request_id, eras.METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
+
+    def _list(self, params: dict[str, Any]) -> dict[str, Any]:
+        tools = [_definition(operation) for operation in self._operations.values()]
+        return {"tools": tools, **({"ttlMs": 60_000, "cacheScope": "private"} if _is_modern(params) else {})}
+
+    def _call(self, request_id: bytes, params: dict[str, Any], line: bytes) -> None:
+        name, modern = params.get("name"), _is_modern(params)
+        operation = self._operations.get(name) if isinstance(name, str) else None
+        if operation is None:
+            known = ", ".join(self._operations)
+            self._refuse(request_id, eras.INVALID_PARAMS, f"Unknown tool: {str(name)[:200]}. Tools: {known}")
+            return
+        arguments = params.get("arguments") or {}
+        try:
+            decode_params(operation, json.dumps(arguments).encode())
+        except TabaneError as error:
+            self._answer(request_id, _failure(error.text(self._lang)), modern)
+            return
+        asked = _ASKED.get(operation.name)
+        if asked is not None and not arguments[asked].strip():
+            said = say("{parameter}: no search query is given.", parameter=asked)
+            self._answer(request_id, _failure(said.render(self._lang)), modern)
+            return
+        self._count += 1
+        self._calls[self._count] = _Call(request_id, operation, arguments, modern)
+        params = _params(arguments, operation)
+        wanted = {"jsonrpc": "2.0", "id": self._count, "method": operation.name, "params": params}
+        self._frame(json.dumps(wanted).encode(), websocket.TEXT, line)
+
+    def _forget(self, request_id: object) -> None:
+        name = canonical(request_id)
+        for number in [number for number, call in self._calls.items() if call.id == name]:
+            del self._calls[number]
+
+    # -- what it is answered ---------------------------------------------------------------------
+
+    def _result_of(self, call: _Call, answer: dict[str, Any]) -> bytes:
+        if "error" in answer:
+            error = answer["error"]
+            why = error.get("message") if isinstance(error, dict) else error
+            said = say("The server answered with an error: {why}", why=why)
+            return _line(call.id, _failure(said.render(self._lang)), call.modern)
+        text = self._text(call, answer.get("result"), str(answer.get("warning") or ""))
+        return _line(call.id, {"content": [{"type": "text", "text": text}], "isError": False}, call.modern)
+
+    def _text(self, call: _Call, result: Any, warning: str) -> str:
+        """The result as a hub words it; as JSON where the server gives it another form."""
+        render = call.operation.text
+        try:
+            assert render is not None  # every tool has one
+            return render(_completed(call, result, warning), self._lang)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return json.dumps(result, ensure_ascii=False, indent=2)
+
+    def _answer(self, request_id: bytes, result: dict[str, Any], modern: bool) -> None:
+        self._answers.append(_line(request_id, result, modern))
+
+    def _refuse(self, request_id: bytes, code: int, text: str) -> None:
+        error = json.dumps({"code": code, "message": text}).encode()
+        self._answers.append(b'{"jsonrpc":"2.0","id":' + request_id + b',"error":' + error + b"}")
+
+
+def _table() -> list[Operation]:
+    """The definitions of the archive's operations, of an archive that is never asked."""
+
+    async def nowhere() -> Any:
+        raise AssertionError("the archive of another server is not opened here")
+
+    nothing: Any = None
+    return Archive(nowhere, nothing, lambda: UTC).table()
+
+
+def _definition(operation: Operation) -> dict[str, Any]:
+    schema = input_schema(operation.params)
+    schema["properties"] = {name: part for name, part in schema["properties"].items() if name not in _OURS}
+    return {
+        "name": operation.name,
+        "description": operation.description,
+        "inputSchema": schema,
+        "annotations": {"readOnlyHint": True},
+    }
+
+
+def _params(arguments: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
+    """The parameters of the original's method: its filters are one object."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    given.pop("websocket_url", None)
+    given.pop("remove_duplicates", None)
+    if operation.name != "search_similar":
+        return given
+    settings = {**(given.pop("settings", None) or {})}
+    settings |= {name: given.pop(name) for name in _SETTINGS if name in given}
+    return {**given, **({"settings": settings} if settings else {})}
+
+
+def _completed(call: _Call, result: Any, warning: str) -> Any:
+    """A result with what a text needs and an older server leaves out."""
+    if call.operation.name == "search_similar":
+        rows: Sequence[Any] = [{**row, "post": _POST | _known(row["post"])} for row in result]
+    elif call.operation.name == "search_posts_by_text":
+        rows = [_POST | _known(row) for row in result]
+    elif call.operation.name == "get_user_stats":
+        rows = result
+    elif call.operation.name == "get_status":
+        counts = dict.fromkeys(("total_posts", "total_users", "total_summaries", "total_tags"), 0)
+        return {"ready": False, "server_type": "", "model": None, **result,
+                "data_stats": counts | result.get("data_stats", {})}  # fmt: skip
+    else:
+        return result
+    asked = str(call.arguments.get(_ASKED.get(call.operation.name, ""), ""))
+    return Rows(rows, asked, Message(warning) if warning else None)
+
+
+def _known(post: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in post.items() if value is not None}
+
+
+def _initialize(params: dict[str, Any]) -> dict[str, Any]:
+    version = params.get("protocolVersion")
+    return {
+        "protocolVersion": eras.negotiate(version if isinstance(version, str) else None),
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "tabane", "title": "Tabane", "version": __version__},
+    }
+
+
+def _discover(params: dict[str, Any]) -> dict[str, Any]:
+    info = {"name": "tabane", "title": "Tabane", "version": __version__}
+    return {
+        "supportedVersions": [eras.MODERN],
+        "capabilities": {"tools": {}},
+        "ttlMs": 60_000,
+        "cacheScope": "private",
+        "resultType": "complete",
+        "_meta": {eras.META_SERVER: info},
+    }
+
+
+def _is_modern(params: Mapping[str, Any]) -> bool:
+    meta = params.get("_meta")
+    return isinstance(meta, dict) and eras.META_VERSION in meta
+
+
+def _failure(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _line(request_id: bytes, result: dict[str, Any], modern: bool) -> bytes:
+    if modern:
+        result = {**result, "resultType": "complete"}
+    return b'{"jsonrpc":"2.0","id":' + request_id + b',"result":' + json.dumps(result).encode() + b"}"

@@ -1,0 +1,331 @@
+"""The way to a hub over TCP: MCP in a WebSocket, with the hub's token.
+
+A server that does not speak MCP in its WebSocket is taken for an archive alone: the original twilog server
+is one, and a hub is one to a client that does not show its token.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import select
+import socket
+import stat
+import time
+import urllib.parse
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tabane.hub.bridge.framed import FramedSide
+from tabane.hub.bridge.side import Side
+from tabane.hub.local import lock
+from tabane.hub.local.approach import Connection, NoHub, Pause
+from tabane.hub.local.endpoint import Endpoint
+from tabane.hub.local.hello import Hello, Welcome
+from tabane.hub.local.texts import lang_of, say
+from tabane.wire import websocket
+
+SCHEMES = ("ws", "http")
+PORT = 8765
+
+PROTOCOLS = ("tabane.mcp", "mcp")
+"""Subprotocols whose messages are MCP. The first also carries the notes of a hub to a bridge."""
+
+MODE_HEADER = "Tabane-Mode"
+
+LIMIT = 5.0
+"""Seconds to connect, a hub that restarts included."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds between two tries."""
+
+MAX_LINE = 64 << 20
+GRACE = 10.0
+
+_MOST_HEAD = 64 << 10
+_MOST_TOKEN = 4096
+_STEP = 0.02
+_MODES = {"/mcp/search": "search", "/mcp/light": "light", "/mcp/full": "full"}
+_TRANSIENT = (b"503", b"502", b"504")
+
+
+class Address(NamedTuple):
+    """Where a hub is served over TCP. ``mode`` is the one that the path of the URL names."""
+
+    url: str
+    host: str
+    port: int
+    path: str
+    mode: str | None
+
+
+def address_of(url: str) -> Address | None:
+    """``ws://host:port`` or ``http://host:port/mcp`` as an address; None for any other kind of URL.
+
+    Raises NoHub where it is one that cannot be used.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme in ("wss", "https"):
+        raise NoHub(say(
+            "{url}: encrypted connections are not supported. Forward the port through SSH "
+            "(ssh -L 8765:127.0.0.1:8765 HOST), and use ws://127.0.0.1:8765.", url=url), "url")  # fmt: skip
+    if scheme not in SCHEMES:
+        return None
+    try:
+        parts = urllib.parse.urlsplit(f"//{rest}")
+        host, port = parts.hostname, parts.port or PORT
+    except ValueError:
+        host, port = None, PORT
+    if not host or any(character <= " " for character in url):
+        raise NoHub(say("{url}: an address is ws://host:port.", url=url), "url")
+    path = parts.path or "/"
+    mode = _MODES.get(path.rstrip("/"))
+    return Address(url, host, port, "/" if path.startswith("/mcp") else path, mode)
+
+
+class RemoteWay:
+    """Connects to the hub at an address, and connects again after it was lost."""
+
+    def __init__(
+        self, address: Address, hello: Hello, home: Endpoint, environ: Mapping[str, str], pause: Pause
+    ) -> None:
+        self.hello, self._address, self._pause = hello, address, pause
+        self._home, self._given = home, environ.get("TABANE_TOKEN") or None
+        self._texts: Mapping[str, str] = {}
+        self._speaks_mcp = True
+
+    def connect(self) -> Connection | None:
+        self._texts = {}
+        return self._try(time.monotonic() + LIMIT)
+
+    def reach(self) -> Connection:
+        self._texts = {}
+        deadline = time.monotonic() + LIMIT
+        wait = FIRST_PAUSE
+        while True:
+            found = self._try(deadline)
+            if found:
+                return found
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise NoHub(self._texts or self._late(), "absent")
+            self._pause(min(wait, left), -1)
+            wait = min(2 * wait, LONGEST_PAUSE)
+
+    def side(self, connection: Connection) -> Side:
+        if self._speaks_mcp:
+            return FramedSide(connection.fd, connection.welcome.max_line)
+        from tabane.hub.bridge.archive import ArchiveSide  # only where no MCP is spoken
+
+        return ArchiveSide(connection.fd, connection.welcome.max_line, lang_of(self.hello.lang))
+
+    # -- one try ---------------------------------------------------------------------------------
+
+    def _try(self, deadline: float) -> Connection | None:
+        for family, place in self._places(deadline):
+            peer = self._opened(family, place, deadline)
+            if peer is None:
+                continue
+            try:
+                found = self._shaken(peer, deadline)
+            except OSError as error:
+                self._texts = self._refused(error)
+                found = None
+            except BaseException:
+                peer.close()
+                raise
+            if found is not None:
+                return Connection(peer.detach(), Welcome("", 0, max_line=MAX_LINE, grace=GRACE), found)
+            peer.close()
+        return None
+
+    def _places(self, deadline: float) -> list[tuple[int, tuple[str, int]]]:
+        """Socket families and addresses of the host. The resolver has no limit of its own."""
+        import threading
+
+        found: list[tuple[int, tuple[str, int]]] = []
+        failed: list[OSError] = []
+
+        def resolve() -> None:
+            try:
+                given = socket.getaddrinfo(self._address.host, self._address.port, type=socket.SOCK_STREAM)
+                found.extend((family, place[:2]) for family, _, _, _, place in given)  # type: ignore[misc]
+            except OSError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=resolve, daemon=True)
+        thread.start()
+        while thread.is_alive() and time.monotonic() < deadline:
+            thread.join(_STEP)
+            self._pause(0, -1)
+        if failed:
+            self._texts = self._refused(failed[0])
+        elif not found:
+            self._texts = self._texts or self._late()
+        return list(found)
+
+    def _opened(self, family: int, place: tuple[str, int], deadline: float) -> socket.socket | None:
+        peer = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            peer.setblocking(False)
+            _keep_alive(peer)
+            number = peer.connect_ex(place)
+            poll = select.poll()
+            poll.register(peer, select.POLLOUT)
+            while not poll.poll(0):
+                if time.monotonic() >= deadline:
+                    self._texts = self._texts or self._late()
+                    peer.close()
+                    return None
+                self._pause(_STEP, -1)
+            number = peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if not number:
+                return peer
+            raise OSError(number, os.strerror(number))
+        except OSError as error:
+            self._texts = self._refused(error)
+            peer.close()
+            return None
+        except BaseException:
+            peer.close()
+            raise
+
+    def _shaken(self, peer: socket.socket, deadline: float) -> bytes | None:
+        """Ask for a WebSocket. Returns what came after the answer; None where another try may help."""
+        key = base64.b64encode(os.urandom(16)).decode()
+        peer.sendall(self._request(key, self._token(peer)))
+        said = self._read(peer, deadline, b"\r\n\r\n")
+        head, found, rest = said.partition(b"\r\n\r\n")
+        if not found:
+            late = time.monotonic() >= deadline
+            self._texts = (self._texts or self._late()) if late else self._hung_up()
+            return None
+        headers = _headers(head)
+        if head.startswith(b"HTTP/1.1 101") and headers.get("sec-websocket-accept") == websocket.accept_of(
+            key
+        ):
+            self._speaks_mcp = headers.get("sec-websocket-protocol") in PROTOCOLS
+            return rest
+        status = head.partition(b"\r\n")[0]
+        if status.split(b" ")[1:2] and status.split(b" ")[1] in _TRANSIENT:
+            self._texts = self._status(status)
+            return None
+        raise self._turned_away(status)
+
+    def _request(self, key: str, token: str | None) -> bytes:
+        address, mode = self._address, self.hello.mode or self._address.mode
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        lines = [
+            f"GET {address.path} HTTP/1.1",
+            f"Host: {host}:{address.port}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Key: {key}",
+            f"Sec-WebSocket-Version: {websocket.VERSION}",
+            f"Sec-WebSocket-Protocol: {', '.join(PROTOCOLS)}",
+            f"Accept-Language: {lang_of(self.hello.lang)}",
+            *([f"Authorization: Bearer {token}"] if token else []),
+            *([f"{MODE_HEADER}: {mode}"] if mode else []),
+        ]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
+
+    def _read(self, peer: socket.socket, deadline: float, end: bytes) -> bytes:
+        said = b""
+        while end not in said and len(said) < _MOST_HEAD and (left := deadline - time.monotonic()) > 0:
+            self._pause(left, peer.fileno())
+            try:
+                chunk = peer.recv(_MOST_HEAD)
+            except BlockingIOError:
+                continue
+            if not chunk:
+                break
+            said += chunk
+        return said
+
+    # -- the token -------------------------------------------------------------------------------
+
+    def _token(self, peer: socket.socket) -> str | None:
+        """TABANE_TOKEN, or the token of this home for a hub of this user on this machine."""
+        if self._given:
+            return self._given if self._given.isprintable() and self._given.isascii() else None
+        host, port = peer.getpeername()[:2]
+        if not (host.startswith("127.") or host == "::1"):
+            return None
+        from tabane.hub.rpc.neighbours import TABLES, Place, uid_of_listener
+
+        if any(map(os.path.exists, TABLES)):
+            # Whoever listens at a port of this machine may be another user, who is not to have the token.
+            if uid_of_listener(Place(host, port)) != os.getuid():
+                return None
+        elif not lock.held(self._home.lock):
+            return None
+        return _read_token(os.path.join(self._home.home, "token"))
+
+    # -- what is said ----------------------------------------------------------------------------
+
+    def _turned_away(self, status: bytes) -> NoHub:
+        if status.split(b" ")[1:2] == [b"401"]:
+            return NoHub(say(
+                "The hub at {url} does not accept the token. Set TABANE_TOKEN to what the file token in "
+                "the hub's TABANE_HOME holds.", url=self._address.url), "token")  # fmt: skip
+        return NoHub(self._status(status), "stranger")
+
+    def _status(self, status: bytes) -> dict[str, str]:
+        why = status.decode("latin-1")[:200]
+        return say("What answers at {url} is no hub: {why}", url=self._address.url, why=why)
+
+    def _refused(self, error: OSError) -> dict[str, str]:
+        if isinstance(error, ConnectionRefusedError):
+            return say(
+                "The server at {url} is not running. Start it there with: tabane start",
+                url=self._address.url,
+            )
+        why = error.strerror or str(error)
+        return say("The server at {url} cannot be reached: {why}", url=self._address.url, why=why)
+
+    def _hung_up(self) -> dict[str, str]:
+        return say(
+            "What listens at {url} closed the connection without an answer. Is it a hub?",
+            url=self._address.url,
+        )
+
+    def _late(self) -> dict[str, str]:
+        return say(
+            "The connection to the server at {url} timed out after {seconds} seconds. Check the address, "
+            "and that the hub runs there: tabane status",
+            url=self._address.url,
+            seconds=int(LIMIT),
+        )
+
+
+def _read_token(path: str) -> str | None:
+    """What the token file holds; None unless it is a file that this user alone can read."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+                return None
+            token = file.read(_MOST_TOKEN).decode("ascii", "replace").strip()
+    except OSError:
+        return None
+    return token if token and token.isascii() and token.isprintable() else None
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    lines = head.decode("latin-1").split("\r\n")[1:]
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _keep_alive(peer: socket.socket) -> None:
+    """Have the system find out within a minute that a server is gone without a word."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", 20),
+        ("TCP_KEEPALIVE", 20),
+        ("TCP_KEEPINTVL", 10),
+        ("TCP_KEEPCNT", 3),
+    ):
+        if hasattr(socket, name):
+            peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,36 @@
+"""How a bridge gets to its hub: over the socket of a home, or over TCP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tabane.hub.bridge.side import Side
+from tabane.hub.local.approach import Approach, Connection
+
+if TYPE_CHECKING:
+    from tabane.hub.local.hello import Hello
+
+
+class Way(Protocol):
+    """Connects a bridge, again and again if need be."""
+
+    hello: Hello
+
+    def connect(self) -> Connection | None:
+        """One try. None where no hub serves now. Raises NoHub where trying again is of no use."""
+        ...
+
+    def reach(self) -> Connection:
+        """A hub that serves. Raises NoHub."""
+        ...
+
+    def side(self, connection: Connection) -> Side:
+        """The lines of a connection that was made."""
+        ...
+
+
+class LocalWay(Approach):
+    """The hub of a home on this machine."""
+
+    def side(self, connection: Connection) -> Side:
+        return Side(connection.fd, connection.fd, connection.welcome.max_line)

@@ -1,0 +1,96 @@
+"""Clients of MCP on a WebSocket: a bridge on another machine, or an SDK's client."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tabane.hub.local.hello import DRAIN
+from tabane.wire import json, websocket
+
+if TYPE_CHECKING:
+    from tabane.hub.clients.session import Session
+    from tabane.hub.http.websocket import WebSocket
+    from tabane.operations import Caller
+
+TOO_MUCH = "the client reads too slowly: {size} bytes of answers wait for it (the setting outbox)"
+
+
+class WebSocketOutlet:
+    """The outlet of a session, and what a :class:`WebSocket` gives its messages to.
+
+    Once ``most`` bytes wait for the client, an answer that is due becomes an error and a notification is
+    dropped: one request fails, the connection stays. ``notes``: the client is a bridge, which is told when
+    the hub drains.
+    """
+
+    def __init__(self, caller: Caller, most: int, *, notes: bool) -> None:
+        self.caller, self._most, self._notes = caller, most, notes
+        self._drains = False
+        self._socket: WebSocket
+        self._session: Session
+
+    def open(self, socket: WebSocket, session: Session) -> None:
+        """Set before the first message comes."""
+        self._socket, self._session = socket, session
+
+    # -- what comes in ---------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """False: the hub itself waits for the calls of its sessions."""
+        return False
+
+    @property
+    def draining(self) -> bool:
+        return self._drains
+
+    @draining.setter
+    def draining(self, drains: bool) -> None:
+        if drains and not self._drains:
+            self._drains = True
+            self.drain()
+
+    def receive(self, text: bytes, send: object) -> asyncio.Future[None]:
+        """Give the session a message. It answers through the outlet."""
+        # Breaks between tokens would break the lines that messages are to servers on pipes.
+        self._session.receive(text.replace(b"\n", b" ").replace(b"\r", b" "))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    def cancel(self) -> None:
+        """The client is gone, or about to be sent away."""
+        self._session.gone()
+
+    # -- what goes out ---------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> int:
+        return self._socket.unsent
+
+    @property
+    def closed(self) -> bool:
+        return self._socket.ending
+
+    def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        if self._waits_with(line) and request_id is not None:
+            error = json.error_object(-32603, TOO_MUCH.format(size=self.unsent), {"reason": "outbox"})
+            line = json.error_line(request_id, error)
+        self._socket.tell(line)
+
+    def tell(self, line: bytes, about: bytes | None) -> None:
+        if not self._waits_with(line):
+            self._socket.tell(line)
+
+    def drain(self) -> None:
+        if self._notes:
+            self._socket.tell(DRAIN)
+
+    def close(self, why: str) -> None:
+        self._socket.close(websocket.GOING_AWAY, why)
+
+    def _waits_with(self, line: bytes) -> bool:
+        """Whether more than the client's share would wait, were the line to wait as well."""
+        waiting = self.unsent
+        return waiting > 0 and waiting + len(line) > self._most

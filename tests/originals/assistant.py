@@ -1,0 +1,65 @@
+"""An assistant that speaks MCP with `tabane mcp`, as the clients of the original servers do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.cli.home import Home
+from tests.hub.peers import Client
+
+LONG = 60.0
+"""Seconds that an answer may take on a busy machine."""
+
+
+class Assistant:
+    """A session with a bridge."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._count = 0
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """The whole answer to a request."""
+        self._count += 1
+        self.client.send(
+            json.dumps({"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}).encode()
+        )
+        return self.client.answer(self._count, LONG)
+
+    def tools(self) -> dict[str, Any]:
+        return {tool["name"]: tool for tool in self.ask("tools/list")["result"]["tools"]}
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """The result of a tool."""
+        answer = self.ask("tools/call", name=name, arguments=arguments)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def text(self, name: str, **arguments: Any) -> str:
+        """The text of a tool's result, which is no error."""
+        result = self.call(name, **arguments)
+        assert not result.get("isError"), result
+        text: str = result["content"][0]["text"]
+        return text
+
+    def failure(self, name: str, **arguments: Any) -> str:
+        """The text of a tool's result, which is an error."""
+        result = self.call(name, **arguments)
+        assert result.get("isError"), result
+        text: str = result["content"][0]["text"]
+        return text
+
+
+@contextmanager
+def assistant(home: Home, *flags: str, **variables: str) -> Iterator[Assistant]:
+    """A client of `tabane mcp FLAGS` whose handshake is done."""
+    client = Client({**home.environment, **variables}, *flags)
+    try:
+        found = Assistant(client)
+        client.initialize()
+        yield found
+    finally:
+        client.close()
