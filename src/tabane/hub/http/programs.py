@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tabane.hub.http.gate import SUBPROTOCOL
 from tabane.hub.http.request import JSON_HEAD, Gone, HeaderList, Reply, Request, refusal
 from tabane.hub.http.websocket import WebSocket
 from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
@@ -24,10 +25,6 @@ SOCKETS = frozenset({"/", RPC})
 
 MOST_MESSAGE = 16 << 20
 """Bytes of a message from a program over the network."""
-
-SUBPROTOCOL = "tabane.rpc"
-TOKEN = "tabane.token."
-"""What a page offers besides the subprotocol, followed by the token: it cannot set headers."""
 
 SESSION = "post"
 """What all clients are called that post: servers of one client and parts of long results hang on it."""
@@ -81,8 +78,7 @@ class Programs:
         if fault:
             raise refusal(400, fault)
         protocols = offered(headers.get("sec-websocket-protocol"))
-        shown = next((one.removeprefix(TOKEN) for one in protocols if one.startswith(TOKEN)), None)
-        known = self._gate.knows(request, shown)
+        known = self._gate.knows(request)
         self._refuse_if_full()
         self._count += 1
         caller = self._door.program(request, f"ws-{self._count}", known)
