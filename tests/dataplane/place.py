@@ -222,11 +222,11 @@ async def place(folder: Path, servers: Mapping[str, Json], **settings: Any) -> A
         await here.close()
 
 
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run an async test, with a limit on the whole of it."""
+def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit: float = 4 * LONG) -> None:
+    """Run an async test, with a limit in seconds on the whole of it."""
 
     async def limited() -> None:
-        await asyncio.wait_for(scenario(), 4 * LONG)
+        await asyncio.wait_for(scenario(), limit)
 
     asyncio.run(limited())
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tabane.hub.http.door import HttpDoor, Waits
+from tabane.hub.process.administration import Administration
+from tabane.hub.process.table import table_of
+from tabane.operations import Caller
 from tabane.wire.sse import Event, EventParser
 from tests.dataplane.place import ENVELOPE, SOON, Json, Place, child, place, run, until
 
@@ -144,11 +147,37 @@ class Peer:
         self.writer.transport.abort()
 
 
-class House:
-    """A hub with its door over HTTP."""
+class Process:
+    """What the administration administers: it counts who ends it, and lives on."""
 
-    def __init__(self, place: Place, door: HttpDoor) -> None:
-        self.place, self.door, self.hub = place, door, place.hub
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+        self.kept_on = 0
+
+    def report(self) -> dict[str, Any]:
+        return {"pid": os.getpid()}
+
+    async def kept(self) -> dict[str, int]:
+        return {}
+
+    def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
+        return []
+
+    def beginning(self, caller: Caller) -> dict[str, Any] | None:
+        return None
+
+    def end(self, why: str) -> None:
+        self.ends.append(why)
+
+    def keep(self) -> None:
+        self.kept_on += 1
+
+
+class House:
+    """A hub with its door over HTTP. ``process`` has seen what was asked of the hub's process."""
+
+    def __init__(self, place: Place, door: HttpDoor, process: Process) -> None:
+        self.place, self.door, self.hub, self.process = place, door, place.hub, process
         self._peers: list[Peer] = []
 
     @property
@@ -216,10 +245,12 @@ async def house(
     """A hub over those servers, served at a free port."""
     os.chmod(folder, 0o700)
     async with place(folder, servers or {}, http=True, port=0, **settings) as here:
-        door = HttpDoor(here.hub, waits or Waits())
+        administration, process = Administration(), Process()
+        administration.of(process)
+        door = HttpDoor(here.hub, waits or Waits(), table_of(here.hub, administration))
         door.open()
         assert door.problem is None, door.problem
-        found = House(here, door)
+        found = House(here, door, process)
         try:
             yield found
         finally:

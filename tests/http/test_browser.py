@@ -6,19 +6,14 @@ import asyncio
 import contextlib
 import json
 import re
-import shutil
 from collections.abc import AsyncIterator
 from html import unescape
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.conftest import absent
 from tests.http.house import ENVELOPE, House, child, house, run
 from tests.patience import LONG
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = LONG
 """Seconds for a browser to start, show a page and end, on a machine that has other things to do."""
 
@@ -63,23 +58,14 @@ document.title = "done";
 </script>"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> str:
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        absent("chromium")
-    assert found is not None
-    return found
-
-
 @contextlib.asynccontextmanager
-async def site(page: str) -> AsyncIterator[int]:
-    """A web server with that page at every path; its port."""
+async def site(pages: list[str]) -> AsyncIterator[int]:
+    """A web server with the last of those pages at every path; its port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             await reader.readuntil(b"\r\n\r\n")
-            body = page.encode()
+            body = pages[-1].encode()
             head = "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\nconnection: close\r\n"
             writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
             await writer.drain()
@@ -88,6 +74,18 @@ async def site(page: str) -> AsyncIterator[int]:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
+
+
+@contextlib.asynccontextmanager
+async def stage(folder: Path, token: str | None = None) -> AsyncIterator[tuple[House, int]]:
+    """A hub whose settings list a page, and the port of that page, which knows the token or shows another."""
+    served: list[str] = []
+    async with (
+        site(served) as port,
+        house(folder, {"up": child()}, origins=[f"http://localhost:{port}"]) as here,
+    ):
+        served.append(page_for(here, token))
+        yield here, port
 
 
 async def shown(browser: str, url: str, folder: Path) -> Any:
@@ -114,12 +112,9 @@ def page_for(here: House, token: str | None = None) -> str:
     return PAGE % json.dumps(json.dumps([url, token or here.door.token, ENVELOPE]))
 
 
-def test_a_page_of_this_machine_speaks_both_eras(tmp_path: Path, browser: str) -> None:
+def test_a_listed_page_speaks_both_eras(tmp_path: Path, browser: str) -> None:
     async def scenario() -> None:
-        async with (
-            house(tmp_path, {"up": child()}) as here,
-            site(page_for(here)) as port,
-        ):
+        async with stage(tmp_path) as (_, port):
             said = await shown(browser, f"http://localhost:{port}/", tmp_path)
         echo, steps = said["modern"]
         assert (echo["status"], echo["messages"][0]["result"]["structuredContent"]) == (200, {"text": "束ね"})
@@ -136,7 +131,7 @@ def test_a_page_of_this_machine_speaks_both_eras(tmp_path: Path, browser: str) -
 
 def test_a_page_without_the_token_gets_nothing(tmp_path: Path, browser: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, {"up": child()}) as here, site(page_for(here, "guessed")) as port:
+        async with stage(tmp_path, "guessed") as (_, port):
             said = await shown(browser, f"http://localhost:{port}/", tmp_path)
         assert [answer["status"] for answer in said["modern"]] == [401, 401]
 
@@ -145,10 +140,7 @@ def test_a_page_without_the_token_gets_nothing(tmp_path: Path, browser: str) -> 
 
 def test_a_page_from_elsewhere_is_told_nothing_token_or_not(tmp_path: Path, browser: str) -> None:
     async def scenario() -> None:
-        async with (
-            house(tmp_path, {"up": child()}) as here,
-            site(page_for(here)) as port,
-        ):
+        async with stage(tmp_path) as (_, port):
             # A name that is no name of this machine, though it leads here: another origin to the browser.
             folder = tmp_path / "elsewhere"
             folder.mkdir()

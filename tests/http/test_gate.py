@@ -64,10 +64,19 @@ def test_a_name_that_was_rebound_to_this_machine_is_refused(tmp_path: Path, host
 
 def test_a_page_from_elsewhere_is_refused_unless_it_was_allowed(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, origins=["https://app.example.com"]) as here:
+        origins = ["https://app.example.com", "http://localhost:6274", "http://127.0.0.1:*"]
+        async with house(tmp_path, origins=origins) as here:
             peer = await here.peer()
             message, headers = modern(request("tools/list"))
-            for bad in ("https://evil.example.com", "null", "http://app.example.com"):
+            for bad in (
+                "https://evil.example.com",
+                "null",
+                "http://app.example.com",
+                "http://localhost:3000",
+                "http://localhost",
+                "http://[::1]:6274",
+                f"http://localhost:{here.door.port}",
+            ):
                 answer = await peer.post(message, **{**headers, "origin": bad})
                 assert answer.status == 403
                 assert "access-control-allow-origin" not in answer.headers
@@ -83,7 +92,7 @@ def test_a_page_from_elsewhere_is_refused_unless_it_was_allowed(tmp_path: Path) 
 
 def test_a_browser_that_asks_first_is_told_what_it_may_send(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with house(tmp_path, origins=["http://localhost:6274"]) as here:
             peer = await here.peer()
             peer.send("OPTIONS", "/mcp", {"origin": "http://localhost:6274", **PREFLIGHT})
             answer = await peer.answer()
@@ -93,15 +102,23 @@ def test_a_browser_that_asks_first_is_told_what_it_may_send(tmp_path: Path) -> N
             allowed = answer.headers["access-control-allow-headers"].split(", ")
             wanted = {"authorization", "content-type", "mcp-session-id", "mcp-protocol-version", "mcp-method"}
             assert wanted | {"mcp-name", "mcp-param-region", "last-event-id", "accept"} <= set(allowed)
-            peer.send("OPTIONS", "/mcp", {"origin": "https://evil.example.com", **PREFLIGHT})
-            assert (await peer.answer()).status == 403
+            for bad in ("https://evil.example.com", "http://localhost:3000", "null"):
+                for path in ("/mcp", "/rpc", "/healthz"):
+                    peer.send("OPTIONS", path, {"origin": bad, **PREFLIGHT})
+                    refused = await peer.answer()
+                    assert refused.status == 403
+                    assert not [name for name in refused.headers if name.startswith("access-control")]
+            peer.send("OPTIONS", "/mcp", PREFLIGHT)
+            unasked = await peer.answer()
+            assert unasked.status == 204
+            assert not [name for name in unasked.headers if name.startswith("access-control")]
 
     run(scenario)
 
 
 def test_a_page_can_read_why_it_was_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with house(tmp_path, origins=["http://localhost:1"]) as here:
             answer = await (await here.peer()).post({}, authorization=None, origin="http://localhost:1")
             assert answer.status == 401
             assert answer.headers["access-control-allow-origin"] == "http://localhost:1"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tabane.hub.rpc.fitting import MOST_ANSWER
-from tests.http.house import Answer, Peer
+from tests.http.house import Answer, Peer, Process
 from tests.http.house import House as HttpHouse
 from tests.rpc.house import SOON, House, house, request, run, until
 
@@ -18,7 +18,7 @@ from tests.rpc.house import SOON, House, house, request, run, until
 async def peer(here: House) -> Peer:
     """A connection whose requests have no token, unless they are given one."""
     reader, writer = await asyncio.open_connection("127.0.0.1", here.door.port, limit=1 << 26)
-    return Peer(HttpHouse(here.place, here.door), reader, writer)
+    return Peer(HttpHouse(here.place, here.door, Process()), reader, writer)
 
 
 async def post(client: Peer, message: Any, **headers: str | None) -> Answer:
@@ -145,7 +145,7 @@ def test_an_error_of_rpc_is_an_answer(tmp_path: Path, message: Any, code: int) -
 
 def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with house(tmp_path, origins=["http://localhost:3000"]) as here:
             client = await peer(here)
             echo = request("echo")
             assert (await post(client, echo, content_type="text/plain")).status == 415

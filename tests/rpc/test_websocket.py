@@ -418,7 +418,7 @@ def test_who_may_not_become_a_websocket_is_told_why(tmp_path: Path) -> None:
             with pytest.raises(InvalidStatus) as caught:
                 await connect(here.url(), origin="https://evil.example").__aenter__()  # type: ignore[arg-type]
             assert caught.value.response.status_code == 403
-            assert (await here.connect(origin="http://localhost:3000"))[0] == 101
+            assert (await refused(here, origin="http://localhost:3000"))[0] == 403
             assert (await here.connect(host="localhost"))[0] == 101
 
     run(scenario)

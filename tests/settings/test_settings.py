@@ -217,6 +217,30 @@ def test_the_back_off_must_not_begin_above_its_end(tmp_path: Path) -> None:
         load(tmp_path, TABANE_RESTART_FIRST="40")
 
 
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "null",
+        "*",
+        "localhost:3000",
+        "http://localhost:3000/app",
+        "https://a@b.example",
+        "http://a b",
+        "file://",
+    ],
+)
+def test_what_is_no_origin_of_a_page_is_refused_with_an_example(tmp_path: Path, origin: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"not the origin of a web page.*http://localhost:3000"):
+        load(tmp_path, f'origins = ["https://app.example", "{origin}"]')
+
+
+def test_origins_are_taken_as_people_write_them(tmp_path: Path) -> None:
+    given = (
+        "https://App.example/, http://localhost:*, http://[::1]:3000, https://例え.jp, vscode-webview://abc"
+    )
+    assert len(load(tmp_path, TABANE_ORIGINS=given).origins) == 5
+
+
 def test_the_flags_that_were_given_start_a_daemon_with_the_same_settings(tmp_path: Path) -> None:
     environ = {"TABANE_CONFIG": write(tmp_path, "")}
     given = {"home": tmp_path, "grace": 2.5, "keyring": True, "mode": "full"}

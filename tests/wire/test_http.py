@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 
+from tabane.settings.origins import allowed_entry, canonical_origin
 from tabane.wire import http
 from tabane.wire.era import LEGACY, MODERN, UNSUPPORTED_VERSION, Era, Refusal
 from tabane.wire.http import Accepted
@@ -173,6 +174,7 @@ def test_names_of_the_loopback_are_ours_on_any_port(host: str) -> None:
         "localhost:80:80",
         "localhost:",
         "localhost:x",
+        "localhost:65536",
         "localhost, evil.example",
         "localhost/",
         "localhost.",
@@ -211,39 +213,103 @@ def test_settings_name_more_hosts(host: str, allowed: list[str], ours: bool) -> 
     ("origin", "allowed", "may"),
     [
         (None, [], True),
-        ("http://localhost", [], True),
-        ("http://localhost:6274", [], True),
-        ("https://127.0.0.1:8443", [], True),
-        ("http://[::1]:3000", [], True),
-        ("HTTP://LocalHost:1", [], True),
+        ("http://localhost", [], False),
+        ("http://localhost:6274", [], False),
+        ("https://127.0.0.1:8443", [], False),
+        ("http://[::1]:3000", [], False),
         ("", [], False),
         ("null", [], False),
         ("null", ["null"], False),
         ("*", ["*"], False),
         ("https://app.example", ["*"], False),
-        ("http://evil.example", [], False),
-        ("http://localhost.evil.example", [], False),
-        ("http://localhost@evil.example", [], False),
-        ("http://localhost:80@evil.example", [], False),
-        ("http://evil.example/http://localhost", [], False),
-        ("http://localhost http://evil.example", [], False),
+        ("http://localhost:3000", ["http://localhost:3000"], True),
+        ("http://localhost:3001", ["http://localhost:3000"], False),
+        ("http://127.0.0.1:3000", ["http://localhost:3000"], False),
+        ("http://localhost:3001", ["http://localhost:*"], True),
+        ("http://localhost", ["http://localhost:*"], True),
+        ("https://localhost:3001", ["http://localhost:*"], False),
+        ("http://localhost.evil.example", ["http://localhost:*"], False),
+        ("http://localhost@evil.example", ["http://localhost:*", "http://localhost"], False),
+        ("http://localhost:80@evil.example", ["http://localhost:*"], False),
+        ("http://user@localhost:3000", ["http://localhost:3000"], False),
+        ("http://evil.example/http://localhost", ["http://localhost"], False),
+        ("http://localhost/", ["http://localhost"], False),
+        ("http://localhost http://evil.example", ["http://localhost"], False),
+        ("http://localhost, http://evil.example", ["http://localhost"], False),
+        ("http://localhost,http://localhost", ["http://localhost"], False),
+        ("http://localhost.", ["http://localhost"], False),
+        ("http://localhost.", ["http://localhost."], True),
+        ("http://localhost..", ["http://localhost.."], False),
         ("file://localhost", [], False),
-        ("localhost", [], False),
+        ("file://", ["file://"], False),
+        ("localhost", ["localhost"], False),
+        ("http://2130706433", ["http://127.0.0.1"], False),
+        ("http://0x7f.1", ["http://127.0.0.1"], False),
+        ("http://127.1", ["http://127.1"], False),
+        ("http://[0:0:0:0:0:0:0:1]:3000", ["http://[::1]:3000"], True),
+        ("http://[::1]:3000", ["http://[0:0:0:0:0:0:0:1]:3000"], True),
+        ("http://[::1", ["http://[::1"], False),
+        ("http://::1", ["http://::1"], False),
+        ("http://localhost:0", ["http://localhost:*"], False),
+        ("http://localhost:65536", ["http://localhost:*"], False),
+        ("http://localhost:080", ["http://localhost:*"], False),
+        ("http://localhost:", ["http://localhost:*"], False),
+        ("http://localhost:80", ["http://localhost"], True),
+        ("http://localhost", ["http://localhost:80"], True),
+        ("https://app.example:80", ["https://app.example"], False),
         ("https://app.example", ["https://app.example"], True),
-        ("https://App.example", ["https://app.EXAMPLE"], True),
+        ("https://app.example", ["https://app.example/"], True),
+        ("https://app.example", ["https://app.example:443"], True),
+        ("HTTPS://App.example", ["https://app.EXAMPLE"], True),
         ("http://app.example", ["https://app.example"], False),
         ("https://app.example:8443", ["https://app.example"], False),
         ("https://app.example:8443", ["https://app.example:*"], True),
         ("https://app.example", ["https://app.example:*"], True),
         ("https://x.app.example", ["https://app.example:*"], False),
+        ("https://xn--r8jz45g.jp", ["https://例え.jp"], True),
+        ("https://例え.jp", ["https://例え.jp"], False),
+        ("https://аpp.example", ["https://app.example"], False),
+        ("https://app%2eexample", ["https://app.example"], False),
         ("vscode-webview://abc", ["vscode-webview://abc"], True),
         ("vscode-webview://abd", ["vscode-webview://abc"], False),
+        ("https://" + "a" * 60_000, ["https://app.example"], False),
     ],
 )
-def test_pages_of_the_loopback_may_call_and_those_that_settings_name(
-    origin: str | None, allowed: list[str], may: bool
-) -> None:
+def test_only_pages_that_settings_name_may_call(origin: str | None, allowed: list[str], may: bool) -> None:
     assert http.allowed_origin(origin, allowed) is may
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "own"),
+    [
+        ("http://127.0.0.1:8765", "127.0.0.1:8765", True),
+        ("http://localhost:8765", "LocalHost:8765", True),
+        ("http://localhost", "localhost:80", True),
+        ("http://[::1]:8765", "[0:0:0:0:0:0:0:1]:8765", True),
+        ("http://localhost:8765", "127.0.0.1:8765", False),
+        ("http://localhost:3000", "localhost:8765", False),
+        ("https://localhost:8765", "localhost:8765", False),
+        ("null", "localhost:8765", False),
+        (None, "localhost:8765", False),
+        ("http://localhost:8765", None, False),
+        ("http://localhost:8765", "", False),
+        ("http://x", "x@x", False),
+    ],
+)
+def test_a_page_of_the_hub_itself_has_the_host_it_asks_as_its_origin(
+    origin: str | None, host: str | None, own: bool
+) -> None:
+    assert http.own_origin(origin, host) is own
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_an_origin_in_one_spelling_or_none(text: str) -> None:
+    for origin in (canonical_origin(text), canonical_origin(f"http://{text}"), allowed_entry(text)):
+        if origin is not None and not origin.endswith(":*"):
+            assert canonical_origin(origin) == origin
+            assert origin.isascii()
+            assert not set(origin) & set("@,/ ?#\\") - {"/"}
+            assert origin.count("/") == 2
 
 
 @pytest.mark.parametrize(

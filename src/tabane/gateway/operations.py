@@ -189,7 +189,9 @@ class ToolOperations:
         self._permit(caller, tool.alias)
         inner.check_marks(tool)
         if tool.server == OWN:
-            return await self._own(replace(caller, looks=read_only), tool.alias, inner.arguments)
+            return await self._own(
+                replace(caller, looks=caller.looks or read_only), tool.alias, inner.arguments
+            )
         if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
             await judged
         return await request(self._gateway, caller, tool, inner)

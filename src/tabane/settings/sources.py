@@ -13,6 +13,7 @@ from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted
 from tabane.settings.option import Option
+from tabane.settings.origins import allowed_entry
 from tabane.settings.places import config_folder, data_folder
 from tabane.settings.spelling import nearest
 from tabane.settings.table import OPTIONS, Settings, Source
@@ -203,6 +204,7 @@ def _check_together(settings: Settings) -> None:
             )
         )
     _check_model(settings)
+    _check_origins(settings)
     if settings.restart_first > settings.restart_max:
         raise ConfigurationError(
             say(
@@ -233,6 +235,18 @@ def _check_model(settings: Settings) -> None:
                 "multilingual-e5-small."
             )
         )
+
+
+def _check_origins(settings: Settings) -> None:
+    for given in settings.origins:
+        if allowed_entry(given) is None:
+            raise ConfigurationError(
+                say(
+                    "origins: {given} is not the origin of a web page. Write scheme, host and port, such as "
+                    "http://localhost:3000.",
+                    given=given[:200],
+                )
+            )
 
 
 def _loopback(host: str) -> bool:

@@ -206,8 +206,8 @@ class Settings:
     )
     origins: tuple[str, ...] = option.texts(
         say(
-            "Origins of web pages that may use the hub from a browser, such as https://app.example.com, "
-            "besides those of this machine."
+            "Origins of web pages that may use the hub from a browser, such as https://app.example.com or "
+            "http://localhost:3000; http://localhost:* is any port. All other pages are refused."
         )
     )
     http_sessions: int = option.whole(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
+from tabane.settings.origins import ANY_PORT, allowed_entry, canonical_origin, without_port
 from tabane.wire.era import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -40,7 +41,6 @@ _STATUS = dict.fromkeys(
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
 _host = re.compile(r"(\[[0-9a-f:.]+\]|[^\s\[\]:/@,]+)(?::(\d{1,5}))?").fullmatch
-_origin = re.compile(r"(https?)://(.+)").fullmatch
 _bearer = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE).fullmatch
 
 
@@ -142,6 +142,8 @@ def allowed_host(host: str | None, port: int, allowed: Collection[str] = ()) -> 
     if not match:
         return False
     name, given = match[1], match[2]
+    if given and int(given) > 65_535:
+        return False
     if name in _LOOPBACK:
         return True
     spellings = [f"{name}:*"]
@@ -153,21 +155,27 @@ def allowed_host(host: str | None, port: int, allowed: Collection[str] = ()) -> 
 
 
 def allowed_origin(origin: str | None, allowed: Collection[str] = ()) -> bool:
-    """Whether a page of that ``Origin`` may call us; where not, the status is 403.
+    """Whether a page of that ``Origin`` may call us; if not, the status is 403.
 
-    No header is no page. Pages of the loopback may, on any port; ``allowed`` has more, whole
-    (``https://app.example``, ``vscode-webview://x``) or with any port (``https://app.example:*``).
+    No header is no page. ``allowed`` lists the pages that may, pages of this machine included: whole
+    (``https://app.example``, ``vscode-webview://x``) or with any port (``http://localhost:*``).
     ``null``, which sandboxed pages and files send, is nobody's in particular and never allowed.
     """
     if origin is None:
         return True
-    origin = origin.strip().lower()
-    web = _origin(origin)
-    host = _host(web[2]) if web else None
-    if host and host[1] in _LOOPBACK:
-        return True
-    spellings = [origin, f"{web[1]}://{host[1]}:*"] if web and host else [origin]
-    return "://" in origin and _any_of(spellings, allowed)
+    asking = canonical_origin(origin)
+    if asking is None:
+        return False
+    return not {asking, without_port(asking) + ANY_PORT}.isdisjoint(map(allowed_entry, allowed))
+
+
+def own_origin(origin: str | None, host: str | None) -> bool:
+    """Whether a page of that ``Origin`` came from the very ``Host`` that its request is sent to.
+
+    The host has to be one of ours already (:func:`allowed_host`). We speak HTTP without TLS alone.
+    """
+    asking = None if origin is None else canonical_origin(origin)
+    return asking is not None and host is not None and asking == canonical_origin(f"http://{host}")
 
 
 def bearer(authorization: str | None) -> str | None:

@@ -20,7 +20,6 @@ from tabane.hub.bridge.ledger import Ledger
 from tabane.hub.bridge.side import Side
 from tabane.hub.bridge.signals import Signals, Stopped
 from tabane.hub.bridge.way import Way
-from tabane.hub.local import stuck
 from tabane.hub.local.approach import Connection, NoHub
 from tabane.hub.local.stdio import waits
 from tabane.hub.local.texts import lang_of, say
@@ -266,12 +265,11 @@ class Bridge:
 
     def _epitaph(self) -> Mapping[str, str]:
         """Return what the requests that a lost hub leaves unanswered are told."""
-        logs = self._approach.endpoint.logs
-        if stuck.was_stuck(logs, self._pid):
+        if stacks := self._approach.stacks(self._pid):
             return say(
                 "The hub stopped responding and was ended while this request was in flight. The request may "
                 "have taken effect and is not sent again. The next request goes to a new hub. Stacks of the "
-                "hub that was stuck: {path}", path=stuck.file_of(logs, self._pid))  # fmt: skip
+                "hub that was stuck: {path}", path=stacks)  # fmt: skip
         return say(
             "The hub ended while this request was in flight; whether it took effect is not known. "
             "The next request goes to a new hub.")  # fmt: skip

@@ -119,6 +119,10 @@ class RemoteWay:
 
         return ArchiveSide(connection.fd, connection.welcome.max_line, lang_of(self.hello.lang))
 
+    def stacks(self, pid: int) -> str | None:
+        """Return None: the logs of that hub are on another machine."""
+        return None
+
     # -- one try ---------------------------------------------------------------------------------
 
     def _try(self, deadline: float) -> Connection | None:

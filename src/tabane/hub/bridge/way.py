@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from tabane.hub.bridge.side import Side
+from tabane.hub.local import stuck
 from tabane.hub.local.approach import Approach, Connection
 
 if TYPE_CHECKING:
@@ -28,9 +29,17 @@ class Way(Protocol):
         """The lines of a connection that was made."""
         ...
 
+    def stacks(self, pid: int) -> str | None:
+        """Return the file with the stacks of the hub of that process id, if its watchdog ended it."""
+        ...
+
 
 class LocalWay(Approach):
     """The hub of a home on this machine."""
 
     def side(self, connection: Connection) -> Side:
         return Side(connection.fd, connection.fd, connection.welcome.max_line)
+
+    def stacks(self, pid: int) -> str | None:
+        logs = self.endpoint.logs
+        return stuck.file_of(logs, pid) if stuck.was_stuck(logs, pid) else None

@@ -67,7 +67,7 @@ class App:
         self.modern = Modern(door, pulse)
         self.programs = Programs(door, self._gate)
         self.metrics = Metrics(door, self)
-        self._pages: dict[str, Callable[[], Awaitable[Reply]]] = {
+        self._pages: dict[str, Callable[[Request], Awaitable[Reply]]] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
@@ -118,7 +118,7 @@ class App:
             raise refusal(404, f"there is nothing at this path; MCP is at {MCP}, JSON-RPC at {RPC}")
         if request.method not in ("GET", "HEAD"):
             raise _not_allowed(b"GET, HEAD")
-        await request.reply(await page())
+        await request.reply(await page(request))
 
     async def _rpc(self, request: Request) -> None:
         if request.method == "OPTIONS":
@@ -222,18 +222,17 @@ class App:
 
     # -- pages -----------------------------------------------------------------------------------
 
-    async def _healthz(self) -> Reply:
+    async def _healthz(self, _: Request) -> Reply:
         return json_reply(200, b'{"status":"ok"}\n')
 
-    async def _readyz(self) -> Reply:
+    async def _readyz(self, _: Request) -> Reply:
         if self._door.hub.draining:
             return json_reply(503, b'{"status":"stopping"}\n')
         return json_reply(200, b'{"status":"ready"}\n')
 
-    async def _metrics(self) -> Reply:
-        return Reply(
-            200, self.metrics.page().encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")]
-        )
+    async def _metrics(self, request: Request) -> Reply:
+        page = self.metrics.page(named=self._gate.knows(request))
+        return Reply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
 
 
 def _read(body: bytes) -> Message:

@@ -175,13 +175,14 @@ class HttpDoor:
 
     def caller(self, request: Request, session: str) -> Caller:
         """Who a client over HTTP is: this machine's user, who has shown the token."""
-        return Caller(identity=LOCAL, face=Face.MCP, session=session, lang=self._lang(request))
+        looks = self._only_looks(request)
+        return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
 
     def program(self, request: Request, session: str, known: bool) -> Caller:
         """Who a program over TCP is: this machine's user where it has shown the token, else nobody known."""
         lang = self._lang(request)
         if known:
-            return Caller(LOCAL, Face.RPC, session, lang)
+            return Caller(LOCAL, Face.RPC, session, lang, looks=self._only_looks(request))
         ends = [request.scope.get("client"), request.scope.get("server")]
 
         def uid() -> int | None:
@@ -190,7 +191,11 @@ class HttpDoor:
             peer, own = ((Place(*end[:2]) if end and end[1] else None) for end in ends)
             return uid_of_peer(peer, own) if peer and own else None
 
-        return Visitor(LOOPBACK, Face.RPC, session, lang, uid=uid)
+        return Visitor(LOOPBACK, Face.RPC, session, lang, uid=uid, page=request.page)
+
+    def _only_looks(self, request: Request) -> bool:
+        """Whether a web page asks that has shown no token, since this hub has none: it changes nothing."""
+        return request.page and self.token is None
 
     def _lang(self, request: Request) -> Lang:
         first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()

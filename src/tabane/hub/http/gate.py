@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tabane.hub.http.request import JSON_HEAD, HeaderList, Reply, Request, Turned, refusal
-from tabane.wire.http import allowed_host, allowed_origin, bearer, same_token
+from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin, same_token
 
 if TYPE_CHECKING:
     from tabane.hub.http.door import HttpDoor
@@ -21,26 +21,65 @@ EXPOSED = b"mcp-session-id, retry-after, www-authenticate"
 PREFLIGHT_AGE = b"7200"
 
 
+SUBPROTOCOL = "tabane.rpc"
+TOKEN = "tabane.token."
+"""What a page offers besides the subprotocol, followed by the token: it cannot set headers."""
+
+SINGLE = ("host", "origin", "authorization", "content-type", "sec-fetch-site")
+"""Headers that a request has once. Of two, another reader might see the other one."""
+
+GUARDS: HeaderList = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+"""What every answer says, so that no page gets at it as a script, a style sheet or an image."""
+
+_NO_OTHER_PAGE = (None, "none", "same-origin")
+
+
 class Gate:
-    """Looks at a request before anything else does."""
+    """Looks at a request before anything else does, whatever its path.
+
+    Pages come in three kinds. A *listed* one (the setting ``origins``) may read what is public, and needs the
+    token for anything else. The hub's *own*, whose origin is the host that it asks, needs the token for
+    everything; a session that signed in, with a header against forged requests, will count as the token in
+    :meth:`_is_own_page` once there is such a page. All others are refused.
+    """
 
     def __init__(self, door: HttpDoor) -> None:
         self._door = door
 
     def check(self, request: Request) -> None:
-        """Raises Turned: 421 for another host, 403 for a page that may not ask."""
-        settings = self._door.settings
+        """Raises Turned: 400 for a header that came twice, 421 for another host, 403 for another page."""
+        request.extra += GUARDS
+        for name in SINGLE:
+            if name in request.repeated:
+                raise refusal(403 if name == "origin" else 400, f"{name}: a request has this header once")
         host = request.headers.get("host")
-        if not allowed_host(host, self._door.port, (settings.host,)):
+        if not allowed_host(host, self._door.port, (self._door.settings.host,)):
             # A name that an attacker's DNS has lead here.
             raise refusal(421, "Host: this hub is reached as 127.0.0.1 or localhost")
+        self._check_page(request)
+
+    def _check_page(self, request: Request) -> None:
         origin = request.headers.get("origin")
-        if not allowed_origin(origin, settings.origins):
+        site = request.headers.get("sec-fetch-site")
+        request.page = origin is not None or site is not None
+        if origin is None:
+            if site not in _NO_OTHER_PAGE:
+                # An image, a script, a frame or a link: browsers name no origin there.
+                raise refusal(403, "Sec-Fetch-Site: other pages may not use this hub in that way")
+            return
+        if not (allowed_origin(origin, self._door.settings.origins) or self._is_own_page(request)):
             raise refusal(
                 403, "Origin: pages from there may not use this hub; the setting origins allows them"
             )
-        if origin is not None:
-            request.extra += _shared_with(origin)
+        request.extra += _shared_with(origin)
+
+    def _is_own_page(self, request: Request) -> bool:
+        """Whether a page of the hub itself asks, and has shown what it needs to. The host was checked."""
+        own = own_origin(request.headers.get("origin"), request.headers.get("host"))
+        return own and self._fits(_shown(request))
 
     def check_token(self, request: Request) -> None:
         """Raises Turned with 401 where the token is missing or wrong."""
@@ -48,10 +87,9 @@ class Gate:
             return
         raise self._without_token("authorization" in request.headers)
 
-    def knows(self, request: Request, shown: str | None = None) -> bool:
-        """Whether the token is shown, by the header or as ``shown``. Raises Turned (401) for a wrong one."""
-        if "authorization" in request.headers:
-            shown = bearer(request.headers.get("authorization")) or ""
+    def knows(self, request: Request) -> bool:
+        """Whether the token is shown, by header or as a subprotocol. Raises Turned (401) for a wrong one."""
+        shown = _shown(request)
         if self._fits(shown):
             return True
         if shown is not None:
@@ -72,7 +110,9 @@ class Gate:
         )
 
     def preflight(self, request: Request) -> Turned:
-        """What a browser is told that asks whether a page may ask."""
+        """What a browser is told that asks whether a page may ask. Others hear of no page."""
+        if "origin" not in request.headers:
+            return Turned(Reply(204, b"", [(b"allow", METHODS)]))
         wanted = request.headers.get("access-control-request-headers", "").lower().split(",")
         mirrored = [name.strip() for name in wanted if name.strip().startswith("mcp-param-")]
         allowed = b", ".join([HEADERS, *(name.encode("latin-1") for name in mirrored if _is_name(name))])
@@ -92,6 +132,14 @@ def _shared_with(origin: str) -> HeaderList:
         (b"access-control-expose-headers", EXPOSED),
         (b"vary", b"origin"),
     ]
+
+
+def _shown(request: Request) -> str | None:
+    """The token that a request shows; "" where it shows something else in its place."""
+    if "authorization" in request.headers:
+        return bearer(request.headers["authorization"]) or ""
+    protocols = offered(request.headers.get("sec-websocket-protocol"))
+    return next((one.removeprefix(TOKEN) for one in protocols if one.startswith(TOKEN)), None)
 
 
 def _is_name(text: str) -> bool:

@@ -78,18 +78,20 @@ class Metrics:
         self._received += request.received
         self._sent += request.sent
 
-    def page(self) -> str:
-        return "".join(_written(family) for family in self._families())
+    def page(self, *, named: bool) -> str:
+        """The page. ``named``: with the names of servers and the version, which need the token."""
+        return "".join(_written(family) for family in self._families(named))
 
-    def _families(self) -> Iterator[Family]:
+    def _families(self, named: bool) -> Iterator[Family]:
+        if named:
+            info: Labels = (("version", this_build().name),)
+            yield Family("tabane_info", "gauge", "The version of the hub; always 1.", [(info, 1)])
         yield from self._of_process()
         yield from self._of_http()
         yield from self._of_hub()
-        yield from self._of_servers()
+        yield from self._of_servers(named)
 
     def _of_process(self) -> Iterator[Family]:
-        info: Labels = (("version", this_build().name),)
-        yield Family("tabane_info", "gauge", "The version of the hub; always 1.", [(info, 1)])
         up = self._door.uptime
         yield Family("tabane_uptime_seconds", "gauge", "Seconds since the hub was started.", _one(up))
         memory = _resident()
@@ -137,10 +139,15 @@ class Metrics:
         )
         yield Family("tabane_tools", "gauge", "Tools in the catalogue.", _one(status["tools"]))
 
-    def _of_servers(self) -> Iterator[Family]:
+    def _of_servers(self, named: bool) -> Iterator[Family]:
         gateway = self._door.hub.gateway
         found = [(server, gateway.instances(server.name)) for server in gateway.servers.values()]
         states = [(server.name, state_of(server, instances)) for server, instances in found]
+        counts = Counter(state for _, state in states)
+        by_state = [((("state", state),), float(counts[state])) for state in STATES]
+        yield Family("tabane_servers", "gauge", "Servers by the state that they are in.", by_state)
+        if not named:
+            return
         yield Family(
             "tabane_server_state",
             "gauge",

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from tabane.hub.http.assistants import WebSocketOutlet
+from tabane.hub.http.gate import SUBPROTOCOL
 from tabane.hub.http.request import JSON_HEAD, Gone, HeaderList, Reply, Request, refusal
 from tabane.hub.http.websocket import WebSocket
 from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
@@ -27,12 +28,8 @@ SOCKETS = frozenset({"/", RPC})
 MOST_MESSAGE = 16 << 20
 """Bytes of a message from a program over the network."""
 
-SUBPROTOCOL = "tabane.rpc"
 MCP_PROTOCOLS = ("tabane.mcp", "mcp")
 """Whose messages are MCP: a bridge's, and those of any other client of MCP over a WebSocket."""
-
-TOKEN = "tabane.token."
-"""What a page offers besides the subprotocol, followed by the token: it cannot set headers."""
 
 SESSION = "post"
 """What all clients are called that post: servers of one client and parts of long results hang on it."""
@@ -92,8 +89,7 @@ class Programs:
         if fault:
             raise refusal(400, fault)
         protocols = offered(headers.get("sec-websocket-protocol"))
-        shown = next((one.removeprefix(TOKEN) for one in protocols if one.startswith(TOKEN)), None)
-        known = self._gate.knows(request, shown)
+        known = self._gate.knows(request)
         self._refuse_if_full()
         self._count += 1
         key = headers["sec-websocket-key"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple, Protocol
 
@@ -66,7 +67,10 @@ def refusal(
 
 
 class Request:
-    """``headers`` are by lower-case name, the last one where it came twice; ``pairs`` has all of them."""
+    """``headers`` are by lower-case name, the last one where it came twice; ``pairs`` has all of them.
+
+    ``page``: a web page in a browser sends it, or may, as far as its headers tell.
+    """
 
     __slots__ = (
         "_receive",
@@ -77,8 +81,10 @@ class Request:
         "line",
         "method",
         "method_name",
+        "page",
         "path",
         "received",
+        "repeated",
         "scope",
         "sent",
         "status",
@@ -89,7 +95,11 @@ class Request:
         self._receive, self._send = receive, send
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers = dict(self.pairs)
+        pairs = self.pairs
+        self.headers = dict(pairs)
+        self.repeated = _repeated(pairs) if len(pairs) > len(self.headers) else frozenset()
+        """Names of headers that came more than once."""
+        self.page = False
         self.line: Line = scope["tabane.connection"]
         self.extra: HeaderList = []
         """Headers that every answer to this request has."""
@@ -146,3 +156,8 @@ class Request:
         """The next part of the answer. Waits while the client does not read."""
         self.sent += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def _repeated(pairs: list[tuple[str, str]]) -> frozenset[str]:
+    names = Counter(name for name, _ in pairs)
+    return frozenset(name for name, count in names.items() if count > 1)

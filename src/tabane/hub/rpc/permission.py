@@ -24,9 +24,13 @@ OF_THE_USER = frozenset({"stop_server"})
 
 @dataclass(frozen=True)
 class Visitor(Caller):
-    """Who came over TCP without the token. ``uid`` asks the kernel whose process it is; None: unknown."""
+    """Who came over TCP without the token. ``uid`` asks the kernel whose process it is; None: unknown.
+
+    ``page``: a web page in a browser. The browser is the user's process, but the page is not the user's wish.
+    """
 
     uid: Callable[[], int | None] = lambda: None
+    page: bool = False
 
 
 class Entrance:
@@ -41,10 +45,7 @@ class Entrance:
             return True
         if caller.identity != LOOPBACK:
             return False
-        operation = self._table.get(target)
-        if operation is not None and operation.public and self._open_archive():
-            return True
-        if target in OF_THE_USER and isinstance(caller, Visitor) and caller.uid() == os.getuid():
+        if self._is_open(privilege, target) or (target in OF_THE_USER and _is_the_user(caller)):
             return True
         raise Forbidden(
             say(
@@ -53,3 +54,13 @@ class Entrance:
                 path=self._token(),
             )
         )
+
+    def _is_open(self, privilege: Privilege, target: str) -> bool:
+        """Whether nobody needs the token for it: a question, never a change."""
+        operation = self._table.get(target)
+        public = operation is not None and operation.public
+        return public and privilege is Privilege.READ and self._open_archive()
+
+
+def _is_the_user(caller: Caller) -> bool:
+    return isinstance(caller, Visitor) and not caller.page and caller.uid() == os.getuid()
