@@ -20,7 +20,7 @@ from tabane.errors import BadArguments, HubError, ModelError, TabaneError
 from tabane.hub.local.owned import OwnFile
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
+from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter, Turn
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.filling import PAGE, fill
 from tabane.search.filters import Filter
@@ -142,7 +142,7 @@ class _Lane:
     def __init__(self, folder: Path, whose: Embedded, stores: Stores, models: Models, jobs: Starter) -> None:
         self._whose, self._stores, self._models, self._jobs = whose, stores, models, jobs
         self._mark = folder / f"{whose.name}.embedding"
-        self._turn = asyncio.Lock()
+        self._turn = Turn()
         self._news = False
         self._working: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
@@ -185,7 +185,7 @@ class _Lane:
     async def reembed(self, embedder: Embedder, progress: Progress) -> list[str]:
         """Make vectors of another model take the place of those there are; which spaces were made anew."""
         done = []
-        async with self._turn:
+        async with self._turn.taken(progress):
             collection = await self._collection()
             for name, where in self._whose.spaces.items():
                 space = _space(collection, name)
@@ -202,7 +202,7 @@ class _Lane:
         while self._news:
             self._news = False
             try:
-                async with self._turn:
+                async with self._turn.taken():
                     self._settle(await self._bring_up_to_date())
             except _Cancelled as cancelled:
                 self._problem = cancelled.message
@@ -319,6 +319,7 @@ class _Lane:
         ended = asyncio.get_running_loop().create_future()
 
         async def whole(progress: Progress) -> dict[str, Any]:
+            self._turn.holder = progress
             try:
                 await work(progress)
             except BaseException as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tabane.hub.http.request import JSON_HEAD, Gone, HeaderList, Reply, Request, refusal
@@ -85,7 +86,7 @@ class Programs:
         known = self._gate.knows(request, shown)
         self._refuse_if_full()
         self._count += 1
-        caller = self._door.program(request, f"ws-{self._count}", known)
+        caller = replace(self._door.program(request, f"ws-{self._count}", known), connected=True)
         return Admission(caller, _switching(headers["sec-websocket-key"], SUBPROTOCOL in protocols))
 
     def opened(self, admission: Admission) -> WebSocket:
@@ -98,6 +99,7 @@ class Programs:
     def _left(self, left: WebSocket) -> None:
         self.sockets.discard(left)
         self._door.hub.gateway.leave(left.dispatcher.caller.session)
+        self._door.hub.jobs.leave(left.dispatcher.caller.session)
         self._door.touch()
 
     def _refuse_if_full(self) -> None:

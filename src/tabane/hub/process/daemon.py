@@ -189,6 +189,8 @@ class Daemon:
             client=hello.client,
             cwd=hello.cwd or None,
             roots=hello.roots,
+            connected=True,
+            pid=hello.pid,
         )
         session = RpcSession(
             self._loop,
@@ -206,6 +208,7 @@ class Daemon:
     def _hung_up(self, program: RpcSession) -> None:
         self._programs.discard(program)
         self.hub.gateway.leave(program.caller.session)
+        self.hub.jobs.leave(program.caller.session)
         self._used = self._loop.time()
 
     def _left(self, session: Session) -> None:
