@@ -25,6 +25,7 @@ from tabane.hub.local.lock import Holder, Lock
 from tabane.hub.process.administration import Administration
 from tabane.hub.process.logs import Logs
 from tabane.hub.process.report import settings_report
+from tabane.hub.process.stamp import write_stamp
 from tabane.hub.process.table import table_of
 from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import Message, language, say
@@ -95,6 +96,7 @@ class Daemon:
         administration.of(self)
         self._door = Door(table_of(self.hub, administration), AllowLocal(), self.hub.jobs)
         self.http = self._http()
+        write_stamp(self._endpoint.home)
         self.hub.open()
         self._listener = self._listening()
         self._reloaded()  # The token is not to stand in the log either.
