@@ -116,6 +116,9 @@ def test_a_newer_bridge_replaces_the_hub_and_everything_goes_on(
     assert contents(before, site) == WHOLE
     assert user.holder.version == old.version
     pid = user.holder.pid
+    asked = now.run("start")
+    assert (asked.returncode, user.holder.pid) == (0, pid)
+    assert f"Tabane {old.version}; this is {this_build().name}" in asked.stderr
     witness, idle = before.assistant(), before.assistant()
     witness.send(request(1, name="small__wait", arguments={"n": 1}))
     until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
