@@ -112,7 +112,7 @@ class Jobs:
             await asyncio.wait({task}, timeout=self._patience)
 
     def leave(self, session: str) -> None:
-        """A connection is gone: cancel the jobs that belong to it."""
+        """Cancel the jobs of a connection that is gone."""
         for key, task in list(self._tasks.items()):
             owner = self._jobs[key].owner
             if owner is not None and owner.session == session and not owner.detached:

@@ -36,7 +36,7 @@ class Queued(Protocol):
     """A job that can say which other one it waits for."""
 
     def behind(self, ahead: Callable[[], object] | None) -> None:
-        """It waits for the job that ``ahead`` gives, which may change; None: it waits no more."""
+        """Note that it waits for the job that ``ahead`` gives, which may change; None: it waits no more."""
         ...
 
 
