@@ -1,19 +1,21 @@
-"""A command that follows a job, as those of the product do: `python counting.py GATE [--to N] [--json]`."""
+"""A command that follows a job, as those of the product do: `python counting.py GATE [--to N] [--detach]`."""
 
 from __future__ import annotations
 
 import click
 
-from tabane.cli.output import Command, Terminal, hub_options
+from tabane.cli.output import Command, Terminal, detach_option, hub_options
 
 
 @click.command(cls=Command)
 @click.argument("gate")
 @click.option("--to", type=int, default=200)
+@click.option("--operation", default="count")
+@detach_option
 @hub_options
 @click.pass_obj
-def counting(terminal: Terminal, gate: str, to: int) -> None:
-    found = terminal.follow("count", {"gate": gate, "to": to})
+def counting(terminal: Terminal, gate: str, to: int, operation: str) -> None:
+    found = terminal.follow(operation, {"gate": gate, "to": to})
     terminal.show(found, lambda: terminal.say(f"counted to {found['counted']}"))
 
 

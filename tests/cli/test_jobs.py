@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.sync.client import connect
 
 from tabane.cli.progress import FINE, PLAIN, bar_line, cells, clock
 from tabane.hub.local import lock
 from tests.cli.home import Home, Outcome
 from tests.cli.on_terminal import OnTerminal, on_terminal
-from tests.hub.peers import answer, played_hub
+from tests.hub.peers import answer, played_hub, until
 from tests.patience import LONG
 
 HUB = str(Path(__file__).parent.parent / "hub" / "working.py")
@@ -195,6 +199,124 @@ def test_a_hub_that_ends_tells_who_follows_at_once(working: Working) -> None:
     done = ended(process)
     assert done.status == 1
     assert "The hub ended. What was done stays" in done.err
+
+
+def status_of(working: Working, job: str) -> str:
+    return str(working.state(job)["status"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_a_job_does_not_outlive_the_command_that_follows_it(working: Working, number: signal.Signals) -> None:
+    process = working.follow()
+    job = working.job()
+    assert working.state(job)["owner"] == {"client": "counting.py", "pid": process.pid, "detached": False}
+    process.send_signal(number)
+    process.communicate()
+    until(lambda: status_of(working, job) == "cancelled", "the job is cancelled", 60)
+    assert "The program that started the job is gone." in working.state(job)["error"]["message"]
+
+
+def test_a_job_does_not_outlive_its_terminal(working: Working) -> None:
+    with counting(working) as terminal:
+        terminal.read_until("100/200")
+        job = working.job()
+        os.close(terminal.fd)
+        try:
+            until(lambda: status_of(working, job) == "cancelled", "the job is cancelled", 60)
+        finally:
+            terminal.fd = os.open(os.devnull, os.O_RDWR)
+            terminal.process.kill()
+
+
+def test_a_detached_job_goes_on_and_is_listed_with_its_owner(working: Working) -> None:
+    process = working.follow("--detach")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    job = working.job()
+    assert f"tabane jobs follow {job}" in out
+    assert working.state(job)["owner"] == {"client": "counting.py", "pid": process.pid, "detached": True}
+    [row] = working.home.run("jobs").rows
+    assert row[5] == f"counting.py (process {process.pid}), detached"
+    working.let()
+    assert working.home.run("jobs", "follow", job).json == {"counted": 200}
+
+
+def test_a_job_that_waits_for_another_says_for_which(working: Working) -> None:
+    first = working.follow("--operation", "count_in_turn")
+    ahead = working.job()
+    second = working.follow("--operation", "count_in_turn", "--to", "50")
+
+    def behind() -> list[Any]:
+        rows = working.home.run("jobs", "--json").json["results"]
+        return [row for row in rows if row["waits_for"]]
+
+    until(behind, "the second job waits", 60)
+    [row] = behind()
+    assert row["waits_for"] == {"job": ahead, "title": "count to 200"}
+    assert row["note"] == f"waiting for job {ahead}: count to 200"
+    shown = {cells[0]: cells for cells in working.home.run("jobs").rows}
+    assert shown[row["job"]][1] == "waiting"
+    assert ahead in shown[row["job"]][4]
+    assert f"(process {second.pid})" in shown[row["job"]][5]
+    first.kill()
+    first.communicate()
+    until(lambda: not behind(), "the second has its turn", 60)
+    working.let()
+    assert ended(second) == Outcome(0, "counted to 50\n", "")
+    assert working.state(row["job"])["waits_for"] is None
+
+
+def test_a_bar_says_for_which_job_it_waits(working: Working) -> None:
+    first = working.follow("--operation", "count_in_turn")
+    ahead = working.job()
+    with counting(working, "--operation", "count_in_turn") as terminal:
+        terminal.read_until(f"waiting for job {ahead}")
+        terminal.process.kill()
+    first.kill()
+    first.communicate()
+
+
+def over_tcp(home: Home) -> Iterator[Working]:
+    home.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": "0", "TABANE_HTTP_TOKEN": "false"}
+    hub = Working(home, lock.HAND)
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def open_to_tcp(home: Home) -> Iterator[Working]:
+    yield from over_tcp(home)
+
+
+def test_a_job_of_a_websocket_ends_with_it_unless_it_is_detached(open_to_tcp: Working) -> None:
+    url = open_to_tcp.home.run("status", "--json").json["http"].replace("http:", "ws:").removesuffix("/mcp")
+
+    def begin(*more: str) -> str:
+        with connect(url) as websocket:
+            params = {"gate": open_to_tcp.gate}
+            websocket.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "count", "params": params}))
+            job = str(json.loads(websocket.recv())["result"]["job"])
+            for method in more:
+                websocket.send(
+                    json.dumps({"jsonrpc": "2.0", "id": 2, "method": method, "params": {"job": job}})
+                )
+                assert json.loads(websocket.recv())["result"]["owner"]["detached"] is True
+        return job
+
+    gone, kept = begin(), begin("detach_job")
+    until(lambda: status_of(open_to_tcp, gone) == "cancelled", "the job is cancelled", 60)
+    assert status_of(open_to_tcp, kept) == "running"
+
+
+def test_a_job_of_a_post_goes_on(open_to_tcp: Working) -> None:
+    url = open_to_tcp.home.run("status", "--json").json["http"].removesuffix("/mcp") + "/rpc"
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"gate": open_to_tcp.gate}})
+    asked = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked, timeout=60) as answered:
+        state = json.loads(answered.read())["result"]
+    assert state["owner"]["detached"] is True
+    open_to_tcp.let()
+    assert open_to_tcp.home.run("jobs", "follow", state["job"]).json == {"counted": 200}
 
 
 def test_jobs_are_listed_and_counted(working: Working) -> None:

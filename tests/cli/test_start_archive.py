@@ -112,7 +112,11 @@ def test_progress_is_told_line_by_line_to_a_pipe_and_in_the_users_language(home:
         asked = peer.next()
         assert asked["method"] == "import_posts"
         assert asked["params"] == {"embeddings": str(home.folder / "archive" / "embeddings"), "once": True}
-        for number, state in enumerate([job(25), job(26), job(75), job(100, status="done", result={})], 3):
+        peer.send(answer(3, job(25)))
+        assert peer.next()["method"] == "detach_job"
+        peer.send(answer(4, {}))
+        assert peer.next()["method"] == "follow_job"
+        for number, state in enumerate([job(26), job(75), job(100, status="done", result={})], 5):
             peer.send(answer(number, state))
             if state["status"] == "running":
                 assert peer.next()["method"] == "follow_job"
@@ -148,8 +152,12 @@ def test_ctrl_c_while_progress_is_shown_leaves_the_hub_to_its_work(home: Home) -
             peer.next()
             peer.send(answer(number, result))
         peer.next()
+        peer.send(answer(3, job(25)))
+        assert peer.next()["method"] == "detach_job"
+        peer.send(answer(4, {}))
+        peer.next()
         # The bar comes when it has taken a while.
-        for number in range(3, 1000):
+        for number in range(5, 1000):
             peer.send(answer(number, job(25)))
             assert peer.next()["method"] == "follow_job", "and never cancel_job"
             time.sleep(0.05)  # how often a hub tells

@@ -1,7 +1,8 @@
 """A hub with a job of the tests' own, as a process: `python working.py hand|bridge`.
 
 `count` tells half of its way, then waits until something is written to the FIFO ``gate``: `fail` makes it
-fail, anything else lets it end. `block` holds the event loop and never comes back.
+fail, anything else lets it end. `count_in_turn` does the same, one at a time. `block` holds the event loop
+and never comes back.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tabane.errors import StoreFull
 from tabane.hub.local import lock as locks
 from tabane.hub.process.daemon import Daemon, Origin, open_logs, prepare_home
 from tabane.messages import say
-from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Progress, Table
+from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Progress, Table, Turn
 from tabane.settings import load_settings
 
 
@@ -35,6 +36,17 @@ async def count(caller: Caller, params: Count, progress: Progress) -> dict[str, 
     return {"counted": params.to}
 
 
+class Counting:
+    """Counts, one job after the other."""
+
+    def __init__(self) -> None:
+        self._turn = Turn()
+
+    async def count(self, caller: Caller, params: Count, progress: Progress) -> dict[str, int]:
+        async with self._turn.taken(progress):
+            return await count(caller, params, progress)
+
+
 async def through(gate: str) -> bytes:
     """What is written to the FIFO, once something is."""
     loop, written = asyncio.get_running_loop(), asyncio.Event()
@@ -49,16 +61,21 @@ async def through(gate: str) -> bytes:
         os.close(fd)
 
 
-COUNTING = Operation(
-    "count",
-    "Count.",
-    Count,
-    count,
-    frozenset({Face.RPC}),
-    Privilege.READ,
-    kind="job",
-    title=lambda params: say("count to {to}", to=params.to),
-)
+def counting() -> list[Operation]:
+    handlers = {"count": count, "count_in_turn": Counting().count}
+    return [
+        Operation(
+            name,
+            "Count.",
+            Count,
+            handler,
+            frozenset({Face.RPC}),
+            Privilege.READ,
+            kind="job",
+            title=lambda params: say("count to {to}", to=params.to),
+        )
+        for name, handler in handlers.items()
+    ]
 
 
 class Block(Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,7 +102,9 @@ class Working(Daemon):
 
     def open(self, umask: int | None = None) -> None:
         super().open(umask)
-        self._door = Door(Table([*self._door.table, COUNTING, BLOCKING]), AllowLocal(), self.hub.jobs)
+        self._door = Door(Table([*self._door.table, *counting(), BLOCKING]), AllowLocal(), self.hub.jobs)
+        if self.http:
+            self.http.rpc = self._door
 
 
 async def serve(started_by: str) -> None:

@@ -85,7 +85,7 @@ class Begun(list[tuple[str, str]]):
         self.works = []
         self.told: list[tuple[int, int | None]] = []
 
-    def start(self, name: str, title: Message, work: Work) -> Begun:
+    def start(self, name: str, title: Message, work: Work, caller: Caller | None = None) -> Begun:
         if self.full:
             raise HubError(say("no more"))
         self.append((name, title.render()))

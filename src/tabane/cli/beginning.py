@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.jobs import result_of, watched
+from tabane.cli.jobs import hand_over, result_of, watched
 from tabane.cli.output import INTERRUPTED, Terminal, lang, text
 from tabane.messages import say
 
@@ -42,6 +42,7 @@ def wait_for_archive(
         job = next((row for row in rows if row["operation"] == "import_posts"), None)
         if job is None:
             job = client.call("import_posts", {**archive, "once": True})
+            hand_over(client, job["job"])
         taken = result_of(watched(client, job, text(say("Progress")), _Lines(terminal)))
         return taken if isinstance(taken, dict) else {}
     except KeyboardInterrupt:

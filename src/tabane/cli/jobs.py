@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -43,6 +43,8 @@ def follow(terminal: Terminal, operation: str, params: Mapping[str, Any]) -> Any
     try:
         with _unbroken():
             state = client.call(operation, params)
+        if terminal.detach:
+            _leave(terminal, client, state)
         return result_of(watched(client, state))
     except KeyboardInterrupt:
         if state is None:
@@ -169,6 +171,22 @@ def result_of(state: dict[str, Any]) -> Any:
     raise raised({**error, "data": {"reason": error["reason"]} if error["reason"] else None})
 
 
+def hand_over(client: HubClient, job: str) -> None:
+    """Let a job go on when this connection is gone. A hub of an older version does so anyway."""
+    with suppress(TabaneError):
+        client.call("detach_job", {"job": job})
+
+
+def _leave(terminal: Terminal, client: HubClient, state: dict[str, Any]) -> NoReturn:
+    """Leave the job to the hub, and end the command."""
+    hand_over(client, state["job"])
+    said = say(
+        "{title}: job {job}. Watch it with: tabane jobs follow {job}", title=state["title"], job=state["job"]
+    )
+    terminal.show(state, lambda: terminal.say(said))
+    raise click.exceptions.Exit(0)
+
+
 def _cancelled(terminal: Terminal, state: dict[str, Any]) -> Any:
     """Cancel the job that runs in front of the user. Its result, where it was done before that came.
 
@@ -213,11 +231,35 @@ def _unbroken() -> Iterator[None]:
 def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
     if not rows:
         terminal.note(say("Nothing is being worked on, and nothing has been since the hub started."))
-    headers = [say("job"), say("state"), say("progress"), say("started"), say("title")]
+    headers = [say("job"), say("state"), say("progress"), say("started"), say("title"), say("owner")]
     terminal.table(
         headers,
-        ((row["job"], State(row["status"]), _far(row), _when(row["started"]), row["title"]) for row in rows),
+        (
+            (
+                row["job"],
+                State("waiting" if row.get("waits_for") else row["status"]),
+                _far(row),
+                _when(row["started"]),
+                _named(row),
+                _owner(row.get("owner")),
+            )
+            for row in rows
+        ),
     )
+
+
+def _named(row: dict[str, Any]) -> str:
+    """Return the title, and what the job waits for."""
+    return f"{row['title']} ({row['note']})" if row.get("waits_for") else str(row["title"])
+
+
+def _owner(owner: dict[str, Any] | None) -> str:
+    if owner is None:
+        return text(say("the hub"))
+    who = owner["client"] or text(say("a program"))
+    if owner["pid"]:
+        who = text(say("{program} (process {pid})", program=who, pid=owner["pid"]))
+    return text(say("{program}, detached", program=who)) if owner["detached"] else who
 
 
 def _far(row: dict[str, Any]) -> str:

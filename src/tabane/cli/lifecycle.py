@@ -46,8 +46,10 @@ def stop(terminal: Terminal) -> None:
 @click.pass_obj
 def restart(terminal: Terminal) -> None:
     from tabane.hub.local import lock
+    from tabane.hub.process.stamp import refuse_downgrade
 
     endpoint = terminal.endpoint()
+    refuse_downgrade(endpoint.home)  # before the hub of the newer version is ended
     with terminal.working(say("Ending the hub and its servers")):
         end_hub(endpoint, restart=True)
     last = lock.read_holder(endpoint.lock)

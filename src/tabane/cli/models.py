@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.output import Group, Terminal, examples, hub_options, text
+from tabane.cli.output import Group, Terminal, detach_option, examples, hub_options, text
 from tabane.messages import Message, say
 
 
@@ -46,6 +46,7 @@ def show(terminal: Terminal) -> None:
     epilog=examples("tabane models pull", "tabane models pull cl-nagoya/ruri-v3-30m"),
 )
 @click.argument("model", required=False, metavar="MODEL")
+@detach_option
 @hub_options
 @click.pass_obj
 def pull(terminal: Terminal, model: str | None) -> None:
@@ -82,6 +83,7 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
 )
 @click.option("--collection", metavar="NAME", help=text(say("This collection alone.")))
 @click.option("--model", metavar="MODEL", help=text(say("With this model; else with that of the settings.")))
+@detach_option
 @hub_options
 @click.pass_obj
 def reembed(terminal: Terminal, collection: str | None, model: str | None) -> None:

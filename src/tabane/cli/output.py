@@ -66,6 +66,7 @@ class Terminal:
 
     def __init__(self) -> None:
         self.json = False
+        self.detach = False
         self.url: str | None = None
         self.config: str | None = None
         self._client: HubClient | None = None
@@ -179,8 +180,9 @@ class Terminal:
     def follow(self, operation: str, params: Mapping[str, Any] | None = None) -> Any:
         """The result of an operation that is a job, with a bar on a terminal that shows how far it is.
 
-        Ctrl+C cancels the job and ends the command with the status 130. Raises Declined, Failed, and
-        HubError, also where the hub goes away meanwhile.
+        Ctrl+C cancels the job and ends the command with the status 130; the end of this process cancels it
+        too, however it comes. With --detach the command ends at once, and the job goes on. Raises Declined,
+        Failed, and HubError, also where the hub goes away meanwhile.
         """
         from tabane.cli.jobs import follow
 
@@ -241,6 +243,17 @@ def json_option(function: _Function) -> _Function:
         expose_value=False,
         callback=keep("json"),
         help=text(say("Print the result as JSON.")),
+    )(function)
+
+
+def detach_option(function: _Function) -> _Function:
+    """``--detach``: for commands that follow a job."""
+    return click.option(
+        "--detach",
+        is_flag=True,
+        expose_value=False,
+        callback=keep("detach"),
+        help=text(say("Do not wait: the job goes on in the hub, and tabane jobs shows it.")),
     )(function)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tabane.cli.jobs import hand_over
 from tabane.cli.output import Command, Terminal, examples, hub_options, text
 from tabane.errors import BadArguments
 from tabane.messages import say
@@ -38,9 +39,12 @@ _NONE = object()
 def call(terminal: Terminal, method: str, params: str) -> None:
     body = sys.stdin.buffer.read() if params == "-" else params.encode()
     terminal.json = True
-    parts = terminal.hub().stream(method, _object(body))
+    client = terminal.hub()
+    parts = client.stream(method, _object(body))
     first, second = next(parts, None), next(parts, _NONE)
     if second is _NONE:
+        if isinstance(first, dict) and first.get("operation") == method and first.get("status") == "running":
+            hand_over(client, str(first.get("job")))  # it is followed with other calls, by other processes
         terminal.print_json(first)
         return
     for part in itertools.chain([first, second], parts):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tabane.build import this_build
 from tabane.cli.beginning import FOLDERS, archive_of, wait_for_archive
 from tabane.cli.lifecycle import started, tell, tell_of_http
 from tabane.cli.output import Command, Terminal, examples, json_option, text
@@ -77,6 +78,7 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
         if running:
             _check_flags(settings.as_flags(), report)
             _check_port(settings, report)
+            _tell_of_version(terminal, report)
         client.call("keep_server")
         tell_of_http(terminal, report)
         result = {"status": "running", "pid": report["pid"], "started": not running}
@@ -135,6 +137,19 @@ def _check_port(settings: Settings, report: dict[str, Any]) -> None:
                 "To start it with that port: tabane restart",
                 pid=report["pid"],
                 port=settings.port,
+            )
+        )
+
+
+def _tell_of_version(terminal: Terminal, report: dict[str, Any]) -> None:
+    """Say that the hub runs on as another build than this command, if it does."""
+    there, here = report.get("version"), this_build().name
+    if there and there != here:
+        terminal.note(
+            say(
+                "The hub that runs is Tabane {there}; this is {here}. To replace it: tabane restart",
+                there=there,
+                here=here,
             )
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import click
+
 from tabane.build import this_build
 from tabane.hub.local import lock
 from tabane.hub.local.approach import Approach
@@ -35,8 +37,14 @@ def approach(
         pid=os.getpid(),
         cwd=here(),
         lang=spoken(os.environ),
-        client="tabane",
+        client=_command(),
         servers=absolute(wanted, os.environ) if wanted and not named else None,
         code=this_build().code,
     )
     return Approach(endpoint, hello, os.environ, flags, started_by)
+
+
+def _command() -> str:
+    """Return the words of the command that runs, such as ``tabane posts import``, without arguments."""
+    context = click.get_current_context(silent=True)
+    return context.command_path if context else "tabane"

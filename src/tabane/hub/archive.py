@@ -20,7 +20,7 @@ from tabane.hub.jobs import Jobs
 from tabane.hub.reference import Reference
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress
+from tabane.operations import Caller, Face, Operation, Privilege, Progress, Turn
 from tabane.posts.operations import Archive
 from tabane.posts.post import DOMAIN, SHAPE
 from tabane.search.models import Models
@@ -73,7 +73,7 @@ class Posts:
     ) -> None:
         self._stores, self._embedding, self._jobs, self._zone = stores, embedding, jobs, zone
         self._taken = home / FOLDER / _TAKEN
-        self._importing = asyncio.Lock()
+        self._importing = Turn()
         self._opening: Job | None = None
         self._archive = Archive(
             self._collection,
@@ -159,7 +159,7 @@ class Posts:
         return await self._take(params, caller.lang, progress)
 
     async def _take(self, params: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
-        async with self._importing:
+        async with self._importing.taken(progress):
             if params.once and isinstance(progress, Job):
                 self._opening = progress  # who starts with an archive waits for it
             # Where nothing is imported, what reads files is not imported either: 30 ms and some MB.

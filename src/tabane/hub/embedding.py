@@ -21,7 +21,7 @@ from tabane.hub.coverage import Coverage, Embedded
 from tabane.hub.local.owned import OwnFile
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
+from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter, Turn
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.filling import PAGE, fill
 from tabane.search.meaning import Incomplete, Meaning, meaning_of
@@ -148,7 +148,7 @@ class _Lane:
         self._whose, self._stores, self._models, self._jobs = whose, stores, models, jobs
         self._coverage = coverage
         self._mark = folder / f"{whose.name}.embedding"
-        self._turn = asyncio.Lock()
+        self._turn = Turn()
         self._news = False
         self._wakes = 0
         self._working: asyncio.Task[None] | None = None
@@ -212,7 +212,7 @@ class _Lane:
     async def reembed(self, embedder: Embedder, progress: Progress) -> list[str]:
         """Make vectors of another model take the place of those there are; which spaces were made anew."""
         done = []
-        async with self._turn:
+        async with self._turn.taken(progress):
             collection = await self._collection()
             for name, where in self._whose.spaces.items():
                 space = _space(collection, name)
@@ -229,7 +229,7 @@ class _Lane:
         while self._news:
             self._news = False
             try:
-                async with self._turn:
+                async with self._turn.taken():
                     self._settle(await self._bring_up_to_date())
             except _Cancelled as cancelled:
                 self._problem = cancelled.message
@@ -359,6 +359,7 @@ class _Lane:
         ended = asyncio.get_running_loop().create_future()
 
         async def whole(progress: Progress) -> dict[str, Any]:
+            self._turn.holder = progress
             try:
                 await work(progress)
             except BaseException as error:

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 from tabane.errors import TabaneError
-from tabane.messages import Lang, Message
+from tabane.messages import Lang, Message, say
 
 BETWEEN_VERSIONS = 0.05
 """Seconds between two versions of a job, however often it tells of itself."""
@@ -45,11 +46,37 @@ class Pace:
         return (done - before) / span if span >= LEAST_SPAN else None
 
 
-class Job:
-    """One job, from its start on. It is what its own work tells its progress to."""
+class JobOwner(NamedTuple):
+    """Who started a job: the connection's name in the hub, the program, its process (0: not known).
 
-    def __init__(self, key: str, operation: str, title: Message, loop: asyncio.AbstractEventLoop) -> None:
+    ``detached`` is whether the job goes on without its owner.
+    """
+
+    session: str
+    client: str
+    pid: int
+    detached: bool
+
+    def plain(self) -> dict[str, Any]:
+        return {"client": self.client, "pid": self.pid or None, "detached": self.detached}
+
+
+class Job:
+    """One job, from its start on. It is what its own work tells its progress to.
+
+    ``owner`` is None for a job of the hub's own.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        operation: str,
+        title: Message,
+        loop: asyncio.AbstractEventLoop,
+        owner: JobOwner | None = None,
+    ) -> None:
         self.key, self.operation, self.title = key, operation, title
+        self.owner = owner
         self.status: Status = "running"
         self.version = 1
         self._loop = loop
@@ -63,6 +90,18 @@ class Job:
         self._pace, self._news = Pace(), asyncio.Event()
         self._told = 0.0
         self._telling: asyncio.TimerHandle | None = None
+        self._ahead: Callable[[], object] | None = None
+
+    def behind(self, ahead: Callable[[], object] | None) -> None:
+        self._ahead = ahead
+        if self.status == "running":
+            self._tell()
+
+    def detach(self) -> None:
+        """Let the job go on when its owner is gone."""
+        if self.owner is not None and not self.owner.detached:
+            self.owner = self.owner._replace(detached=True)
+            self._tell()
 
     def tell(self, done: int, total: int | None = None, note: Message | None = None) -> None:
         if self.status != "running":
@@ -79,9 +118,12 @@ class Job:
         """How the job is now.
 
         ``rate`` is per second and ``left`` in seconds, each None where it is not known; ``started`` and
-        ``ended`` are seconds since 1970. ``result`` is there when the job is done, ``error`` (code, message,
-        reason) when it failed or the hub ended it.
+        ``ended`` are seconds since 1970. ``owner`` is who started it, None for the hub; ``waits_for`` is the
+        job (id and title, each None if there is none) whose end it waits for before it begins, else None.
+        ``result`` is there when the job is done, ``error`` (code, message, reason) when it failed or the hub
+        ended it.
         """
+        waits_for = self._waits_for(lang)
         rate = self._pace.rate(self._told if self._ended else self._loop.time())
         state: dict[str, Any] = {
             "job": self.key,
@@ -90,11 +132,13 @@ class Job:
             "status": self.status,
             "done": self._done,
             "total": self._total,
-            "note": self._note.render(lang) if self._note else None,
+            "note": self._said(waits_for, lang),
             "rate": None if rate is None else round(rate, 2),
             "left": self._left(rate),
             "started": round(self._started, 3),
             "version": self.version,
+            "owner": self.owner.plain() if self.owner else None,
+            "waits_for": waits_for,
         }
         if self._ended is not None:
             state["ended"] = round(self._ended, 3)
@@ -104,6 +148,23 @@ class Job:
             error = self._error
             state["error"] = {"code": error.code, "message": error.text(lang), "reason": error.reason}
         return state
+
+    def _waits_for(self, lang: Lang) -> dict[str, Any] | None:
+        if self._ahead is None or self.status != "running":
+            return None
+        job = self._ahead()
+        known = job if isinstance(job, Job) and job.status == "running" else None
+        return {
+            "job": known.key if known else None,
+            "title": known.title.render(lang) if known else None,
+        }
+
+    def _said(self, waits_for: dict[str, Any] | None, lang: Lang) -> str | None:
+        if waits_for is None:
+            return self._note.render(lang) if self._note else None
+        if waits_for["job"] is None:
+            return say("waiting for its turn").render(lang)
+        return say("waiting for job {job}: {title}", **waits_for).render(lang)
 
     async def changed(self, version: int | None, wait: float) -> None:
         """Return when there is another version than that, when the job is over, or after ``wait`` seconds."""

@@ -1,7 +1,9 @@
 """Jobs: what takes minutes runs apart from who asked for it, and is followed, listed and cancelled.
 
-A job belongs to the hub, not to the connection that started it. The hub starts some itself; they look
-the same. None outlives the hub: what is to be resumed keeps its own account of how far it is.
+A job belongs to the connection that started it, and is cancelled when that is gone, so that no killed
+program leaves one behind that others wait for. It belongs to the hub after ``detach_job``, and from the
+start if it came without a connection (an HTTP POST) or the hub itself started it. None outlives the hub:
+what is to be resumed keeps its own account of how far it is.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from tabane.errors import HubDraining, HubError, TabaneError, UnknownName
-from tabane.hub.job import Job
+from tabane.hub.job import Job, JobOwner
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Work
 from tabane.wire import json
@@ -53,6 +55,10 @@ class CancelJob(Struct, frozen=True, forbid_unknown_fields=True):
     job: JobId
 
 
+class DetachJob(Struct, frozen=True, forbid_unknown_fields=True):
+    job: JobId
+
+
 class Jobs:
     """All jobs of a hub: those that run, and the last ones that are over."""
 
@@ -71,10 +77,13 @@ class Jobs:
     def running(self) -> int:
         return len(self._tasks)
 
-    def start(self, name: str, title: Message, work: Work) -> Job:
-        """Begin a job, which runs until it is done, fails, is cancelled or the hub ends. Raises HubError."""
+    def start(self, name: str, title: Message, work: Work, caller: Caller | None = None) -> Job:
+        """Begin a job, which runs until it is done, fails, is cancelled or the hub ends. Raises HubError.
+
+        One of a caller with a connection also ends with that: see :meth:`leave`.
+        """
         self._check_room()
-        job = Job(self._new_key(), name, title, self._loop)
+        job = Job(self._new_key(), name, title, self._loop, _owner(caller))
         self._jobs[job.key] = job
         self.used = self._loop.time()
         log.info("job %s begins: %s", job.key, title)
@@ -99,18 +108,30 @@ class Jobs:
         """Ask a job to stop, and wait a moment until it has. One that is over stays as it is."""
         task = self._tasks.get(job.key)
         if task is not None:
-            self._cancelled.setdefault(job.key, None)
-            task.cancel()
+            self._stop(job.key, task, None)
             await asyncio.wait({task}, timeout=self._patience)
+
+    def leave(self, session: str) -> None:
+        """Cancel the jobs of a connection that is gone."""
+        for key, task in list(self._tasks.items()):
+            owner = self._jobs[key].owner
+            if owner is not None and owner.session == session and not owner.detached:
+                log.info("job %s is cancelled: the program that started it is gone", key)
+                why = say("The program that started the job is gone. What was done stays.")
+                self._stop(key, task, HubError(why))
+
+    def _stop(self, key: str, task: asyncio.Task[Any], why: TabaneError | None) -> None:
+        """Cancel a job once: a second time would break off its cleaning up."""
+        if key not in self._cancelled:
+            self._cancelled[key] = why
+            task.cancel()
 
     def drain(self) -> None:
         """Begin no more jobs, and cancel those that run: the hub is about to end."""
         self._draining = True
         why = HubDraining(say("The hub ended. What was done stays; start it again to go on."))
         for key, task in list(self._tasks.items()):
-            if key not in self._cancelled:
-                self._cancelled[key] = why
-                task.cancel()
+            self._stop(key, task, why)
 
     async def close(self) -> None:
         """Cancel what runs, and wait until it has stopped, but not for ever."""
@@ -131,6 +152,14 @@ class Jobs:
                 "follow_job", "Wait for news of a job.", FollowJob, self._follow, faces, read, read_only=True
             ),
             Operation("cancel_job", "Stop a job.", CancelJob, self._cancel, faces, write),
+            Operation(
+                "detach_job",
+                "Let a job go on when the connection that started it is gone.",
+                DetachJob,
+                self._detach,
+                faces,
+                write,
+            ),
         ]
 
     async def _list(self, caller: Caller, params: ListJobs) -> dict[str, Any]:
@@ -144,6 +173,11 @@ class Jobs:
     async def _cancel(self, caller: Caller, params: CancelJob) -> dict[str, Any]:
         job = self.get(params.job)
         await self.cancel(job)
+        return job.state(caller.lang)
+
+    async def _detach(self, caller: Caller, params: DetachJob) -> dict[str, Any]:
+        job = self.get(params.job)
+        job.detach()
         return job.state(caller.lang)
 
     def _check_room(self) -> None:
@@ -186,6 +220,12 @@ class Jobs:
             key, gone = self._over.popleft()
             self._over_bytes -= gone
             del self._jobs[key]
+
+
+def _owner(caller: Caller | None) -> JobOwner | None:
+    if caller is None:
+        return None
+    return JobOwner(caller.session, caller.client, caller.pid, detached=not caller.connected)
 
 
 def _told(job: Job, failed: BaseException | None) -> TabaneError:

@@ -1,7 +1,7 @@
 """What an operation is, and the one door through which every face calls it."""
 
 from tabane.operations.door import AllowLocal, Caller, Door, Face, Permission, Privilege
-from tabane.operations.jobs import Part, Progress, Started, Starter, Work
+from tabane.operations.jobs import Part, Progress, Queued, Started, Starter, Turn, Work
 from tabane.operations.operation import Operation, Table, input_schema
 
 __all__ = [
@@ -14,9 +14,11 @@ __all__ = [
     "Permission",
     "Privilege",
     "Progress",
+    "Queued",
     "Started",
     "Starter",
     "Table",
+    "Turn",
     "Work",
     "input_schema",
 ]

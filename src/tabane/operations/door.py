@@ -45,7 +45,8 @@ class Caller:
     ``identity`` is ``local`` for a process of the same user on this machine. ``session`` names the
     connection; ``roots`` are the client's folders as file URIs, ``cwd`` its working directory;
     ``capabilities`` is a JSON object of what a client of MCP's handshake era said it can be asked.
-    ``looks``: this call was allowed because it changes nothing, so it may not.
+    ``looks``: this call was allowed because it changes nothing, so it may not. ``connected``: it has a
+    connection, whose end ends its jobs. ``pid`` is its process, 0 if that is not known.
     """
 
     identity: str
@@ -57,6 +58,8 @@ class Caller:
     roots: tuple[str, ...] = field(default=())
     capabilities: bytes = b"{}"
     looks: bool = False
+    connected: bool = False
+    pid: int = 0
 
 
 class Permission(Protocol):
@@ -138,7 +141,9 @@ class Door:
         assert self._starter is not None  # the constructor saw to it
         title = operation.title(given) if operation.title else Message(operation.name)
         handler = cast("Job", operation.handler)
-        job = self._starter.start(operation.name, title, lambda progress: handler(caller, given, progress))
+        job = self._starter.start(
+            operation.name, title, lambda progress: handler(caller, given, progress), caller
+        )
         return job.state(caller.lang)
 
 

@@ -1,12 +1,15 @@
-"""What takes long or comes in parts: jobs that tell how far they are, streams, and who starts a job."""
+"""What takes long or comes in parts: jobs that tell how far they are, their turns, and streams."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from tabane.messages import Lang, Message
+    from tabane.operations.door import Caller
 
 
 class Part(NamedTuple):
@@ -28,6 +31,42 @@ class Progress(Protocol):
         ...
 
 
+@runtime_checkable
+class Queued(Protocol):
+    """A job that can say which other one it waits for."""
+
+    def behind(self, ahead: Callable[[], object] | None) -> None:
+        """Note that it waits for the job that ``ahead`` gives, which may change; None: it waits no more."""
+        ...
+
+
+class Turn:
+    """Lets one job at a time do something. Those that wait for their turn say which job is ahead of them."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self.holder: object = None
+        """The job whose turn it is, as far as one has it."""
+
+    @asynccontextmanager
+    async def taken(self, progress: object = None) -> AsyncIterator[None]:
+        """Wait for the turn, and have it for the block."""
+        waiting = progress if self._lock.locked() and isinstance(progress, Queued) else None
+        if waiting is not None:
+            waiting.behind(lambda: self.holder)
+        try:
+            await self._lock.acquire()
+        finally:
+            if waiting is not None:
+                waiting.behind(None)
+        try:
+            self.holder = progress
+            yield
+        finally:
+            self.holder = None
+            self._lock.release()
+
+
 class Started(Protocol):
     """A job that was started."""
 
@@ -43,6 +82,9 @@ Work = Callable[[Progress], Awaitable[Any]]
 class Starter(Protocol):
     """Starts jobs; a door is given one."""
 
-    def start(self, name: str, title: Message, work: Work) -> Started:
-        """Begin, and return at once. Raises HubError where too many run already, or the hub is ending."""
+    def start(self, name: str, title: Message, work: Work, caller: Caller | None = None) -> Started:
+        """Begin, and return at once. Raises HubError where too many run already, or the hub is ending.
+
+        A job of a ``caller`` with a connection ends with that connection, unless it is detached.
+        """
         ...

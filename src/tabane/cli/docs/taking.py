@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tabane.cli.output import Command, State, Terminal, examples, hub_options, text
+from tabane.cli.output import Command, State, Terminal, detach_option, examples, hub_options, text
 from tabane.errors import BadArguments
 from tabane.messages import say
 
@@ -78,6 +78,7 @@ def _naming_options(function: _Function) -> _Function:
 )
 @click.option("--prune", is_flag=True, help=text(say("Remove documents of files that are gone from there.")))
 @click.option("--again", is_flag=True, help=text(say("Put what is unchanged, too.")))
+@detach_option
 @hub_options
 @click.pass_obj
 def add(
@@ -110,6 +111,7 @@ def add(
 @click.option("--remove", is_flag=True, help=text(say("Watch the folder no longer. Its documents stay.")))
 @click.option("--prune", is_flag=True, help=text(say("With --remove: remove its documents, too.")))
 @_naming_options
+@detach_option
 @hub_options
 @click.pass_obj
 def watch(
@@ -148,6 +150,7 @@ def watch(
 @click.option(
     "--id-prefix", metavar="PREFIX", default="", help=text(say("What the ids of the documents begin with."))
 )
+@detach_option
 @hub_options
 @click.pass_obj
 def import_chroma(terminal: Terminal, /, path: str, collection: str | None, id_prefix: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.output import Command, Terminal, examples, hub_options, text
+from tabane.cli.output import Command, Terminal, detach_option, examples, hub_options, text
 from tabane.messages import Message, say
 
 SHOWN = 10
@@ -58,6 +58,7 @@ _KINDS: dict[str, Message] = {
 @click.option(
     "--sample", is_flag=True, help=text(say("A small archive that was made up, to try things with."))
 )
+@detach_option
 @hub_options
 @click.pass_obj
 def import_(

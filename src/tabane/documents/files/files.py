@@ -26,7 +26,7 @@ from tabane.documents.files.texts import Texts
 from tabane.documents.files.watching import Watch
 from tabane.errors import BadArguments, HubError, TabaneError
 from tabane.messages import say
-from tabane.operations import Caller, Progress
+from tabane.operations import Caller, Progress, Turn
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +47,13 @@ class Files:
         self.import_chroma = ChromaImport(keeping).import_chroma
         self._remembered = Remembered(remembered)
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
-        self._changing = asyncio.Lock()
+        self._changing = Turn()
 
     # Watched folders
 
     async def start(self) -> None:
         """Watch again what was watched when the hub ended. Costs nothing where that is nothing."""
-        async with self._changing:
+        async with self._changing.taken():
             for folder in await asyncio.to_thread(self._remembered.read):
                 if folder.path not in self._watches:
                     self._begin(folder)
@@ -65,7 +65,7 @@ class Files:
 
     async def close(self) -> None:
         """Stop watching. What is watched stays remembered."""
-        async with self._changing:
+        async with self._changing.taken():
             for path in list(self._watches):
                 await self._end(path)
 
@@ -104,7 +104,7 @@ class Files:
         folder = Folder(
             path, params.id_prefix, params.relative, params.file_type, tuple(params.ignore), encoding
         )
-        async with self._changing:
+        async with self._changing.taken(progress):
             self._check_place(path)
             if path in self._watches:
                 await self._end(path)
@@ -138,7 +138,7 @@ class Files:
         return {"results": [watch.plain(caller.lang) for watch, _ in self._watches.values()]}
 
     async def _forget(self, path: str) -> None:
-        async with self._changing:
+        async with self._changing.taken():
             if path in self._watches:
                 await self._end(path)
             await self._remember()

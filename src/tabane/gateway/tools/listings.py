@@ -17,10 +17,15 @@ from typing import Literal
 
 from msgspec import Raw
 
+from tabane.errors import StoreNewer
 from tabane.gateway.tools.names import Entry
+from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import Garbage
+
+VERSION = 1
+"""Of the file: what a later one holds could be lost, so it is not opened."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS listing(
@@ -145,9 +150,29 @@ class Listings:
 
     def _open(self) -> sqlite3.Connection:
         database = sqlite3.connect(self._path, check_same_thread=False, timeout=5)
-        database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + SCHEMA)
+        try:
+            self._check_version(database)
+            database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + SCHEMA)
+            database.execute(f"PRAGMA user_version={VERSION}")
+        except BaseException:
+            database.close()
+            raise
         self._path.chmod(0o600)
         return database
+
+    def _check_version(self, database: sqlite3.Connection) -> None:
+        """Raise StoreNewer for a file of a later version: names that were given once are not to be lost."""
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise StoreNewer(
+                say(
+                    "{path} was written by a newer Tabane (version {theirs}, known here: {ours}): "
+                    "update Tabane",
+                    path=self._path,
+                    theirs=version,
+                    ours=VERSION,
+                )
+            )
 
 
 def remembered_names(path: Path, servers: Collection[str]) -> list[str]:

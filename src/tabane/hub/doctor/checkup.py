@@ -27,7 +27,7 @@ class Section:
 
 
 SECTIONS = (
-    Section("versions", say("Tabane"), (process.versions, process.hub)),
+    Section("versions", say("Tabane"), (process.versions, process.home_version, process.hub)),
     Section(
         "configuration",
         say("Configuration"),

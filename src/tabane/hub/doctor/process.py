@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tabane.build import this_build
+from tabane.errors import TabaneError
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Live, Patient
 from tabane.hub.http.occupant import occupant, taken
 from tabane.hub.local import lock, stuck
 from tabane.hub.local.hello import newer
 from tabane.hub.local.launch import COMMAND
+from tabane.hub.process.stamp import downgrade
 from tabane.messages import say
 from tabane.settings import Settings
 
@@ -54,6 +56,17 @@ def versions(patient: Patient) -> Iterator[Finding]:
             say("The hub that runs is another build of this version: {version}", version=serving),
             say("To run this one: tabane restart"),
         )
+
+
+def home_version(patient: Patient) -> Iterator[Finding]:
+    """Whether a newer version has used the home, so that this one does not start there."""
+    try:
+        found = downgrade(patient.settings.home)
+    except TabaneError as error:
+        yield fault(error.message, say("Until then, no hub starts in this home"))
+        return
+    if found is not None:
+        yield fault(found.message, say("Update Tabane: uv tool upgrade tabane"))
 
 
 def hub(patient: Patient) -> Iterator[Finding]:

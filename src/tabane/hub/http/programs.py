@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from tabane.hub.http.assistants import WebSocketOutlet
@@ -96,7 +97,7 @@ class Programs:
         # Without the token the archive alone is served, as JSON-RPC: such a client is told so by silence.
         spoken = next((one for one in protocols if one in MCP_PROTOCOLS), None) if known else None
         if spoken is None:
-            caller = self._door.program(request, f"ws-{self._count}", known)
+            caller = replace(self._door.program(request, f"ws-{self._count}", known), connected=True)
             return Admission(caller, _switching(key, SUBPROTOCOL if SUBPROTOCOL in protocols else None))
         caller = self._door.caller(request, f"ws-{self._count}")
         mode = cast("Mode", headers.get("tabane-mode"))
@@ -124,6 +125,7 @@ class Programs:
     def _left(self, left: WebSocket) -> None:
         self.sockets.discard(left)
         self._door.hub.gateway.leave(left.dispatcher.caller.session)
+        self._door.hub.jobs.leave(left.dispatcher.caller.session)
         self._door.touch()
 
     def _refuse_if_full(self) -> None:

@@ -7,7 +7,7 @@ import os
 
 
 class OwnFile:
-    """The file at ``path`` as it is when this is made. Raises OSError if there is none."""
+    """The file at ``path`` at the moment this is made. Raises OSError if there is none."""
 
     def __init__(self, path: str) -> None:
         self.path = path

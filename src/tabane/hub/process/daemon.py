@@ -26,6 +26,7 @@ from tabane.hub.local.lock import Holder, Lock
 from tabane.hub.process.administration import Administration
 from tabane.hub.process.logs import Logs
 from tabane.hub.process.report import settings_report
+from tabane.hub.process.stamp import write_stamp
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
 from tabane.hub.rpc.lines import RpcSession
@@ -100,6 +101,7 @@ class Daemon:
         administration.of(self)
         self._door = Door(table_of(self.hub, administration), AllowLocal(), self.hub.jobs)
         self.http = self._http()
+        write_stamp(self._endpoint.home)
         self.hub.open()
         self._listener = self._listening()
         self._reloaded()  # The token is not to stand in the log either.
@@ -196,6 +198,8 @@ class Daemon:
             client=hello.client,
             cwd=hello.cwd or None,
             roots=hello.roots,
+            connected=True,
+            pid=hello.pid,
         )
         session = RpcSession(
             self._loop,
@@ -213,6 +217,7 @@ class Daemon:
     def _hung_up(self, program: RpcSession) -> None:
         self._programs.discard(program)
         self.hub.gateway.leave(program.caller.session)
+        self.hub.jobs.leave(program.caller.session)
         self._used = self._loop.time()
 
     def _left(self, session: Session) -> None:

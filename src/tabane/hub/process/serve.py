@@ -23,6 +23,7 @@ from tabane.hub.local.lock import Holder, Lock
 from tabane.hub.local.stdio import waits
 from tabane.hub.process.daemon import Daemon, Origin, held_by, open_logs, prepare_home
 from tabane.hub.process.logs import Logs
+from tabane.hub.process.stamp import refuse_downgrade
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings
 
@@ -209,6 +210,7 @@ def _run(
         await daemon.serve()
         return daemon.homeless
 
+    refuse_downgrade(settings.home)
     last = locks.read_holder(str(settings.home / "hub.lock"))
     if settings.http and origin.started_by != locks.STANDALONE:
         await_port(settings)

@@ -1,0 +1,95 @@
+"""The file `version` in TABANE_HOME: which build used the home last, and the format of what is there.
+
+A hub of an older version does not start in a home that a newer one has used: it could misread what is
+there, and what it wrote could be lost. `format` grows when a home can no longer be read by builds before.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import msgspec
+
+from tabane.build import this_build
+from tabane.errors import ConfigurationError, HubError
+from tabane.hub.local.hello import newer
+from tabane.messages import Message, say
+from tabane.settings.files import read_trusted, write_private
+
+NAME = "version"
+FORMAT = 1
+
+
+class HomeStamp(msgspec.Struct, frozen=True):
+    """``version`` is the name of a build (``0.2.0+g84d86c5``). Members of later formats are passed over."""
+
+    format: int
+    version: str
+
+
+class Downgrade(NamedTuple):
+    """A home that a newer build has used."""
+
+    home: str
+    theirs: str
+
+    @property
+    def message(self) -> Message:
+        return say(
+            "Tabane {theirs} has used {home}; this is {ours}, which is older and leaves it untouched. Update "
+            "Tabane (uv tool upgrade tabane, or pip install --upgrade tabane), or use a home of its own for "
+            "this version: set TABANE_HOME to another folder.",
+            theirs=self.theirs,
+            home=self.home,
+            ours=this_build().name,
+        )
+
+
+def downgrade(home: str | os.PathLike[str]) -> Downgrade | None:
+    """Return who has used the home, if that was a newer build than this; else None.
+
+    Raises ConfigurationError if the stamp is there and cannot be read.
+    """
+    stamp = _read(home)
+    if stamp is None or not (stamp.format > FORMAT or newer(stamp.version, this_build().version)):
+        return None
+    return Downgrade(os.fspath(home), stamp.version)
+
+
+def refuse_downgrade(home: str | os.PathLike[str]) -> None:
+    """Raise HubError if a newer build has used the home, ConfigurationError if that cannot be known."""
+    found = downgrade(home)
+    if found is not None:
+        raise HubError(found.message)
+
+
+def write_stamp(home: str | os.PathLike[str]) -> None:
+    """Note that this build uses the home. Call with the lock held. Raises ConfigurationError."""
+    mine = HomeStamp(FORMAT, this_build().name)
+    if _read(home) == mine:
+        return
+    path = os.path.join(home, NAME)
+    try:
+        write_private(path, msgspec.json.encode(mine) + b"\n")
+    except OSError as error:
+        raise ConfigurationError(
+            say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
+        ) from None
+
+
+def _read(home: str | os.PathLike[str]) -> HomeStamp | None:
+    path = os.path.join(home, NAME)
+    try:
+        return msgspec.json.decode(read_trusted(path), type=HomeStamp)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, UnicodeError):
+        raise ConfigurationError(
+            say(
+                "{path} cannot be read, so the version of Tabane that used this folder is not known. If none "
+                "was newer than {ours}, delete the file and start again.",
+                path=path,
+                ours=this_build().name,
+            )
+        ) from None
