@@ -17,7 +17,7 @@ from tabane.hub.local.hello import Hello
 from tabane.settings import load_settings
 
 CHILD = str(Path(__file__).parent.parent / "gateway" / "children" / "child.py")
-SOON = 20.0
+SOON = 60.0
 """Seconds after which something that should have happened has not."""
 
 Json = dict[str, Any]
@@ -221,13 +221,19 @@ async def place(folder: Path, servers: Mapping[str, Json], **settings: Any) -> A
         await here.close()
 
 
-def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit: float = 90) -> None:
+def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit: float = 200) -> None:
     """Run an async test, with a limit in seconds on the whole of it."""
 
     async def limited() -> None:
         await asyncio.wait_for(scenario(), limit)
 
     asyncio.run(limited())
+
+
+async def turns(count: int = 300) -> None:
+    """Let everything in this process go on for a while, measured in turns of its loop."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 async def until(condition: Callable[[], bool | Awaitable[bool]], what: str) -> None:

@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from tests.cli.home import Home, hub
 
 ROOT = Path(__file__).parent.parent.parent
-SOON = 15.0
+SOON = 60.0
 """Seconds after which something that should have happened has not."""
 
 Era = Literal["legacy", "modern", "auto"]
