@@ -231,6 +231,12 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit: float = 4 * LO
     asyncio.run(limited())
 
 
+async def turns(count: int = 300) -> None:
+    """Let everything in this process go on for a while, measured in turns of its loop."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 async def until(condition: Callable[[], bool | Awaitable[bool]], what: str) -> None:
     """Wait for a condition that the hub comes to by itself."""
     loop = asyncio.get_running_loop()

@@ -187,7 +187,7 @@ def test_a_session_of_a_killed_hub_is_404_and_the_client_begins_another(here: Ha
                 "protocolVersion": "2025-11-25", "capabilities": {},
                 "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
         listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
             answer = await http.post(url, json=hello)
             session = {"mcp-session-id": answer.headers["mcp-session-id"]}
             assert (await http.post(url, json=listing, headers=session)).status_code == 200

@@ -46,7 +46,7 @@ class Caller:
         status = user.json("status")
         address = urlsplit(status["http"])
         self.port = address.port
-        self.connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)
+        self.connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
         self.token = Path(status["http_token"]).read_text().strip()
 
     def send(self, method: str, params: dict[str, Any] | None = None, **headers: str) -> None:

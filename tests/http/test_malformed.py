@@ -57,7 +57,7 @@ class Wire:
 
     def __init__(self, served: Served) -> None:
         self.served = served
-        self.socket = socket.create_connection(("127.0.0.1", served.port), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", served.port), timeout=60)
         self.file = self.socket.makefile("rb")
 
     def post(self, body: bytes, headers: dict[str, str | None], method: str = "POST") -> tuple[int, Any]:

@@ -161,6 +161,22 @@ def test_the_hubs_own_origin_counts_with_the_token_alone(tmp_path: Path) -> None
     run(scenario)
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_hub_without_a_token_lets_its_own_origin_in(tmp_path: Path, host: str) -> None:
+    """As the official suite asks of servers that are reached by the loopback."""
+
+    async def scenario() -> None:
+        async with house(tmp_path, http_token=False) as here:
+            own = f"{host}:{here.door.port}"
+            message, headers = modern(request("tools/list"))
+            peer = await here.peer()
+            assert (await peer.post(message, **headers, host=own, origin=f"http://{own}")).status == 200
+            assert (await peer.post(message, **headers, host=own, origin="http://evil.example")).status == 403
+            assert (await peer.post(message, **headers, host=own, origin="http://localhost:1")).status == 403
+
+    run(scenario)
+
+
 def test_a_page_changes_nothing_in_a_hub_that_has_no_token(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with house(tmp_path, {"up": child()}, origins=[LISTED], http_token=False) as here:

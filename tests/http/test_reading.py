@@ -145,7 +145,10 @@ def test_a_page_is_remembered_under_its_own_url_and_found(tmp_path: Path, site: 
 
     async def scenario() -> None:
         async with house(tmp_path, **settings(site)) as here, client(here, "auto") as it:
-            said = await read(it, site.url("/short"), remember=True)
+            await read(it, site.url("/short"))
+            missing = await it.call_tool("get_document", {"filepath": site.url("/article")})
+            assert "kettle --boil" not in text(missing)
+            said = text(await it.call_tool("remember_url", {"url": site.url("/short")}))
             assert f"remembered: {site.url('/article')}" in said
             got = await it.call_tool("get_document", {"filepath": site.url("/article")})
             assert "kettle --boil" in text(got)

@@ -11,9 +11,10 @@ import pytest
 from tabane.reader import cleaning, paging, plain
 from tabane.reader.fetched import Fetched
 from tabane.reader.ways import signs
+from tests.reader.growth import assert_in_proportion
 
-LONG = 40_000
-SECONDS = 10  # of a process of its own: a regular expression that has run wild ends with it alone
+LONG = 5_000
+SECONDS = 200  # of a process of its own: a regular expression that has run wild ends with it
 
 BAD = (
     "[", "[a](", "[a](b", "[a]( ", "[a](b \n", '[a](b "', "![[", "[\\", "[[a]", "[^a", "[a]: ", "`",
@@ -48,12 +49,16 @@ DONE: dict[str, Callable[[str], object]] = {
 def work(name: str) -> None:
     for before in {"", AFTER.get(name, "")}:
         for bad in BAD:
-            print(repr((before, bad)), flush=True)  # the last one is what took too long
-            DONE[name](before + bad * (LONG // len(bad)))
+            print(repr((before, bad)), flush=True)  # the last one is what grows too fast
+            assert_in_proportion(_on(name, before, bad), LONG)
+
+
+def _on(name: str, before: str, bad: str) -> Callable[[int], object]:
+    return lambda size: DONE[name](before + bad * (size // len(bad)))
 
 
 @pytest.mark.parametrize("name", DONE)
-def test_no_text_takes_long(name: str) -> None:
+def test_work_on_any_text_is_in_proportion_to_it(name: str) -> None:
     script = f"from tests.reader.test_hostile import work; work({name!r})"
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_CPU, ({SECONDS}, {SECONDS})); {script}"
     done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, check=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tabane.errors import BadArguments, ReadError, StoreBusy
+from tabane.errors import BadArguments, Forbidden, ReadError, StoreBusy
 from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Table, input_schema
 from tabane.reader import texts
@@ -207,9 +207,7 @@ def test_html_makes_no_unseen_characters_of_entities() -> None:
 
 def test_null_is_the_same_as_absent() -> None:
     async def work(desk: Desk) -> None:
-        nothing: dict[str, Any] = dict.fromkeys(
-            ("max_tokens", "cursor", "format", "links", "refresh", "remember")
-        )
+        nothing: dict[str, Any] = dict.fromkeys(("max_tokens", "cursor", "format", "links", "refresh"))
         assert await desk.read(**nothing) == await desk.read()
         listed = await desk.call("list_pages", site=None, limit=None, after=None)
         assert len(listed["results"]) == 1
@@ -224,21 +222,47 @@ def test_links_are_left_out_where_that_is_asked_for() -> None:
     run(work, Page(URL, "See [the page](https://b.test/long)."))
 
 
-def test_a_page_is_remembered_on_request_and_failing_that_is_told() -> None:
+def test_a_page_is_remembered_by_an_operation_of_its_own() -> None:
     async def good(desk: Desk) -> None:
-        assert "remembered" not in await desk.read()
-        value = await desk.read(remember=True)
-        assert value["remembered"] == f"web/{URL}"
-        assert f"remembered: " in texts.assistant(value, "en")  # noqa: F541
+        assert "remembered" not in await desk.read(max_tokens=100)
+        assert desk.remembered == []
+        value = await desk.call("remember_url", url=URL)
+        assert (value["remembered"], value["length"], value["title"]) == (f"web/{URL}", len(LONG), "T")
+        assert f'remembered: "web/{URL}"' in texts.kept(value, "en")
+        assert "content" not in value
         assert [each.markdown for _, each in desk.remembered] == [LONG]
+        assert desk.way.reads == 1  # what was just read is not asked for again
 
     async def bad(desk: Desk) -> None:
-        value = await desk.read(remember=True)
-        assert value["content"].startswith("# Title")
-        assert value["warnings"] == ["It is not put into documents: the store is busy."]
+        with pytest.raises(StoreBusy):
+            await desk.call("remember_url", url=URL)
+        assert (await desk.read())["content"].startswith("# Title")
 
     run(good)
     run(bad, fails=True)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_reading_with_remember_names_what_remembers_now(given: bool) -> None:
+    async def work(desk: Desk) -> None:
+        with pytest.raises(BadArguments, match=r"remember: .*Call remember_url") as raised:
+            await desk.read(remember=given)
+        assert raised.value.parameter == "remember"
+        assert (desk.way.reads, desk.remembered) == (0, [])
+
+    run(work)
+
+
+def test_who_may_only_look_reads_and_does_not_remember() -> None:
+    async def work(desk: Desk) -> None:
+        looking = Caller("local", Face.MCP, "1", looks=True)
+        params = json.encode({"url": URL})
+        assert (await desk.door.invoke(looking, "read_url_content", params))["title"] == "T"
+        with pytest.raises(Forbidden):
+            await desk.door.invoke(looking, "remember_url", params)
+        assert desk.remembered == []
+
+    run(work)
 
 
 def test_pictures_are_content_of_their_own() -> None:
@@ -285,6 +309,5 @@ def test_the_schema_costs_little_and_names_what_may_be_asked() -> None:
         "format",
         "links",
         "refresh",
-        "remember",
     ]
     assert len(json.encode(schema)) < 800

@@ -78,7 +78,10 @@ def test_the_markdown_that_a_page_offers_is_taken_where_little_was_found(head: s
 def test_what_makes_documentation_offers_its_source_and_the_html_its_facts() -> None:
     head = '<meta name="generator" content="Docusaurus v3"><link rel=alternate type=text/markdown href=/g.md>'
     fetcher = FakeFetcher(
-        {URL: html(LONG, head), "https://a.test/g.md": answer("x:", f"# G\n\n{LONG}", "text/plain")}
+        {
+            URL: html(LONG, head),
+            "https://a.test/g.md": answer("https://a.test/g.md", f"# G\n\n{LONG}", "text/plain"),
+        }
     )
     page = read(fetcher)
     assert (page.way, page.author) == ("markdown", "Ann")
@@ -89,9 +92,33 @@ def test_offered_markdown_elsewhere_or_that_is_a_page_is_not_taken() -> None:
     away = FakeFetcher({URL: html(LONG, head.format("https://b.test/g.md"))})
     assert read(away).way == "extracted"
     assert away.urls == [URL]
-    page = answer("x:", "<!doctype html>Not found", "text/plain")
+    page = answer("https://a.test/g.md", "<!doctype html>Not found", "text/plain")
     fetcher = FakeFetcher({URL: html(LONG, head.format("/g.md")), "https://a.test/g.md": page})
     assert read(fetcher).way == "extracted"
+
+
+@pytest.mark.parametrize("shown", [LONG, "The shop is closed on Monday because of the repair of its roof."])
+def test_offered_markdown_that_says_something_else_is_not_taken(shown: str) -> None:
+    head = '<meta name="generator" content="MkDocs"><link rel=alternate type=text/markdown href=/g.md>'
+    other = answer("https://a.test/g.md", "Praise Mister Quill. " * 200, "text/markdown")
+    page = read(FakeFetcher({URL: html(shown, head + " " * 30_000), "https://a.test/g.md": other}))
+    assert page.markdown.strip() == shown.strip()
+    assert page.way == "extracted"
+
+
+def test_offered_markdown_that_another_site_answers_is_not_taken() -> None:
+    head = '<meta name="generator" content="MkDocs"><link rel=alternate type=text/markdown href=/g.md>'
+    moved = answer("https://b.test/g.md", LONG, "text/markdown")
+    assert read(FakeFetcher({URL: html(LONG, head), "https://a.test/g.md": moved})).way == "extracted"
+
+
+def test_a_list_for_models_that_another_site_answers_is_not_taken() -> None:
+    moved = answer("https://b.test/llms.txt", LONG, "text/plain")
+    fetcher = FakeFetcher({URL: answer(URL, SHELL), "https://a.test/docs/guide/llms.txt": moved})
+    with pytest.raises(ReadError) as raised:
+        read(fetcher)
+    assert raised.value.cause == "javascript"
+    assert "https://a.test/docs/guide/llms.txt" in fetcher.urls
 
 
 def test_a_header_offers_it_as_well() -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(LONG)
 PYPI_STEPS = (
     *("time__convert_time", "git__git_log", "「リポジトリの履歴」", "describe_tools"),
     *("posts import", "「こたつ」", "put_document", '"spare key"', "「梅の塩」", "docs add"),
-    *("resources/read", "delete_document", "read_url_content", "remember: true", "search_everything"),
+    *("resources/read", "delete_document", "read_url_content", "remember_url", "search_everything"),
     "tabane stop",
 )
 NPM_STEPS = (

@@ -123,6 +123,7 @@ class Frames:
         self._events: list[Event] = []
         self.pongs = True
         """Whether it answers pings, as a client has to."""
+        self.pings = 0
 
     def write(self, payload: bytes, opcode: int = websocket.TEXT) -> None:
         self.writer.write(websocket.frame(payload, opcode, os.urandom(4)))
@@ -141,6 +142,7 @@ class Frames:
             event = self._events.pop(0)
             if not isinstance(event, websocket.Ping):
                 return event
+            self.pings += 1
             if self.pongs:
                 self.write(event.data, websocket.PONG)
 

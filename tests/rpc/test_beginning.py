@@ -60,4 +60,4 @@ def test_it_says_how_far_the_beginning_is_until_that_is_over(tmp_path: Any) -> N
         assert await door.invoke(visitor, "check_init", b"{}") == {"status": "init_completed"}
         await jobs.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 90))

@@ -63,7 +63,7 @@ def address(home: Home) -> str:
 
 def said(*command: str, **environment: str) -> list[Any]:
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **environment}
+        command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment}
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -85,7 +85,7 @@ def test_a_hub_that_is_stopped_closes_its_websockets_in_order(home: Home) -> Non
     with connect(address(home), proxy=None) as client:
         assert home.run("stop").status == 0
         with pytest.raises(Exception, match="1001"):
-            client.recv(timeout=20)
+            client.recv(timeout=60)
     assert home.run("start").status == 0
 
 

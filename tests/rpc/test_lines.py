@@ -123,10 +123,10 @@ def play(scene: Callable[[Program, Works], Awaitable[None]], **limits: int) -> N
         session.start()
         reader, writer = await asyncio.open_unix_connection(sock=theirs, limit=1 << 26)
         try:
-            await asyncio.wait_for(scene(Program(reader, writer, session), works), 20)
+            await asyncio.wait_for(scene(Program(reader, writer, session), works), 120)
         finally:
             writer.close()
-        await asyncio.wait_for(closed, 5)
+        await asyncio.wait_for(closed, 60)
 
     asyncio.run(run())
 

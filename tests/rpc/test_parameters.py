@@ -193,7 +193,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def asked(client: ClientConnection, method: str, params: Any) -> Any:
     client.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
-    return json.loads(client.recv(timeout=20))
+    return json.loads(client.recv(timeout=60))
 
 
 @pytest.mark.parametrize("operation", METHODS, ids=lambda operation: operation.name)

@@ -16,7 +16,7 @@ from tabane.hub.http import websocket as sockets
 from tabane.hub.rpc import dispatcher
 from tabane.hub.rpc.fitting import MOST_ANSWER
 from tabane.wire import websocket
-from tests.rpc.house import Frames, House, house, request, run, until
+from tests.rpc.house import SOON, Frames, House, house, request, run, until
 
 
 @pytest.mark.parametrize("path", ["/", "/rpc", "/rpc?x=1"])
@@ -189,8 +189,8 @@ def test_a_client_without_a_sign_of_life_is_gone(tmp_path: Path, pongs: bool) ->
             await until(lambda: here.works.running > 0, "it is asked")
             if pongs:
                 listening = asyncio.ensure_future(frames.next())
-                done, _ = await asyncio.wait([listening], timeout=1)
-                assert not done
+                await until(lambda: frames.pings > 3 * sockets.DEAF, "it answers long enough")
+                assert not listening.done()
                 here.works.gate.set()
                 assert (await listening)["result"] == "opened"
             else:
@@ -398,8 +398,8 @@ def test_a_stream_in_a_batch_is_refused_alone(tmp_path: Path) -> None:
 
 async def refused(here: House, path: str = "/", **headers: str | None) -> tuple[int, Any, dict[str, str]]:
     status, found, frames = await here.connect(path, **headers)
-    body = await asyncio.wait_for(frames.reader.readexactly(int(found["content-length"])), 20)
-    assert not await asyncio.wait_for(frames.reader.read(), 20), "a connection that asked for more is closed"
+    body = await asyncio.wait_for(frames.reader.readexactly(int(found["content-length"])), SOON)
+    assert not await asyncio.wait_for(frames.reader.read(), SOON), "it is closed"
     return status, json.loads(body)["error"], found
 
 
@@ -454,7 +454,7 @@ def test_a_hub_that_ends_finishes_what_it_has_and_says_goodbye(tmp_path: Path) -
             assert not idle.done()
             here.works.gate.set()
             assert json.loads(await client.recv())["result"] == "opened"
-            await asyncio.wait_for(idle, 20)
+            await asyncio.wait_for(idle, SOON)
             await here.door.close()
             with pytest.raises(ConnectionClosed) as caught:
                 await client.recv()

@@ -44,7 +44,7 @@ class Official:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         assert self.process.stdout is not None
-        self.port = int(await asyncio.wait_for(self.process.stdout.readline(), 30))
+        self.port = int(await asyncio.wait_for(self.process.stdout.readline(), 60))
 
     async def kill(self) -> None:
         """End it as it is: what it was doing is cut off."""

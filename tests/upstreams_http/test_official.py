@@ -134,7 +134,7 @@ def test_every_call_is_answered_once_while_the_server_is_killed_and_started_anew
 
             await until(works, "calls reach the new process")
             calling = False
-            await asyncio.wait_for(asyncio.gather(*callers), 20)
+            await asyncio.wait_for(asyncio.gather(*callers), 60)
             assert client.unexpected == []
             marking = [failed for name, failed in answers if name != "web__peek"]
             # What leaves a mark is never sent twice, and what is said to be done is done.

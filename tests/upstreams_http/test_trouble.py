@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.dataplane.place import Json, Line, Place, place, run, text, until
+from tests.dataplane.place import SOON, Json, Line, Place, place, run, text, turns, until
 from tests.upstreams_http.raw import Handler, Raw, Request, Wire, legacy, modern, raw
 
 Scenario = Callable[[Raw, Place, Line], Awaitable[None]]
@@ -174,16 +174,22 @@ def test_a_log_level_is_told_to_the_new_session_as_well(tmp_path: Path) -> None:
 
 
 def test_nothing_is_asked_before_the_server_has_heard_that_the_hub_is_ready(tmp_path: Path) -> None:
+    heard = asyncio.Event()
+
     async def slow(server: Raw, request: Request, wire: Wire) -> None:
         if request.rpc == "notifications/initialized":
-            await asyncio.sleep(0.2)
+            await heard.wait()
             server.sessions.add("ready")
         elif request.rpc.startswith("tools/"):
             assert "ready" in server.sessions
         await legacy(server, request, wire)
 
     async def scenario(server: Raw, hub: Place, client: Line) -> None:
-        assert text(await client.call("web__echo")) == "done"
+        calling = client.begin("tools/call", {"name": "web__echo", "arguments": {}})
+        await until(lambda: bool(server.asked("notifications/initialized")), "it is told")
+        await turns()  # time to ask too early, which fails the server's own check
+        heard.set()
+        assert text((await calling)["result"]) == "done"
 
     with_server(tmp_path, slow, scenario)
 
@@ -479,17 +485,22 @@ def test_what_comes_first_is_not_held_back_by_the_rest(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_ends_leaves_its_connection_for_the_next_call(tmp_path: Path) -> None:
+    ended: list[Wire] = []
+
     async def in_pieces(server: Raw, request: Request, wire: Wire) -> None:
         wire.stream()
         wire.event(request.text())
         await wire.writer.drain()
-        await asyncio.sleep(0.02)
+        await turns()
         wire.end()
+        await wire.writer.drain()
+        ended.append(wire)
 
     async def scenario(server: Raw, hub: Place, client: Line) -> None:
-        for _ in range(20):
+        for number in range(20):
             assert text(await client.call("web__echo")) == "done"
-            await asyncio.sleep(0.03)
+            await until(lambda: len(ended) > number, "its stream has ended")  # noqa: B023  (awaited here)
+            await turns()
         assert server.accepted < 5
 
     with_server(tmp_path, calls(in_pieces), scenario)
@@ -583,7 +594,7 @@ def test_a_call_waits_for_a_server_that_is_started_anew(tmp_path: Path) -> None:
         upstream = next(iter(hub.hub.gateway.instances("web")))
         await until(lambda: upstream.state.value == "waiting", "it was found gone")
         await server.start()
-        response = await asyncio.wait_for(answer, 10)
+        response = await asyncio.wait_for(answer, SOON)
         assert text(response["result"]) == "done"
         # Nothing was sent while it was away, so the call went out once.
         assert len(server.asked("echo")) == 2
@@ -603,14 +614,14 @@ def test_a_call_in_flight_goes_on_while_the_server_takes_no_new_ones(tmp_path: P
         first = client.begin("tools/call", {"name": "web__echo", "arguments": {}})
         await until(lambda: server.tools == [], "the first call is in flight")
         second = client.begin("tools/call", {"name": "web__peek", "arguments": {}})
-        await asyncio.sleep(0.3)
+        await turns()
         assert not first.done()
         assert not second.done()
         server._server = None
         await server.start()
-        assert text((await asyncio.wait_for(second, 10))["result"]) == "done"
+        assert text((await asyncio.wait_for(second, SOON))["result"]) == "done"
         server.tools.append({"name": "x"})
-        assert text((await asyncio.wait_for(first, 10))["result"]) == "held"
+        assert text((await asyncio.wait_for(first, SOON))["result"]) == "held"
 
     with_server(tmp_path, calls(held, tool="echo"), scenario)
 

@@ -9,6 +9,7 @@ import click
 
 from tabane.cli.blocks import readable
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, hub_options, lang, text
+from tabane.errors import TabaneError
 from tabane.messages import say
 
 FORMATS = ("markdown", "text", "html", "raw")
@@ -54,7 +55,7 @@ WHOLE = 10_000_000
 @click.option("--remember", is_flag=True, help=text(say("Also put the page into documents.")))
 @hub_options
 @click.pass_obj
-def read(terminal: Terminal, /, page: str, form: str, **given: Any) -> None:
+def read(terminal: Terminal, /, page: str, form: str, remember: bool, **given: Any) -> None:
     if given["max_tokens"] is None and given["cursor"] is None:
         given["max_tokens"] = WHOLE
     wanted = {name: value for name, value in given.items() if value is not None}
@@ -62,9 +63,21 @@ def read(terminal: Terminal, /, page: str, form: str, **given: Any) -> None:
     try:
         with terminal.working(say("Reading {url}", url=address)):
             found = terminal.hub().call("read_url_content", {"url": address, "format": form, **wanted})
+            failure = _remember(terminal, address, found) if remember else None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
     terminal.show(found, lambda: _print(terminal, found))
+    if failure:
+        raise failure
+
+
+def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> TabaneError | None:
+    """Put the page that was just read into documents. Why it cannot be put; the page is shown in any case."""
+    try:
+        found["remembered"] = terminal.hub().call("remember_url", {"url": address})["remembered"]
+    except TabaneError as error:
+        return error
+    return None
 
 
 def _print(terminal: Terminal, found: dict[str, Any]) -> None:

@@ -119,8 +119,12 @@ class ToolOperations:
                 Privilege.CALL,
                 read_only=True,
             ),
-            Operation("get_tool", "One definition, whole.", Name, self.get, PERSON, Privilege.READ),
-            Operation("list_tools", "All tools.", ListTools, self.tools, PERSON, Privilege.READ),
+            Operation(
+                "get_tool", "One definition, whole.", Name, self.get, PERSON, Privilege.READ, read_only=True
+            ),
+            Operation(
+                "list_tools", "All tools.", ListTools, self.tools, PERSON, Privilege.READ, read_only=True
+            ),
         ]
 
     async def search(self, caller: Caller, params: SearchTools) -> Found:
@@ -233,18 +237,44 @@ class ServerOperations:
         admin = Privilege.ADMIN
         return [
             Operation(
-                "list_servers", "Servers and their state.", Nothing, self.servers, PERSON, Privilege.READ
+                "list_servers",
+                "Servers and their state.",
+                Nothing,
+                self.servers,
+                PERSON,
+                Privilege.READ,
+                read_only=True,
             ),
-            Operation("show_server", "One server in detail.", Name, self.show, PERSON, Privilege.READ),
             Operation(
-                "health_check", "Whether servers answer.", Nothing, self.health, PERSON, Privilege.READ
+                "show_server",
+                "One server in detail.",
+                Name,
+                self.show,
+                PERSON,
+                Privilege.READ,
+                read_only=True,
+            ),
+            Operation(
+                "health_check",
+                "Whether servers answer.",
+                Nothing,
+                self.health,
+                PERSON,
+                Privilege.READ,
+                read_only=True,
             ),
             Operation("start_upstream", "Start a server.", Name, self.start, PERSON, admin),
             Operation("stop_upstream", "Stop a server.", Name, self.stop, PERSON, admin),
             Operation("restart_upstream", "Restart a server.", Name, self.restart, PERSON, admin),
             Operation("test_server", "Start a server and list its tools.", Name, self.test, PERSON, admin),
             Operation(
-                "server_logs", "What a server wrote to stderr.", ServerLogs, self.logs, PERSON, Privilege.READ
+                "server_logs",
+                "What a server wrote to stderr.",
+                ServerLogs,
+                self.logs,
+                PERSON,
+                Privilege.READ,
+                read_only=True,
             ),
         ]
 

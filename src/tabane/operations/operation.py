@@ -43,6 +43,9 @@ class Operation:
     which takes where to tell its progress as well, the result in the end. ``title`` says what a job with
     these parameters does; without one it is called by its name. A ``public`` one is also for programs that
     reach the hub over TCP without its token.
+
+    One that needs Privilege.READ changes nothing that a user keeps, and is marked ``read_only``. ``moved``
+    has the names of parameters that it once took, and the operations that do their work now.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Operation:
     failed: Callable[[Any], bool] | None = None
     failure: Callable[[TabaneError, Lang], str] | None = None
     content: Callable[[Any, Lang], list[dict[str, Any]]] | None = None
+    moved: Mapping[str, str] = field(default_factory=dict)
 
 
 class Table:

@@ -30,6 +30,16 @@ def unfit(operation: Operation, error: msgspec.ValidationError) -> BadArguments:
     parameter = named if len(named) <= LONGEST_NAME else f"{named[:LONGEST_NAME]}…"
     if not parameter:
         return BadArguments(say("{name}: {detail}", name=operation.name, detail=detail))
+    if member and member[1] in operation.moved:
+        return BadArguments(
+            say(
+                "{parameter}: {name} does not take this any more. Call {other} for it.",
+                parameter=parameter,
+                name=operation.name,
+                other=operation.moved[member[1]],
+            ),
+            parameter,
+        )
     fits = allowed(operation, re.split(r"[.\[]", named, maxsplit=1)[0])
     if fits:
         text = say(

@@ -35,14 +35,14 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
         site=found.metadata.site,
         lang=found.metadata.lang,
         canonical=found.metadata.canonical,
-        way="extracted",
+        way="json-ld" if found.machine else "extracted",
         share=round(found.share, 3),
         warnings=(*_warnings(found, cut=len(text) > _LARGE), *warnings_of(found.removed)),
     )
 
 
 def _warnings(found: Article, *, cut: bool) -> list[Message]:
-    warnings = []
+    warnings = [*found.notes]
     if found.script:
         warnings.append(say("The page seems to need JavaScript: this is only what it says without."))
     elif not found.letters:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tabane.errors import TabaneError
-from tabane.messages import Message, say
+from tabane.messages import say
 from tabane.operations import Caller
 from tabane.reader import texts
 from tabane.reader.cleaning import cleaned, without_links
@@ -27,6 +27,7 @@ from tabane.reader.parameters import (
     Format,
     ListPages,
     ReadUrl,
+    RememberUrl,
 )
 from tabane.reader.reading import Reading
 from tabane.reader.shelf import Shelf
@@ -55,7 +56,10 @@ class Reader:
         self._default = default
 
     async def read_url_content(self, caller: Caller, params: ReadUrl) -> dict[str, Any]:
-        """A page or a part of it. Raises ReadError, and BadArguments for a cursor that is none."""
+        """A page or a part of it. Raises ReadError, and BadArguments for a cursor that is none.
+
+        The shelf keeps what was read, which spares the site a request; no document, file or setting changes.
+        """
         wish = _wish(params, self._default())
         page = await self._reading(caller).read(
             params.url,
@@ -67,13 +71,18 @@ class Reader:
         if changed:
             warning = say("The page has changed since the cursor was given: this is its beginning.")
             page, wish = replace(page, warnings=(*page.warnings, warning)), wish._replace(start=0)
-        remembered, why = await self._put(caller, page) if params.remember else (None, None)
-        if why is not None:
-            page = replace(page, warnings=(*page.warnings, why))
-        value = facts(page, caller)
-        if remembered is not None:
-            value["remembered"] = remembered
-        return await asyncio.to_thread(_given, page, value, wish, caller)
+        return await asyncio.to_thread(_given, page, facts(page, caller), wish, caller)
+
+    async def remember_url(self, caller: Caller, params: RememberUrl) -> dict[str, Any]:
+        """Read the whole page and put it into documents; its key there, and what is known of it.
+
+        Raises ReadError, and TabaneError where it cannot be put.
+        """
+        if self._remember is None:
+            raise TabaneError(say("Pages cannot be put into documents here: there are none."))
+        page = await self._reading(caller).read(params.url, refresh=bool(params.refresh))
+        key = await self._remember(caller, page)
+        return {**facts(page, caller), "remembered": key, "length": len(page.markdown)}
 
     async def list_pages(self, caller: Caller, params: ListPages) -> dict[str, Any]:
         if self._shelf is None:
@@ -84,15 +93,6 @@ class Reader:
 
     async def forget_page(self, caller: Caller, params: ForgetPage) -> dict[str, Any]:
         return {"forgotten": await self._shelf.forget(params.url) if self._shelf else 0}
-
-    async def _put(self, caller: Caller, page: Page) -> tuple[str | None, Message | None]:
-        """The page as a document: its key, or why it is none."""
-        if self._remember is None:
-            return None, say("It is not put into documents: there are none here.")
-        try:
-            return await self._remember(caller, page), None
-        except TabaneError as error:
-            return None, say("It is not put into documents: {reason}", reason=error.message)
 
 
 def _wish(params: ReadUrl, default: int) -> Cursor:

@@ -31,7 +31,13 @@ class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
     format: Annotated[Format, Meta(extra_json_schema={"default": "markdown"})] | None = None
     links: Annotated[bool, Meta(extra_json_schema={"default": True})] | None = None
     refresh: bool | None = None
-    remember: Annotated[bool, Meta(description="As a document.")] | None = None
+
+
+class RememberUrl(Struct, frozen=True, forbid_unknown_fields=True):
+    """``refresh`` asks the site, even where the page was just read."""
+
+    url: Url
+    refresh: bool | None = None
 
 
 class ListPages(Struct, frozen=True, forbid_unknown_fields=True):

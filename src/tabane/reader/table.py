@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tabane.errors import TabaneError
 from tabane.messages import Lang
 from tabane.operations import Face, Operation, Privilege
-from tabane.reader.parameters import ForgetPage, ListPages, ReadUrl
+from tabane.reader.parameters import ForgetPage, ListPages, ReadUrl, RememberUrl
 
 if TYPE_CHECKING:
     from tabane.reader.operations import Reader
@@ -22,6 +22,12 @@ def reader_table(reader: Callable[[], Reader]) -> list[Operation]:
             "read_url_content", "Read a URL (page, PDF, …) as clean Markdown.",
             ReadUrl, lambda c, p: reader().read_url_content(c, p), person | {Face.MCP}, Privilege.READ,
             text=_text, read_only=True, label="Read URL Content", failure=_failure, content=_blocks,
+            moved={"remember": "remember_url"},
+        ),
+        Operation(
+            "remember_url", "Read a URL and keep the page among the documents.",
+            RememberUrl, lambda c, p: reader().remember_url(c, p), person | {Face.MCP}, Privilege.WRITE,
+            text=_kept, failure=_failure, annotations={"idempotentHint": True},
         ),
         Operation(
             "list_pages", "Pages that were read and are kept.",
@@ -38,6 +44,12 @@ def _text(value: Any, lang: Lang) -> str:
     from tabane.reader.texts import assistant
 
     return assistant(value, lang)
+
+
+def _kept(value: Any, lang: Lang) -> str:
+    from tabane.reader.texts import kept
+
+    return kept(value, lang)
 
 
 def _blocks(value: Any, lang: Lang) -> list[dict[str, Any]]:

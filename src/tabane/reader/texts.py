@@ -41,6 +41,13 @@ def head(value: dict[str, Any], lang: Lang) -> str:
     return front_matter({**facts, "warnings": value["warnings"]})
 
 
+def kept(value: dict[str, Any], lang: Lang) -> str:
+    """What became of a page that was put into documents, and how it is read there."""
+    facts = {name: value.get(name) for name in (*_FACTS, "remembered")}
+    more = say("Read it later with get_document, filepath {key}", key=value["remembered"]).render(lang)
+    return f"{front_matter({**facts, 'warnings': value['warnings']})}\n{more}\n"
+
+
 def blocks(value: dict[str, Any], lang: Lang) -> list[dict[str, Any]]:
     """The answer as content of MCP: the text, then the pictures that are the page."""
     pictures = (

@@ -5,7 +5,6 @@ Source: RFC 6454, section 6.2, and the serialization of origins in the HTML stan
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from functools import lru_cache
 
@@ -61,6 +60,8 @@ def without_port(origin: str) -> str:
 
 def _host(text: str) -> str | None:
     """The host of an origin as it is compared; None if no browser would write it so."""
+    import ipaddress  # every command imports the settings, and few have origins
+
     if text[0] == "[":
         try:
             return f"[{ipaddress.IPv6Address(text[1:-1]).compressed}]"

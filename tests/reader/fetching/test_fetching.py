@@ -486,12 +486,17 @@ def test_a_connection_that_died_meanwhile_is_made_anew(site: Site) -> None:
 
 def test_no_more_than_two_ask_a_host_at_once(site: Site) -> None:
     most, now = 0, 0
+    two = asyncio.Event()
 
     async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal most, now
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0.02)
+        if now == 2:
+            two.set()
+        await two.wait()
+        for _turn in range(200):  # time for a third, which must not come
+            await asyncio.sleep(0)
         now -= 1
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 

@@ -74,7 +74,7 @@ def test_whoever_gives_up_waiting_leaves_the_turn_to_others() -> None:
             await asyncio.gather(waiting, return_exceptions=True)
         await asyncio.gather(_take(turns), _take(turns))
 
-    asyncio.run(asyncio.wait_for(go(), 20))
+    asyncio.run(asyncio.wait_for(go(), 90))
 
 
 async def _take(turns: Turns) -> None:

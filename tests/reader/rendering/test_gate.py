@@ -33,7 +33,7 @@ async def said(it: Gate, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", it.port)
     writer.write(data)
     try:
-        return await asyncio.wait_for(reader.read(), 20)
+        return await asyncio.wait_for(reader.read(), 60)
     finally:
         writer.close()
 

@@ -57,7 +57,7 @@ try {
 const tried = Object.entries(ways).map(([name, way]) =>
   way().then(() => say(name + " went through"), () => say(name + " refused")));
 const ready = fetch("/busy");
-Promise.all(tried).then(() => say("all tried"));
+Promise.all(tried).then(() => { say("all tried"); fetch("/tried"); });
 </script>"""
 
 
@@ -98,11 +98,18 @@ def test_no_way_out_of_a_page_leads_to_what_the_guard_refuses(
 ) -> None:
     port, udp, reached = neighbour
 
+    all_tried = asyncio.Event()
+
     async def busy(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(1.5)  # keeps the page from being quiet before everything was tried
+        await all_tried.wait()  # keeps the page from being quiet before everything was tried
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    async def tried(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        all_tried.set()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
     site.wild("/busy", busy)
+    site.wild("/tried", tried)
     site.redirect("/private", f"http://127.0.0.1:{port}/redirected")
     site.put("/", EVERY_WAY % {"port": port, "udp": udp})
     fetched = show(site.url("/"))
@@ -174,7 +181,7 @@ def test_the_gate_is_open_to_nobody_else(site: Site, show: Show) -> None:
     async def knock(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for port in await asyncio.to_thread(_listening):
             with contextlib.suppress(OSError):
-                said.append(await asyncio.wait_for(_asked(port, site.url("/secret")), 5))
+                said.append(await asyncio.wait_for(_asked(port, site.url("/secret")), 60))
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
     site.wild("/knock", knock)

@@ -34,7 +34,7 @@ class Reader:
         step(self._page, "read_url_content", self._encoding)
         step(self._page, self._site.door, lambda: self._refused(self._site.door))
         step(self._page, "302 → " + self._site.door, lambda: self._refused(self._site.url(MOVED)))
-        step(self._page, "remember: true", self._remember)
+        step(self._page, "remember_url", self._remember)
         step(self._page, "search_everything", self._search)
 
     def _whole(self) -> tuple[Message, float]:
@@ -79,7 +79,7 @@ class Reader:
         return say("refused: a private address, and no connection was made"), answer.seconds
 
     def _remember(self) -> tuple[Message, float]:
-        answer = self._read(GUIDE, remember=True)
+        answer = self._assistant.ask("remember_url", {"url": self._site.url(GUIDE)})
         if f"remembered: {self._site.url(GUIDE)}" not in answer.text:
             raise lacking("remembered", answer)
         return say("the page is a document now"), answer.seconds

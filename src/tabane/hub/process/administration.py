@@ -69,7 +69,9 @@ class Administration:
     def table(self) -> list[Operation]:
         admin = Privilege.ADMIN
         return [
-            Operation("hub_status", "How the hub is.", HubStatus, self.status, FACES, Privilege.READ),
+            Operation(
+                "hub_status", "How the hub is.", HubStatus, self.status, FACES, Privilege.READ, read_only=True
+            ),
             Operation(
                 "check_init",
                 "Whether everything that is kept can be asked for yet, and how far that is.",

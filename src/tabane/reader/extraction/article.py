@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tabane.reader.extraction.content import Content, content
+from tabane.messages import Message
+from tabane.reader.extraction.content import content
+from tabane.reader.extraction.machine_text import used
 from tabane.reader.extraction.metadata import Metadata, metadata
 from tabane.reader.extraction.tree import parsed
 
@@ -29,7 +31,8 @@ class Article:
     """What was read.
 
     ``script``: the page seems to be made by a script. ``removed`` are the unseen characters that stood in
-    what was found, by kind; the rest is as in Content.
+    what was found, by kind; the rest is as in Content. ``machine``: the text is the one that the page gives
+    to machines; ``notes`` say what became of that one.
     """
 
     markdown: str
@@ -39,6 +42,8 @@ class Article:
     hidden: int
     script: bool
     removed: Mapping[str, int]
+    machine: bool = False
+    notes: tuple[Message, ...] = ()
 
 
 def article(html: str, url: str) -> Article:
@@ -51,15 +56,21 @@ def article(html: str, url: str) -> Article:
     found = content(root)
     removed: Counter[str] = Counter()
     text = markdown(found.elements, url, removed=removed)
-    if known.body and _missed(found, known.body):
-        text, found, removed = known.body, Content((), len(known.body), found.share, found.hidden), Counter()
-    script = script and found.letters < _SHORT
-    return Article(text, known, found.letters, found.share, found.hidden, script, removed)
-
-
-def _missed(found: Content, body: str) -> bool:
-    """Whether the text that a page gives to machines says much that was not found in its elements."""
-    return len(body) > _SHORT and len(body) > 3 * found.letters
+    letters = found.letters
+    other = used(known.body, found.visible, found.kept, closed=known.closed) if known.body else None
+    if other is not None and other.text:
+        text, letters, removed = other.text, len(other.text), Counter()
+    return Article(
+        text,
+        known,
+        letters,
+        found.share,
+        found.hidden,
+        script and letters < _SHORT,
+        removed,
+        machine=bool(other and other.text),
+        notes=(other.warning,) if other else (),
+    )
 
 
 def _scripted(root: Element) -> bool:

@@ -13,12 +13,14 @@ from tabane.reader.extraction.choosing import chosen
 from tabane.reader.extraction.forest import Forest, forest
 from tabane.reader.extraction.hiding import Hiding
 from tabane.reader.extraction.pruning import filled, lowest, pruned
-from tabane.reader.extraction.streamed import settle
+from tabane.reader.extraction.streamed import open_noscripts, settle
 
 Element = Any
 _MOST = 12_000
 """Blocks that are judged one by one; of a page of more, some of each shape are, for all of that shape."""
 _SAMPLES = 6_000
+_LITTLE = 250
+"""Letters that a page shows, below which it is read as one without JavaScript."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +28,16 @@ class Content:
     """The content of a page, as elements of its own tree from which the rest was taken away.
 
     ``letters`` is how long it is, ``share`` what part of the visible text that is, 0..1. ``hidden`` counts
-    the parts amid the content that no reader sees, which are not in it.
+    the parts amid the content that no reader sees, which are not in it. ``visible`` are all texts of the page
+    that readers see, in their order, and ``kept`` which of them are content.
     """
 
     elements: tuple[Element, ...]
     letters: int
     share: float
     hidden: int = 0
+    visible: tuple[str, ...] = ()
+    kept: tuple[bool, ...] = ()
 
 
 @cache
@@ -45,6 +50,9 @@ def cut(root: Element) -> Cutting:
     settle(root)
     cutting = Cutting(root, Hiding(root).hides)
     measured(cutting)
+    if sum(block.letters for block in cutting.blocks) < _LITTLE and open_noscripts(root):
+        cutting = Cutting(root, Hiding(root).hides)
+        measured(cutting)
     return cutting
 
 
@@ -56,8 +64,10 @@ def content(root: Element) -> Content:
     kept = choice(cutting) if blocks else []
     letters = sum(block.letters for block, keep in zip(blocks, kept, strict=True) if keep)
     element = lowest(root, blocks, kept)
+    visible = tuple(block.text for block in blocks)
     hidden = pruned(root, blocks, kept, cutting.hidden)
-    return Content((element,) if letters else (), letters, letters / whole if whole else 0.0, hidden)
+    share = letters / whole if whole else 0.0
+    return Content((element,) if letters else (), letters, share, hidden, visible, tuple(kept))
 
 
 def title(root: Element) -> str:

@@ -63,6 +63,7 @@ class Metadata:
     lang: str | None = None
     canonical: str | None = None
     body: str | None = None
+    closed: bool = False
 
 
 def metadata(root: Element, url: str) -> Metadata:
@@ -81,6 +82,7 @@ def metadata(root: Element, url: str) -> Metadata:
         body=next(
             (text for thing in things if (text := _text(thing.get("articleBody") or thing.get("text")))), None
         ),
+        closed=any(str(thing.get("isAccessibleForFree")).lower() == "false" for thing in things),
     )
 
 

@@ -7,37 +7,55 @@ from typing import Any
 
 Element = Any
 _SEGMENT = re.compile(r"S:([0-9a-f]+)")
+_CALLED = re.compile(r"""["']S:([0-9a-f]{1,8})["']""")
 _MOST = 2000
 
 
 def settle(root: Element) -> None:
-    """Put what was streamed where it belongs, and open what is there for who runs no scripts.
+    """Put what was streamed where it belongs, and open what browsers show of templates.
 
-    React streams a boundary that was not ready as ``<div hidden id="S:1">`` at the end of the page, and marks
-    its place with ``<template id="B:1">`` (or ``P:1`` within another). A ``<template shadowrootmode>`` is
-    shown, and so is a ``<noscript>`` that says more than that a script is needed: forums put their whole
-    thread there.
+    React streams a boundary that was not ready as ``<div hidden id="S:1">`` at the end of the page, marks its
+    place with ``<template id="B:1">`` (or ``P:1`` within another), and a script names both. What has no
+    place, or is named by no script, stays as hidden as it is; of a page that was saved without its scripts
+    the place has to be enough. A ``<template shadowrootmode>`` is shown.
     """
     places: dict[str, Element] = {}
     for template in root.iter("template"):
         key = template.get("id") or ""
         if key[:2] in ("B:", "P:"):
             places[key[2:]] = template
-        elif template.get("shadowrootmode") or template.get("shadowroot"):
+        elif template.get("shadowrootmode") in ("open", "closed"):
             template.tag = "div"
-    for noscript in list(root.iter("noscript")):
-        if _speaks(noscript):
-            noscript.tag = "div"
+    called = _called(root) if places else frozenset()
     for segment in [at for at in root.iter("div") if "hidden" in at.attrib][:_MOST]:
         match = _SEGMENT.fullmatch(segment.get("id") or "")
-        if match is not None:
-            del segment.attrib["hidden"]
-            _move(segment, places.get(match.group(1)))
+        if match is not None and match[1] in places and (called is None or match[1] in called):
+            _move(segment, places[match[1]])
 
 
-def _move(segment: Element, place: Element | None) -> None:
-    if place is None or (parent := place.getparent()) is None or segment in place.iterancestors():
+def open_noscripts(root: Element) -> bool:
+    """Open what a page tells those without JavaScript at length, and say whether there was any.
+
+    For a page that shows next to nothing: forums put their whole thread there. Beside visible text it is
+    what no reader sees.
+    """
+    found = [noscript for noscript in root.iter("noscript") if _speaks(noscript)]
+    for noscript in found:
+        noscript.tag = "div"
+    return bool(found)
+
+
+def _called(root: Element) -> frozenset[str] | None:
+    """The numbers of the segments that scripts of the page put into place; None if it has no script."""
+    scripts = [script.text or "" for script in root.iter("script")]
+    found = (number for text in scripts if "S:" in text for number in _CALLED.findall(text))
+    return frozenset(found) if scripts else None
+
+
+def _move(segment: Element, place: Element) -> None:
+    if (parent := place.getparent()) is None or segment in place.iterancestors():
         return
+    del segment.attrib["hidden"]
     old = segment.getparent()
     tail, segment.tail = segment.tail, None
     if old is not None and tail:

@@ -26,6 +26,8 @@ _GLYPHS = {  # what MathML has as characters and TeX as words, where TeX does no
     "\u220f": r"\prod ", "\u2202": r"\partial ", "{": r"\{", "}": r"\}",
 }  # fmt: skip
 _DEEP = 60
+_PROSE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]{2,}[,.;:!?'\"]*\s+){12}|[\u3040-\u30ff\u3400-\u9fff、。]{40}")
+"""Twelve words in a row, or as much Japanese or Chinese: no formula says that."""
 
 
 class Formula(NamedTuple):
@@ -78,14 +80,14 @@ def _of_script(element: HtmlElement) -> Formula | None:
     kind = str(element.get("type", ""))
     if not kind.startswith("math/tex"):
         return None
-    return _made(element.text or "", "mode=display" in kind.replace(" ", ""))
+    return _given(element.text or "", "mode=display" in kind.replace(" ", ""))
 
 
 def _of_image(element: HtmlElement) -> Formula | None:
     names = " ".join(classes(element))
     if not re.search(r"\b(?:latex|tex|math|mwe-math-fallback-image-\w+)\b", names):
         return None
-    return _made(element.get("alt") or "", "display" in names)
+    return _given(element.get("alt") or "", "display" in names)
 
 
 def _of_wrapper(element: HtmlElement, names: set[str]) -> Formula | None:
@@ -94,11 +96,16 @@ def _of_wrapper(element: HtmlElement, names: set[str]) -> Formula | None:
     if math is not None:
         return _made(_of_mathml(math), shown or math.get("display") == "block")
     if tex := element.get("data-tex"):
-        return _made(tex, shown)
+        return _given(tex, shown)
     text = text_of(element)
     if "math-container" in names or (names & {"inline", "display"} and "math" in names):
         return _made(text, shown or text.strip().startswith(("$$", "\\[")))
     return None
+
+
+def _given(tex: str, shown: bool) -> Formula | None:
+    """A formula of TeX that the page gives unseen, beside what it shows; None for prose in its place."""
+    return None if _PROSE.search(tex) else _made(tex, shown)
 
 
 def _made(tex: str, shown: bool) -> Formula | None:
@@ -114,9 +121,10 @@ def _made(tex: str, shown: bool) -> Formula | None:
 def _of_mathml(math: HtmlElement) -> str:
     """TeX that the page gives beside its MathML, or else made of the MathML."""
     for note in math.iter("annotation"):
-        if "tex" in str(note.get("encoding", "")).lower():
+        if "tex" in str(note.get("encoding", "")).lower() and not _PROSE.search(note.text or ""):
             return note.text or ""
-    return math.get("alttext") or _tex(math, 0)
+    said = math.get("alttext") or ""
+    return said if said and not _PROSE.search(said) else _tex(math, 0)
 
 
 def _tex(node: HtmlElement, depth: int) -> str:

@@ -27,6 +27,8 @@ _COPY = re.compile(r"copy|copied|コピー|clipboard", re.I)
 _PLAYERS = re.compile(
     r"youtube|youtu\.be|vimeo|nicovideo|speakerdeck|slideshare|codepen|jsfiddle|/embed/|player", re.I
 )
+_MOST_WORDS = 300  # characters of a text that is seen only where a picture or a player is not
+_EMOJI = 40  # characters of the name of one
 _DEEP = 90  # elements within each other; what is deeper is taken as text
 
 
@@ -130,10 +132,10 @@ class Inline:
         found.append(behind)
 
     def _image(self, element: HtmlElement, found: list[Piece]) -> None:
-        words = " ".join((element.get("alt") or "").split())
+        words = _unread(element.get("alt"))
         names = classes(element)
         if "emoji" in names or "wp-smiley" in names:
-            found.append(words)
+            found.append(words if len(words) <= _EMOJI else "")
             return
         where = addresses.image(element, self._base)
         if where is None:
@@ -209,7 +211,7 @@ class Inline:
         if where is None:
             where = next((source.get("src") for source in element.iter("source")), None)
         url = addresses.address(where, self._base)
-        words = " ".join((element.get("title") or element.get("aria-label") or "").split())
+        words = _unread(element.get("title") or element.get("aria-label"))
         if url and self._links and (words or element.tag != "iframe" or _PLAYERS.search(url)):
             label = escaping.label(escaping.inline(words)) if words else None
             found.extend([" ", Link(label, url) if label else Atom(f"<{url}>"), " "])
@@ -240,6 +242,12 @@ _WRITING: Mapping[str, Callable[[Inline, HtmlElement, list[Piece]], None]] = {
     "input": Inline._box,
     "noscript": Inline._unscripted,
 }
+
+
+def _unread(text: str | None) -> str:
+    """Return what an attribute says in place of a picture or a player, in one line and not too long."""
+    words = " ".join((text or "").split())
+    return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1].rstrip()}…"
 
 
 def _edges(pieces: list[Piece]) -> tuple[str, str]:

@@ -12,8 +12,11 @@ from typing import Protocol
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
+from tabane.reader.cleaning import without_links
 from tabane.reader.decoding import decoded
+from tabane.reader.extraction.machine_text import overlaps
 from tabane.reader.fetched import Fetched
+from tabane.reader.guard import target
 from tabane.reader.page import Page
 from tabane.reader.paging import tokens
 from tabane.reader.ways import signs
@@ -31,8 +34,14 @@ LITTLE = 60
 NEXT_TO_NOTHING = 30
 """Tokens that a shell without its program may say, such as that it wants JavaScript."""
 
+HARDLY_A_WORD = 8
+"""Tokens of what a page shows while it loads."""
+
 LARGE = 20_000
 """Bytes of HTML around so little that something must be missing."""
+
+_FOR_MACHINES = "json-ld"
+"""The way of a page whose text is the one that it gives to machines."""
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
@@ -79,12 +88,12 @@ class PageWay:
         little = _is_little(page, fetched, told.programs)
         for address in _beside(fetched, told, little):
             better = await _markdown(address, means)
-            if better is not None and (page is None or tokens(better.markdown) * 2 >= tokens(page.markdown)):
+            if better is not None and await asyncio.to_thread(_says_the_same, better, page):
                 return _with_facts(better, page, fetched)
         failed: ReadError | None = None
         if little and told.programs and self._renderer is not None:
             rendered, failed = await _rendered(url, self._renderer, means)
-            if rendered is not None and (page is None or tokens(rendered.markdown) > tokens(page.markdown)):
+            if rendered is not None and (page is None or _is_fuller(rendered, page)):
                 return rendered
         if page is None or (told.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
             return await _last(url, fetched, _why(why, told.programs, failed), means)
@@ -137,6 +146,8 @@ def _is_little(page: Page | None, fetched: Fetched, programs: bool) -> bool:
     """Whether less was found than a page like this has: one that is short as a whole is none of that."""
     if page is None:
         return True
+    if page.way == _FOR_MACHINES and programs:
+        return True  # what its programs show is what readers see
     part = page.share is not None and page.share < 0.5
     return tokens(page.markdown) < LITTLE and (programs or part or len(fetched.body) > LARGE)
 
@@ -151,12 +162,29 @@ def _beside(fetched: Fetched, told: signs.Told, little: bool) -> list[str]:
     return [*found, guessed] if guessed else found
 
 
+def _says_the_same(better: Page, page: Page | None) -> bool:
+    """Whether Markdown that a site offers beside a page, which no reader sees, has what the page shows.
+
+    A page that shows nothing but a word or two, such as that it is loading, is no reason against it.
+    """
+    if page is None or tokens(page.markdown) <= HARDLY_A_WORD:
+        return True
+    if tokens(better.markdown) * 2 < tokens(page.markdown):
+        return False
+    return overlaps(without_links(page.markdown), without_links(better.markdown))
+
+
+def _is_fuller(rendered: Page, page: Page) -> bool:
+    """Whether a page that was rendered shows more than was found in its HTML."""
+    return page.way == _FOR_MACHINES or tokens(rendered.markdown) > tokens(page.markdown)
+
+
 async def _markdown(url: str, means: Means) -> Page | None:
     """The Markdown at that address; None where there is none, or what is there is something else."""
     try:
         fetched = await means.fetcher.fetch(url, accept=TEXT_ALONE)
-        if not signs.is_text(fetched):
-            return None
+        if not signs.is_text(fetched) or target(fetched.url).origin != target(url).origin:
+            return None  # what another site says is not this page
         page = await means.converting.page(fetched.body, fetched.url, "text/markdown", fetched.charset)
     except ReadError as error:
         log.debug("no Markdown beside a page: %s", error)
