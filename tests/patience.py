@@ -15,7 +15,10 @@ from typing import Any
 LONG = 120.0
 """Seconds. Nothing that works takes as long, also on a machine with twenty other things to do."""
 
-_ATTEMPTS = 6
+_TIMES = 8  # quadratic work costs 64 times as much then
+_MOST = 24.0
+_ROUNDS = 6
+_TICK = 0.005  # seconds of CPU below which nothing can be compared
 
 
 def steps(work: Callable[[], object]) -> int:
@@ -36,16 +39,18 @@ def steps(work: Callable[[], object]) -> int:
     return count
 
 
-def grows_linearly(work: Callable[[int], object], size: int, times: int = 8) -> bool:
-    """Return whether the cost of ``work(size * times)`` is nearer to ``times`` than to its square.
+def assert_in_proportion(work: Callable[[int], object], size: int) -> None:
+    """Assert that ``work`` on 8 times ``size`` costs about 8 times as much as on ``size``.
 
     For work inside C code, whose steps cannot be counted. The cost is processor time of this thread. Noise
-    only adds to it, so one fair comparison among several attempts is enough; work that grows with the square
-    passes none of them.
+    only adds to it, so one good round of several is enough; work that grows with the square has none.
     """
-    return any(
-        _cost(work, size * times) <= 3 * times * max(_cost(work, size), 0.002) for _ in range(_ATTEMPTS)
-    )
+    ratios = []
+    for _ in range(_ROUNDS):
+        ratios.append(_cost(work, size * _TIMES) / max(_cost(work, size), _TICK))
+        if ratios[-1] <= _MOST:
+            return
+    raise AssertionError(f"{_TIMES} times the size costs {min(ratios):.0f} times as much")
 
 
 def _cost(work: Callable[[int], object], size: int) -> float:

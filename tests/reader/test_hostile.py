@@ -11,7 +11,7 @@ import pytest
 from tabane.reader import cleaning, paging, plain
 from tabane.reader.fetched import Fetched
 from tabane.reader.ways import signs
-from tests.reader.growth import assert_in_proportion
+from tests.patience import assert_in_proportion
 
 LONG = 5_000
 SECONDS = 200  # of a process of its own: a regular expression that has run wild ends with it

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tabane.reader.extracting import extract
 from tabane.reader.page import Page
-from tests.reader.growth import assert_in_proportion
+from tests.patience import assert_in_proportion
 
 URL = "https://site.example/a/page"
 PROSE = (
