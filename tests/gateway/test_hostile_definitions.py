@@ -107,8 +107,6 @@ def test_a_value_is_written_as_before_and_cut(value: Any) -> None:
 
 
 def test_numbers_that_are_larger_than_any_float_are_shown() -> None:
-    schema = {
-        "properties": {"p": {"type": "number", "maximum": 10**400, "multipleOf": 10**400, "default": 7}}
-    }
-    assert "p?: number = 7" in page(tool("t", inputSchema=schema))
+    large = {"type": "number", "maximum": 10**400, "multipleOf": 10**400, "default": 7}
+    assert "p?: number = 7" in page(tool("t", inputSchema={"properties": {"p": large}}))
     assert literal(10**5_000) == "…"
