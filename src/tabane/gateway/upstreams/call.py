@@ -38,6 +38,10 @@ class Owner(Protocol):
         """Take back a call that did not reach the upstream, to send it again; False where that cannot be."""
         ...
 
+    def awaited(self, session: str) -> bool:
+        """Whether a call of anybody else waits to be sent."""
+        ...
+
 
 class Question:
     """What a legacy upstream asks its client in the middle of a call; answered exactly once.

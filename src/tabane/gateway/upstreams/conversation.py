@@ -294,11 +294,19 @@ class Conversation:
         era = self.peer.era if self.peer else Era.LEGACY
         if frame.result is not UNSET:
             return self._delivery.give(call, Reply(result=frame.result, era=era))
-        return self._delivery.give(call, Reply(error=frame.error, era=era))  # type: ignore[arg-type]
+        error: Raw = frame.error  # type: ignore[assignment]
+        if len(error) > LARGE:
+            call.answer(Reply(failure=UpstreamError(say(
+                "{server} answered with an error of {megabytes} MiB, which is not passed on.",
+                server=self._name, megabytes=len(error) >> 20))))  # fmt: skip
+            return None
+        return self._delivery.give(call, Reply(error=error, era=era))
 
-    def _is_awaited(self, session: str) -> bool:
-        """Whether anybody but that client waits for this upstream, the hub itself included."""
-        return bool(self._asks) or any(call.session != session for call in self._calls.values())
+    def _is_awaited(self, call: Call) -> bool:
+        """Whether anybody but the client of that call waits for this upstream, the hub itself included."""
+        if self._asks or any(other.session != call.session for other in self._calls.values()):
+            return True
+        return call.owner is not None and call.owner.awaited(call.session)
 
     def _notified(self, method: str, params: Raw, about: int | None) -> None:
         if method == "notifications/progress":
