@@ -106,6 +106,7 @@ class Call:
         "params",
         "safe",
         "session",
+        "taken",
         "timeout",
         "unsent",
     )
@@ -131,8 +132,13 @@ class Call:
         self.mirrored, self.safe, self.unsent = mirrored, safe, unsent
         self.deadline = 0.0
         self.number = 0
-        self.done = False
+        self.done = self.taken = False
         self.owner: Owner | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is wanted of the upstream: its answer is there, given or on its way."""
+        return self.done or self.taken
 
     def answer(self, reply: Reply) -> None:
         """Give the reply, once; what comes after it is dropped."""

@@ -289,6 +289,7 @@ class Conversation:
         if call is None:
             self._skip(line, "it answers nothing that was asked")
             return None
+        call.taken = True
         if self._questions.open:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
