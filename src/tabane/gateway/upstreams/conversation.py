@@ -275,14 +275,10 @@ class Conversation:
         self._skip(line, fault)
         head = line[: json.HEAD]
         number = json.id_in(head)
-        if (
-            number
-            and number.isdigit()
-            and b'"jsonrpc"' in head
-            and (b'"result"' in head or b'"error"' in head)
-        ):
-            self.fail(int(number), UpstreamError(say(
-                "The answer of {server} cannot be read: {fault}.", server=self._name, fault=fault)))  # fmt: skip
+        answers = b'"jsonrpc"' in head and (b'"result"' in head or b'"error"' in head)
+        if answers and number and number.isdigit():
+            why = say("The answer of {server} cannot be read: {fault}.", server=self._name, fault=fault)
+            self.fail(int(number), UpstreamError(why))
 
     def _answered(self, frame: Frame, line: bytes) -> asyncio.Future[None] | None:
         try:
@@ -293,16 +289,25 @@ class Conversation:
         if call is None:
             self._skip(line, "it answers nothing that was asked")
             return None
+        call.taken = True
         if self._questions.open:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
         if frame.result is not UNSET:
             return self._delivery.give(call, Reply(result=frame.result, era=era))
-        return self._delivery.give(call, Reply(error=frame.error, era=era))  # type: ignore[arg-type]
+        error: Raw = frame.error  # type: ignore[assignment]
+        if len(error) > LARGE:
+            call.answer(Reply(failure=UpstreamError(say(
+                "{server} answered with an error of {megabytes} MiB, which is not passed on.",
+                server=self._name, megabytes=len(error) >> 20))))  # fmt: skip
+            return None
+        return self._delivery.give(call, Reply(error=error, era=era))
 
-    def _is_awaited(self, session: str) -> bool:
-        """Whether anybody but that client waits for this upstream, the hub itself included."""
-        return bool(self._asks) or any(call.session != session for call in self._calls.values())
+    def _is_awaited(self, call: Call) -> bool:
+        """Whether anybody but the client of that call waits for this upstream, the hub itself included."""
+        if self._asks or any(other.session != call.session for other in self._calls.values()):
+            return True
+        return call.owner is not None and call.owner.awaited(call.session)
 
     def _notified(self, method: str, params: Raw, about: int | None) -> None:
         if method == "notifications/progress":
@@ -403,7 +408,7 @@ class _Found(NamedTuple):
 
 
 def _read(line: bytes) -> _Found:
-    """A line as a message. Where it is not UTF-8, its stray bytes are replaced: better than nothing at all."""
+    """Read a line as a message. Bytes that are not UTF-8 are replaced: better than no answer at all."""
     try:
         return _Found(json.decode_frame(line))
     except Garbage as error:

@@ -30,29 +30,33 @@ _LOOK = 0.01
 class Delivery:
     """Gives the answers of one upstream to their clients.
 
-    ``awaited`` tells whether anybody but the client of that name waits for the upstream; ``most`` bytes of
+    ``awaited`` tells whether anybody but the client of that call waits for the upstream; ``most`` bytes of
     answers may wait in all.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        awaited: Callable[[str], bool],
+        awaited: Callable[[Call], bool],
         most: int,
         stalled: float = STALLED,
     ) -> None:
         self._loop, self._awaited, self._most, self._stalled = loop, awaited, most, stalled
         self._waiting = 0
+        self._slow: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def give(self, call: Call, reply: Reply) -> asyncio.Future[None] | None:
-        """Answer a call, now or when there is room; a future where the upstream is not to be read until then."""
+        """Answer a call, now or when there is room. A future: the upstream is not read until then."""
         size = len(reply.result or reply.error or b"")
         if size <= SMALL or call.unsent() <= ROOM or self._waiting + size > self._most:
             call.answer(reply)
             return None
+        if call.owner is not None:
+            # The upstream has done its part: the next call may go to it.
+            call.owner.freed(reply)
         giving = self._begin(self._when_room(call, reply, size))
-        return self._begin(self._hold(giving, call.session))
+        return None if call.session in self._slow else self._begin(self._hold(giving, call))
 
     async def _when_room(self, call: Call, reply: Reply, size: int) -> None:
         self._waiting += size
@@ -60,6 +64,7 @@ class Delivery:
             await self._room(call)
         finally:
             self._waiting -= size
+            self._slow.discard(call.session)
             call.answer(reply)
 
     async def _room(self, call: Call) -> None:
@@ -72,10 +77,12 @@ class Delivery:
                 return
             await asyncio.sleep(_LOOK)
 
-    async def _hold(self, giving: asyncio.Task[None], session: str) -> None:
+    async def _hold(self, giving: asyncio.Task[None], call: Call) -> None:
         while not giving.done():
             await asyncio.wait([giving], timeout=HOLD)
-            if self._awaited(session):
+            if not giving.done() and self._awaited(call):
+                # Others have waited long enough: until it reads, its answers hold up nobody.
+                self._slow.add(call.session)
                 return
 
     def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
