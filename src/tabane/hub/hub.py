@@ -26,7 +26,7 @@ from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.index import Query
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.archive import ImportPosts, Posts
-from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, own_tools
+from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, old_names, own_tools
 from tabane.hub.clients.library import Library
 from tabane.hub.clients.news import News
 from tabane.hub.clients.outlet import LineOutlet, Outlet
@@ -138,7 +138,7 @@ class Hub:
         )
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal(), self.jobs)
-        self.gateway.provide(own_tools(self.table))
+        self.gateway.provide(own_tools(self.table), old_names(self.table))
         self.follower = Follower(loop, self._files, self._reload)
         self._disclosure = Disclosure(self.table, self.gateway)
         self._sessions: dict[str, Session] = {}

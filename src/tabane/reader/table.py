@@ -22,6 +22,7 @@ def reader_table(reader: Callable[[], Reader]) -> list[Operation]:
             "read_url_content", "Read a URL (page, PDF, …) as clean Markdown.",
             ReadUrl, lambda c, p: reader().read_url_content(c, p), person | {Face.MCP}, Privilege.READ,
             text=_text, read_only=True, label="Read URL Content", failure=_failure, content=_blocks,
+            strict=True,
         ),
         Operation(
             "list_pages", "Pages that were read and are kept.",
