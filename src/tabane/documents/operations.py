@@ -30,6 +30,7 @@ from tabane.documents.searching import Asked, Question, Searching
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Face
+from tabane.operations.decoding import worded
 from tabane.search.engine import Collection
 from tabane.search.models import Models
 
@@ -277,4 +278,6 @@ def _one(document: dict[str, Any]) -> given.PutDocument:
     try:
         return msgspec.convert(document, given.PutDocument)
     except msgspec.ValidationError as error:
-        raise BadArguments(say("{name}: {detail}", name="documents", detail=error)) from None
+        detail, _, path = str(error).partition(" - at `$")
+        name = "documents" + path.rstrip("`")
+        raise BadArguments(say("{name}: {detail}", name=name, detail=worded(detail))) from None

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import select
 import sys
 from collections.abc import Iterable
 
 from tabane.gateway.servers.redaction import Redactor
+
+_PIPE = 4096
 
 TRACE = 5
 _SILENT = logging.CRITICAL + 10
@@ -89,6 +92,26 @@ class RotatingFile(logging.Handler):
         )
 
 
+class StandardError(logging.Handler):
+    """Standard error, which may be a pipe that nobody reads: a line that would have to wait is lost."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record).encode("utf-8", "backslashreplace") + b"\n"
+        except Exception:
+            self.handleError(record)
+            return
+        poll = select.poll()
+        with contextlib.suppress(OSError, ValueError):
+            fd = sys.stderr.fileno()
+            poll.register(fd, select.POLLOUT)
+            # As much as a pipe that can be written takes without waiting (PIPE_BUF).
+            for start in range(0, len(line), _PIPE):
+                if not any(event & select.POLLOUT for _, event in poll.poll(0)):
+                    return
+                os.write(fd, line[start : start + _PIPE])
+
+
 class Logs:
     """The logging of one hub: set up by making it, taken down by :meth:`close`."""
 
@@ -98,7 +121,7 @@ class Logs:
         self._root = logging.getLogger()
         self._handlers: list[logging.Handler] = [RotatingFile(path, size, count)]
         if aloud:
-            self._handlers.append(logging.StreamHandler(sys.stderr))
+            self._handlers.append(StandardError())
         for handler in self._handlers:
             handler.setFormatter(self._formatter)
             self._root.addHandler(handler)
