@@ -113,7 +113,7 @@ def score(each: Filed, meaning: Vector | None, mode: str, weights: Sequence[floa
     if mode == "minimum":
         return min(cosines)
     if mode == "product":
-        return math.prod(max(each, 0.0) for each in cosines)
+        return math.prod(cosines)
     if mode in ("average", "weighted"):
         weights = weights or ([1, 1, 1] if mode == "average" else [0.7, 0.2, 0.1])
         return sum(w * c for w, c in zip(weights, cosines, strict=True)) / sum(weights)

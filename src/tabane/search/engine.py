@@ -69,8 +69,8 @@ class Combination(Enum):
     """How the similarities of several spaces become one.
 
     AVERAGE: their mean, by weights where there are any. WEIGHTED: their sum by weights, which may be
-    negative. MAXIMUM, MINIMUM. PRODUCT: of similarities that are at least 0, so that two opposites do
-    not make a likeness. A space that a record lacks counts as 0; MAXIMUM looks at those it has.
+    negative. MAXIMUM, MINIMUM. PRODUCT: of the similarities as they are, so that two negative ones make
+    a positive one. A space that a record lacks counts as 0; MAXIMUM looks at those it has.
     """
 
     AVERAGE = "average"

@@ -50,7 +50,7 @@ def similarity(query: VectorQuery, vectors: Mapping[str, bytes]) -> float | None
         case Combination.MINIMUM:
             return min(each.values())
         case Combination.PRODUCT:
-            return math.prod(max(0.0, value) for value in each.values())
+            return math.prod(each.values())
 
 
 def similarities(model: Model, query: VectorQuery, where: Filter) -> dict[str, float]:
