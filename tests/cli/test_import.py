@@ -117,6 +117,53 @@ def test_another_server_of_a_taken_name_is_named_after_its_program(desk: Desk) -
     }
 
 
+CONTAINED = {
+    "monoread": {"command": "npx", "args": ["-y", "monoread@latest", "mcp"]},
+    "reader": {"command": "npx", "args": ["-y", "@yukukotani/monoread", "mcp"]},
+    "bun": {"command": "bunx", "args": ["monoread", "mcp"], "env": {"NOTION_API_KEY": "k"}},
+    "shell": {"command": "sh", "args": ["-c", "exec npx -y monoread@0.4.1 mcp"]},
+    "installed": {"command": "/usr/local/bin/monoread", "args": ["mcp"]},
+    "twilog": {"command": "node", "args": ["dist/index.js"], "cwd": "/path/to/twilog-mcp-server"},
+    "posts": {
+        "command": "node",
+        "args": ["/src/twilog-search/mcp/dist/index.js", "--websocket", "ws://localhost:9999"],
+    },
+    "uv-twilog": {"command": "uv", "args": ["run", "src/twilog_mcp_server.py"]},
+    "docker-twilog": {"command": "docker", "args": ["run", "-i", "--rm", "ghcr.io/7shi/twilog-mcp-server:1"]},
+    "semche": {"command": "uv", "args": ["run", "python", "src/semche/mcp_server.py"]},
+    "notes": {"command": "uv", "args": ["--directory", "/home/me/semche", "run", "mcp", "run", "x.py"]},
+    "old": {"command": "node", "args": ["/home/pater/semche/dist/index.js"]},
+    "by-env": {"command": "python", "args": ["server.py"], "env": {"SEMCHE_CHROMA_DIR": "/x/chroma_db"}},
+    "search-mcp": {"command": "node", "args": ["/path/to/search-mcp/dist/index.js"]},
+}
+OTHERS = {
+    "brave": {"command": "npx", "args": ["-y", "brave-search-mcp"]},
+    "named": {"command": "npx", "args": ["-y", "@other/monoread", "mcp"]},
+    "reading": {"command": "npx", "args": ["-y", "monoread-extra", "mcp"]},
+    "files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/twilog"]},
+}
+
+
+def test_servers_that_tabane_contains_are_named_and_left_out(desk: Desk) -> None:
+    desk.has("cursor", CONTAINED | OTHERS)
+    found = desk.imported()
+    assert {server["name"] for server in found["servers"]} == OTHERS.keys()
+    assert {part["name"] for part in found["skipped"]} == CONTAINED.keys()
+    why = {part["name"]: part["why"] for part in found["skipped"]}
+    assert all("Tabane contains" in why[name] for name in CONTAINED if name != "search-mcp")
+    assert "tabane posts import" in why["twilog"]
+    assert "import-chroma" in why["notes"]
+    assert "replaces search-mcp" in why["search-mcp"]
+    shown = desk.run("servers", "import", "--dry-run", cwd=desk.project, environment={"LANG": "ja_JP.UTF-8"})
+    assert "Tabane には monoread のツール" in shown.out
+
+
+def test_servers_that_tabane_contains_are_taken_by_force(desk: Desk) -> None:
+    desk.has("cursor", {"monoread": CONTAINED["monoread"], "semche": {"url": "http://localhost:8000/mcp"}})
+    assert desk.imported()["servers"] == []
+    assert {row["name"] for row in desk.imported("--force")["servers"]} == {"monoread", "semche"}
+
+
 def test_a_second_import_takes_nothing_and_leaves_the_file_alone(desk: Desk) -> None:
     desk.has("cursor", {"time": TIME, "mail": {"command": "mail"}})
     desk.imported()

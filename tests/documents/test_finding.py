@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tabane.documents.document import Draft, Piece
 from tabane.documents.reading import covering, joined
-from tabane.errors import BadArguments, UnknownName
+from tabane.errors import BadArguments
 from tabane.operations import Caller, Face
 from tests.documents.library import ASSISTANT, CALLER, Asked, Letters, Models, opened, run
 from tests.documents.test_putting import GUIDE
@@ -26,11 +26,20 @@ def test_a_search_answers_with_the_originals_envelope_and_the_passages() -> None
         await asked.put("other.txt", "Nothing of the kind.")
         found = await asked.call("search", query="bananas", top_k=1)
         (result,) = found.pop("results")
-        assert found == {"status": "success", "message": "検索が完了しました", "count": 1}
+        assert found == {
+            "status": "success",
+            "message": "検索が完了しました",
+            "count": 1,
+            "top_k": 1,
+            "query_vector_dimension": 26,
+            "persist_directory": "folder",
+        }
         passages = result.pop("passages")
         score = result.pop("score")
         assert result == {
+            "id": "guide.md",
             "filepath": "guide.md",
+            "file_type": "spec",
             "document": GUIDE,
             "metadata": {
                 "filepath": "guide.md",
@@ -58,20 +67,23 @@ def test_an_assistant_gets_the_passage_and_asks_for_more() -> None:
         long = "# Fruit\n\n" + " ".join(f"word{number}" for number in range(400)) + " bananas at the end"
         asked.models.measured = _Long()
         await asked.put("fruit.md", long)
-        found = await asked.call("search_documents", ASSISTANT, query="bananas")
+        brief = {"query": "bananas", "include_documents": False}
+        found = await asked.call("search_documents", ASSISTANT, **brief)
         (result,) = found["results"]
         assert result["document"] is None
         best = result["passages"][0]
         assert "bananas" in best["text"]
         assert len(best["text"]) <= 600
         assert best["text"] == long[best["start"] : best["end"]]
-        shown = await asked.text("search_documents", query="bananas")
+        shown = await asked.text("search_documents", **brief)
         assert shown.startswith("🔍 ドキュメント: 1件\n\n1. [")
         assert "fruit.md › Fruit" in shown
         assert "bananas at the end" in shown
         assert len(shown) < 800
-        whole = await asked.call("search_documents", ASSISTANT, query="bananas", include_documents=True)
-        assert whole["results"][0]["document"] == long
+        for wanted in ({}, {"include_documents": True}, {"include_documents": None}):
+            whole = await asked.call("search_documents", ASSISTANT, query="bananas", **wanted)
+            assert whole["results"][0]["document"] == long
+            assert "word0 word1" in await asked.text("search_documents", query="bananas", **wanted)
         cut = await asked.call("search_documents", query="bananas", max_content_length=5)
         assert (cut["results"][0]["document"], cut["results"][0]["truncated"]) == ("# Fru", True)
 
@@ -123,8 +135,6 @@ def test_modes_look_by_words_by_meaning_or_by_both() -> None:
         assert (empty["status"], empty["error_type"]) == ("error", "ValidationError")
         with pytest.raises(BadArguments):
             await asked.call("search_documents", query="a", top_k=101)
-        with pytest.raises(UnknownName):
-            await asked.call("search", ASSISTANT, query="a")
 
     run(work)
 
@@ -189,7 +199,25 @@ def test_documents_are_listed_in_pages_and_by_their_beginnings() -> None:
         assert [each["filepath"] for each in found["results"]] == [f"b/{n:02}.txt" for n in range(5)]
         assert found["results"][0]["document"] == "text of b/00.txt"
         few = await asked.call("get_documents_by_prefix", ASSISTANT, prefix="b", top_k=3, file_type="b")
-        assert (few["count"], few["more"], few["results"][0]["document"]) == (3, True, None)
+        rows = few.pop("results")
+        assert few == {
+            "status": "success",
+            "message": "3件のドキュメントが見つかりました",
+            "prefix": "b",
+            "file_type": "b",
+            "include_documents": True,
+            "top_k": 3,
+            "count": 3,
+            "more": True,
+        }
+        assert {"id", "filepath", "file_type", "updated_at", "document", "metadata"} == rows[0].keys()
+        assert rows[0]["document"] == "text of b/00.txt"
+        asked_for = {"prefix": "b", "include_documents": False}
+        bare = await asked.call("get_documents_by_prefix", ASSISTANT, **asked_for)
+        assert {row["document"] for row in bare["results"]} == {None}
+        assert bare["top_k"] is None
+        cut = await asked.call("get_documents_by_prefix", prefix="b/00", max_content_length=4)
+        assert (cut["results"][0]["document"], cut["results"][0]["truncated"]) == ("text", True)
         high = await asked.call("list_documents", filters={"n": {"gte": 3}}, prefix="a/", file_type="a")
         assert [each["filepath"] for each in high["documents"]] == ["a/03.txt", "a/04.txt"]
         assert "a/03.txt" in await asked.text("list_documents")

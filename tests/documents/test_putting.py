@@ -54,6 +54,7 @@ def test_a_put_answers_with_the_json_of_the_document_store() -> None:
                 "filepath": "/docs/spec.txt",
                 "vector_dimension": 26,
                 "persist_directory": "folder",
+                "normalized": False,
                 "chunks": 1,
                 "updated": False,
                 "unchanged": False,
@@ -62,6 +63,7 @@ def test_a_put_answers_with_the_json_of_the_document_store() -> None:
         }
         text = await asked.text("put_document", text="others", filepath="x", file_type="spec", normalize=True)
         assert text.startswith('{\n  "status": "success",\n  "message": "ドキュメントを登録しました",\n')
+        assert '"normalized": true' in text
 
     run(work)
 
@@ -266,7 +268,8 @@ def test_nobody_waits_for_a_model_that_is_being_opened() -> None:
         assert "準備" in details["warning"]
         asked.models.loading.set()
         asked.models.known["letters#1"].gate = asyncio.Event()  # and none that takes too long
-        assert (await asked.put("slow.md", GUIDE))["embedded"] is False
+        slow = await asked.put("slow.md", GUIDE)
+        assert (slow["embedded"], slow["vector_dimension"]) == (False, 26)
         assert sorted(await asked.found("bananas", mode="lexical")) == ["guide.md", "slow.md"]
 
     run(work, patience=0.05)

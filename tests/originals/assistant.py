@@ -32,20 +32,20 @@ class Assistant:
     def tools(self) -> dict[str, Any]:
         return {tool["name"]: tool for tool in self.ask("tools/list")["result"]["tools"]}
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         """The result of a tool."""
         answer = self.ask("tools/call", name=name, arguments=arguments)
         assert "result" in answer, answer
         return answer["result"]
 
-    def text(self, name: str, **arguments: Any) -> str:
+    def text(self, name: str, /, **arguments: Any) -> str:
         """The text of a tool's result, which is no error."""
         result = self.call(name, **arguments)
         assert not result.get("isError"), result
         text: str = result["content"][0]["text"]
         return text
 
-    def failure(self, name: str, **arguments: Any) -> str:
+    def failure(self, name: str, /, **arguments: Any) -> str:
         """The text of a tool's result, which is an error."""
         result = self.call(name, **arguments)
         assert result.get("isError"), result

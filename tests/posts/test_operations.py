@@ -424,3 +424,27 @@ def test_moments_are_read_in_their_zone(text: str, zone: str, expected: float) -
 def test_what_is_no_date_is_a_bad_argument_and_nothing_else(text: str) -> None:
     with suppress(BadArguments):
         assert isinstance(bound(text, UTC, "date_filter.from", end=False), float)
+
+
+def test_mode_product_multiplies_the_cosines_as_they_are() -> None:
+    def cosines(*wanted: float) -> dict[str, tuple[float, float, float]]:
+        spaces = zip(("content", "reasoning", "summary"), wanted, strict=True)
+        return {space: (each, (1 - each * each) ** 0.5, 0.0) for space, each in spaces}
+
+    wanted = {
+        1: (0.5, 0.5, 0.5),
+        2: (-0.9, -0.8, 0.9),
+        3: (-0.1, 0.2, 0.3),
+        4: (-0.9, -0.9, -0.9),
+        5: (0, 1, 1),
+    }
+    filed = [Filed(_post(number, f"p{number}"), cosines(*each)) for number, each in wanted.items()]
+
+    async def work(asked: Asked) -> None:
+        found = await asked.call("search_similar", query="Q", mode="product")
+        products = {number: a * b * c for number, (a, b, c) in wanted.items()}
+        assert [row["post"]["post_id"] for row in found] == sorted(products, key=lambda n: -products[n])
+        for row in found:
+            assert row["score"] == pytest.approx(products[row["post"]["post_id"]], abs=1e-5)
+
+    run(work, filed, {"Q": _NEAR})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tabane.errors import BadArguments, Forbidden, ReadError, StoreBusy
+from tabane.errors import BadArguments, Forbidden, StoreBusy
 from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Table, input_schema
 from tabane.reader import texts
@@ -275,9 +275,11 @@ def test_pictures_are_content_of_their_own() -> None:
 
 def test_a_failure_says_why_in_the_language_of_the_caller() -> None:
     async def work(desk: Desk) -> None:
-        with pytest.raises(ReadError) as raised:
-            await desk.read(url="nonsense")
-        assert raised.value.cause == "url"
+        for url in ("nonsense", "ftp://a.test/", "https://", "https://a b/"):
+            with pytest.raises(BadArguments) as raised:
+                await desk.read(url=url)
+            assert raised.value.parameter == "url"
+            assert raised.value.text("en").startswith("url: ")
         assert texts.failure(raised.value, "en") == f"Error: {raised.value.text('en')}"
         assert texts.failure(raised.value, "ja").startswith("Error: ")
         assert texts.failure(raised.value, "ja") != texts.failure(raised.value, "en")

@@ -51,6 +51,12 @@ _NAMES = [client.name for client in CLIENTS]
 )
 @click.option("--dry-run", is_flag=True, help=text(say("Show what would be taken, and change nothing.")))
 @click.option("--yes", "-y", "agreed", is_flag=True, help=text(say("Do not ask.")))
+@click.option(
+    "--force",
+    "forced",
+    is_flag=True,
+    help=text(say("Also take servers whose tools Tabane already contains.")),
+)
 @file_option
 @json_option
 @click.pass_obj
@@ -60,13 +66,14 @@ def import_(
     given: Path | None,
     dry_run: bool,
     agreed: bool,
+    forced: bool,
     file: str | None,
 ) -> None:
     place = Place.found(terminal, file)
     with terminal.working(say("Looking for servers")):
         looked = _looked(clients, given)
         found = [server for source in looked for server in source.servers]
-        preview = Preview(place, looked, plan(found, definitions(place.path)))
+        preview = Preview(place, looked, plan(found, definitions(place.path), forced=forced))
     preview.show(terminal)
     if given and looked[0].problem:
         raise ConfigurationError(looked[0].problem)

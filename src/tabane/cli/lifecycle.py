@@ -153,7 +153,7 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
     "--websocket",
     envvar="TABANE_URL",
     metavar="URL",
-    help=text(say("Another hub: unix:/path/to/its/TABANE_HOME.")),
+    help=text(say("Another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN.")),
 )
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.

@@ -13,10 +13,13 @@ import click
 
 from tabane.build import this_build
 from tabane.cli.output import Group, Terminal, examples, text
+from tabane.cli.usage import speak
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+speak()
 
 
 class Entry(NamedTuple):

@@ -91,6 +91,7 @@ class Place:
             "filepath": stored.document.filepath,
             "vector_dimension": stored.dimension,
             "persist_directory": self.folder,
+            "normalized": stored.document.normalize,
             "chunks": len(stored.document.chunks),
             "updated": stored.existed and not stored.unchanged,
             "unchanged": stored.unchanged,
@@ -155,14 +156,15 @@ def described(document: Document) -> Json:
     }
 
 
-def found(answers: Answers, texts: Mapping[str, str], lang: Lang, *, brief: bool) -> Found:
-    """Documents that were searched for. ``texts`` by filepath: those that are to be shown.
+def found(answers: Answers, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool) -> Found:
+    """Documents that were searched for. ``texts`` by filepath: those that are to be shown; ``asked`` is
+    repeated.
 
     ``brief``: of each document the best part of the best passage alone, as an assistant pays for every word.
     That is a millisecond's work for each: not for an event loop.
     """
     results = [_result(answer, texts, answers.words, brief) for answer in answers.found]
-    whole = _success(say("The search is complete"), lang, results=results, count=len(results))
+    whole = _success(say("The search is complete"), lang, results=results, count=len(results), **asked)
     if answers.warning is not None:
         whole["warning"] = answers.warning.render(lang)
     return Found(whole, answers.words)
@@ -171,7 +173,7 @@ def found(answers: Answers, texts: Mapping[str, str], lang: Lang, *, brief: bool
 def _result(answer: Answer, texts: Mapping[str, str], words: Sequence[str], brief: bool) -> Json:
     document = answer.document
     shown = {
-        "filepath": document.filepath,
+        **_named(document),
         "score": round(answer.score, 4),
         **_text(document, texts),
         "metadata": metadata(document),
@@ -182,6 +184,11 @@ def _result(answer: Answer, texts: Mapping[str, str], words: Sequence[str], brie
             "passages": [_passage(_cut(best, words)), *(_passage(each, with_text=False) for each in others)]
         }
     return shown | {"passages": [_passage(each) for each in answer.passages]}
+
+
+def _named(document: Document) -> Json:
+    """How a row names its document: the identifier twice, as the original's rows have it."""
+    return {"id": document.filepath, "filepath": document.filepath, "file_type": document.file_type}
 
 
 def _text(document: Document, texts: Mapping[str, str]) -> Json:
@@ -211,14 +218,21 @@ def _passage(passage: Passage, *, with_text: bool = True) -> Json:
     return shown if passage.cosine is None else shown | {"cosine": round(passage.cosine, 4)}
 
 
-def beginning(documents: Sequence[Document], texts: Mapping[str, str], lang: Lang, *, more: bool) -> Json:
-    """Documents whose names begin alike."""
+def beginning(
+    documents: Sequence[Document], texts: Mapping[str, str], lang: Lang, asked: Json, *, more: bool
+) -> Json:
+    """Documents whose names begin alike. ``asked`` is what was asked for, which the answer repeats."""
     results = [
-        {"filepath": document.filepath, **_text(document, texts), "metadata": metadata(document)}
+        {
+            **_named(document),
+            "updated_at": document.updated,
+            **_text(document, texts),
+            "metadata": metadata(document),
+        }
         for document in documents
     ]
     message = say("Documents found: {count}", count=len(results))
-    return _success(message, lang, results=results, count=len(results), more=more)
+    return _success(message, lang, **asked, results=results, count=len(results), more=more)
 
 
 def listed(documents: Sequence[Document], after: str | None, lang: Lang) -> Json:

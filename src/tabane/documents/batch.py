@@ -22,18 +22,16 @@ _AT_ONCE = 64  # exchanges: the writer of a store takes a thousand jobs, and has
 class Stored:
     """What became of a draft. ``existed``: there was one of that name; ``unchanged``: it was the same.
 
-    ``dimension`` is that of its vectors, None where it has none yet; ``warning`` says why.
+    ``dimension`` is that of the collection's vectors, None where there is no model; ``embedded``: the
+    document has its own already; else ``warning`` says why not.
     """
 
     document: Document
     existed: bool
     unchanged: bool
     dimension: int | None = None
+    embedded: bool = False
     warning: Message | None = None
-
-    @property
-    def embedded(self) -> bool:
-        return self.dimension is not None
 
 
 async def written(
@@ -75,15 +73,16 @@ class _Batch:
         lacking = await self._lacking(changes) if space else set(changes)
         found: dict[int, Stored] = {}
         for place, change in changes.items():
-            dimension = None if space is None or place in lacking else space.dimension
+            embedded = place not in lacking
             lent = self._lent.get(place)
             why = lent.warning if lent and lent.warning else too_much()
             found[place] = Stored(
                 change.document,
                 change.before is not None,
                 change.unchanged,
-                dimension,
-                None if dimension else why,
+                space.dimension if space else None,
+                embedded,
+                None if embedded else why,
             )
         return found
 

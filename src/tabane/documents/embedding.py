@@ -15,8 +15,11 @@ from tabane.search.engine import Collection
 from tabane.search.models import Models
 from tabane.search.records import Space
 
-PATIENCE = 5.0
-"""Seconds that a put waits for a model that is being opened."""
+PATIENCE = 15.0
+"""Seconds that the first put waits for a model that is being opened."""
+
+BRIEF = 1.0
+"""Seconds that later puts wait for it, once one has waited in vain: it may be downloading."""
 
 MOST = 64
 """Texts that a put waits for, about a second of a small model. More are embedded in the background."""
@@ -61,6 +64,7 @@ class Embedding:
     ) -> None:
         self._models, self._named = models, named
         self._patience, self._longest = patience, longest
+        self._late = False
 
     async def lend(self, collection: Collection, texts: Sequence[str]) -> Lent:
         """Vectors for these texts, in their order; no text is asked about a model all the same.
@@ -88,10 +92,12 @@ class Embedding:
     async def _embedder(self, collection: Collection) -> Embedder | NoModel:
         space = space_of(collection)
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(min(self._patience, BRIEF) if self._late else self._patience):
                 found = await (self._models.wanted() if space is None else self._models.serving(space.model))
         except TimeoutError:
+            self._late = True
             return NoModel(_not_ready())
+        self._late = False
         if isinstance(found, NoModel) and self._named():
             raise ModelMissing(found.reason)
         return found

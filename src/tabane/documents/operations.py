@@ -20,7 +20,7 @@ from tabane.documents import parameters as given
 from tabane.documents.answers import Json, Place
 from tabane.documents.batch import Stored
 from tabane.documents.document import Document, Draft, TextKind
-from tabane.documents.embedding import LONGEST, PATIENCE, Embedding
+from tabane.documents.embedding import LONGEST, PATIENCE, Embedding, space_of
 from tabane.documents.finding import Finder
 from tabane.documents.naming import checked_filepath
 from tabane.documents.parts import Parts
@@ -30,6 +30,7 @@ from tabane.documents.searching import Asked, Question, Searching
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Face
+from tabane.operations.decoding import worded
 from tabane.search.engine import Collection
 from tabane.search.models import Models
 
@@ -198,10 +199,16 @@ class Documents:
         )
         found = await self.searching.search(asked)
         documents = [answer.document for answer in found.found]
-        shown = await self._shown(caller, documents, params.include_documents, params.max_content_length)
+        shown = await self._shown(documents, params.include_documents, params.max_content_length)
+        space = space_of(await self._collection())
+        echoed = {
+            "top_k": asked.top_k,
+            "query_vector_dimension": space.dimension if space else None,
+            "persist_directory": self._place.folder,
+        }
         if caller.face is Face.MCP:
-            return await asyncio.to_thread(answers.found, found, shown, caller.lang, brief=True)
-        return answers.found(found, shown, caller.lang, brief=False)
+            return await asyncio.to_thread(answers.found, found, shown, caller.lang, echoed, brief=True)
+        return answers.found(found, shown, caller.lang, echoed, brief=False)
 
     @answered
     async def get_document(self, caller: Caller, params: given.GetDocument) -> Json:
@@ -216,8 +223,14 @@ class Documents:
     async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
         where = await self.searching.heads(params.prefix, params.file_type, {})
         page = await self.reading.listed(where, params.top_k or _BEGINNING)
-        shown = await self._shown(caller, page.documents, params.include_documents, params.max_content_length)
-        return answers.beginning(page.documents, shown, caller.lang, more=page.after is not None)
+        shown = await self._shown(page.documents, params.include_documents, params.max_content_length)
+        echoed = {
+            "prefix": params.prefix,
+            "file_type": params.file_type,
+            "include_documents": params.include_documents is not False,
+            "top_k": params.top_k,
+        }
+        return answers.beginning(page.documents, shown, caller.lang, echoed, more=page.after is not None)
 
     @answered
     async def list_documents(self, caller: Caller, params: given.ListDocuments) -> Json:
@@ -243,12 +256,10 @@ class Documents:
         ]
 
     async def _shown(
-        self, caller: Caller, documents: Sequence[Document], wanted: bool | None, longest: int | None
+        self, documents: Sequence[Document], wanted: bool | None, longest: int | None
     ) -> Mapping[str, str]:
-        """Texts by name, where they are wanted: an assistant asks for them, programs get them."""
-        if not (caller.face is Face.RPC if wanted is None else wanted):
-            return {}
-        return await self._parts.beginnings(documents, longest)
+        """Texts by name, unless they are not wanted."""
+        return {} if wanted is False else await self._parts.beginnings(documents, longest)
 
 
 def _said(error: TabaneError) -> str:
@@ -267,4 +278,6 @@ def _one(document: dict[str, Any]) -> given.PutDocument:
     try:
         return msgspec.convert(document, given.PutDocument)
     except msgspec.ValidationError as error:
-        raise BadArguments(say("{name}: {detail}", name="documents", detail=error)) from None
+        detail, _, path = str(error).partition(" - at `$")
+        name = "documents" + path.rstrip("`")
+        raise BadArguments(say("{name}: {detail}", name=name, detail=worded(detail))) from None

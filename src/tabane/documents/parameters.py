@@ -37,6 +37,10 @@ Filters = Annotated[
     ),
 ]
 Longest = Annotated[int, Meta(ge=0, le=10_000_000, description="Characters of each document.")]
+Include = Annotated[
+    bool,
+    Meta(description="Whole texts; false: the best passages alone.", extra_json_schema={"default": True}),
+]
 Cursor = Annotated[str, Meta(max_length=4096, description="next_cursor of the part before.")]
 
 
@@ -87,7 +91,7 @@ class SearchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
     top_k: TopK | None = None
     file_type: FileType | None = None
     filters: Filters | None = None
-    include_documents: Annotated[bool, Meta(description="Whole texts too.")] | None = None
+    include_documents: Include | None = None
     max_content_length: Longest | None = None
     mode: Mode | None = None
 
@@ -108,7 +112,7 @@ class DeleteDocument(Struct, frozen=True, forbid_unknown_fields=True):
 class ByPrefix(Struct, frozen=True, forbid_unknown_fields=True):
     prefix: str
     file_type: FileType | None = None
-    include_documents: bool | None = None
+    include_documents: Include | None = None
     max_content_length: Longest | None = None
     top_k: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 100})] | None = None
 

@@ -58,8 +58,8 @@ def _finding(documents: Callable[[], Documents]) -> list[Operation]:
             lambda c, p: documents().search_documents(c, p),
         ),
         _find(
-            "search", about, given.SearchDocuments, lambda c, p: documents().search_documents(c, p),
-            faces=frozenset({Face.RPC}),
+            "search", about, given.SearchDocuments, lambda c, p: documents().search_documents(c, p), _json,
+            faces=frozenset({Face.RPC, Face.MCP}), alias_of="search_documents",
         ),
         _find(
             "get_document", "The text of a kept document, in parts.",
@@ -67,7 +67,7 @@ def _finding(documents: Callable[[], Documents]) -> list[Operation]:
         ),
         _find(
             "get_documents_by_prefix", "Kept documents whose filepaths begin so.",
-            given.ByPrefix, lambda c, p: documents().get_documents_by_prefix(c, p), _names,
+            given.ByPrefix, lambda c, p: documents().get_documents_by_prefix(c, p), _json,
         ),
         _find(
             "list_documents", "Kept documents by filepath, in pages.",
@@ -128,11 +128,17 @@ def _searched(value: Any, lang: Lang) -> str:
 
 
 def _find(
-    name: str, description: str, params: Any, handler: Any, text: Any = _searched, faces: Any = EVERYWHERE
+    name: str,
+    description: str,
+    params: Any,
+    handler: Any,
+    text: Any = _searched,
+    faces: Any = EVERYWHERE,
+    alias_of: str = "",
 ) -> Operation:
     return Operation(
         name, description, params, handler, faces, Privilege.READ, text=text, read_only=True,
-        structured=_itself, failed=_failed,
+        structured=_itself, failed=_failed, alias_of=alias_of,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def message(value: Mapping[str, Any], lang: Lang) -> str:
 
 
 def searched(value: Found, lang: Lang) -> str:
-    """Documents with the passage that answers best, numbered."""
+    """Documents with their texts, numbered; with the best passage where the texts are left out."""
     if failed(value):
         return as_json(value, lang)
     lines = [say("🔍 Documents found: {count}", count=value["count"]).render(lang), ""]
@@ -35,9 +35,11 @@ def searched(value: Found, lang: Lang) -> str:
 def _entry(place: int, result: Mapping[str, Any], words: Sequence[str]) -> list[str]:
     best = result["passages"][0]
     above = f" › {' › '.join(best['heading'])}" if best["heading"] else ""
-    text = best["text"]
-    if len(text) > LONGEST_PASSAGE:
-        text = snippet(text, words, LONGEST_PASSAGE).text
+    text = result["document"]
+    if text is None:
+        text = best["text"]
+        if len(text) > LONGEST_PASSAGE:
+            text = snippet(text, words, LONGEST_PASSAGE).text
     lines = [f"   {line.strip()}" for line in text.splitlines() if line.strip()]
     others = len(result["passages"]) - 1
     where = f"{best['start']}–{best['end']}" + (f" +{others}" if others else "")

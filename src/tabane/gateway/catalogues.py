@@ -62,9 +62,9 @@ class Catalogues:
                 self._listed[server.name] = listing
                 self.put(server, listing)
 
-    def provide(self, tools: Iterable[Tool]) -> None:
+    def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
         """Offer the hub's own tools too."""
-        self.tools.provide(tools)
+        self.tools.provide(tools, unlisted)
 
     def listing(self, server: str) -> Listing | None:
         """What a server listed last, now or in an earlier life of the hub."""

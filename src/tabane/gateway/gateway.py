@@ -201,9 +201,9 @@ class Gateway:
         await self._within(self.list_wait, [self._listed_by(s, caller) for s in self._unlisted()])
         return tuple(server.name for server in self._unlisted())
 
-    def provide(self, tools: Iterable[Tool]) -> None:
+    def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
         """Offer the hub's own tools among those of servers. Before it is opened."""
-        self._catalogues.provide(tools)
+        self._catalogues.provide(tools, unlisted)
 
     def pinned(self) -> bytes:
         return self.catalogue.pinned(self._enabled())

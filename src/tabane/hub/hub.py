@@ -28,7 +28,7 @@ from tabane.gateway.tools.judging import Judging
 from tabane.gateway.tools.validation import Validator
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.archive import ImportPosts, Posts
-from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, own_tools
+from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, old_names, own_tools
 from tabane.hub.clients.library import Library
 from tabane.hub.clients.news import News
 from tabane.hub.clients.outlet import LineOutlet, Outlet
@@ -145,7 +145,7 @@ class Hub:
         )
         self.table = Table(self._operations())
         self.door = Door(self.table, AllowLocal(), self.jobs)
-        self.gateway.provide(own_tools(self.table))
+        self.gateway.provide(own_tools(self.table), old_names(self.table))
         self.follower = Follower(loop, self._files, self._reload)
         self._disclosure = Disclosure(self.table, self.gateway)
         self._sessions: dict[str, Session] = {}

@@ -13,6 +13,7 @@ import msgspec
 
 from tabane.errors import BadArguments, Forbidden, UnknownName
 from tabane.messages import Lang, Message, say
+from tabane.operations.decoding import worded
 from tabane.operations.unfit import unfit
 
 if TYPE_CHECKING:
@@ -168,9 +169,10 @@ def decode_params(operation: Operation, params: bytes | msgspec.Raw) -> msgspec.
         return _decoded(_snake_case(given) if operation.camel_case else given, operation.params)
     except msgspec.ValidationError as error:
         raise unfit(operation, error) from None
-    except (ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        why = say("nested too deeply") if isinstance(error, RecursionError) else worded(error)
         raise BadArguments(
-            say("{name}: the parameters are not readable JSON ({detail})", name=operation.name, detail=error)
+            say("{name}: the parameters are not readable JSON ({detail})", name=operation.name, detail=why)
         ) from None
 
 
@@ -191,6 +193,10 @@ def _decoded(params: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> msgspec
         return msgspec.json.decode(params, type=kind)
     except msgspec.ValidationError:
         raise
-    except msgspec.DecodeError:
+    except msgspec.DecodeError as error:
         # What passes the data plane passes here too: half a surrogate pair, NaN.
-        return msgspec.convert(json.loads(bytes(params)), type=kind)
+        try:
+            value = json.loads(bytes(params))
+        except ValueError:
+            raise error from None
+        return msgspec.convert(value, type=kind)

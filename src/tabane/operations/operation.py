@@ -37,6 +37,10 @@ class Operation:
     values are such; ``failure`` words what it raises for a reader, where that is not the error's own text.
     ``content`` makes the blocks of a tool's result, where they are not one of text.
 
+    ``alias_of`` names the operation that this one is an older name of: it is called and described as any, and
+    on no list of tools. ``strict``: over a revision of MCP that has it so, arguments that do not fit are an
+    error of the protocol, not a result.
+
     ``handler`` takes the caller and the decoded parameters. What it gives depends on ``kind``, and is
     always something that msgspec can encode: of a ``call``, an awaited result, which ``text`` renders for
     a reader (an assistant, a terminal); of a ``stream``, parts, the last of which says so; of a ``job``,
@@ -67,6 +71,8 @@ class Operation:
     failure: Callable[[TabaneError, Lang], str] | None = None
     content: Callable[[Any, Lang], list[dict[str, Any]]] | None = None
     moved: Mapping[str, str] = field(default_factory=dict)
+    alias_of: str = ""
+    strict: bool = False
 
 
 class Table:

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import BadArguments
-from tabane.messages import say
+from tabane.messages import Message, say
+from tabane.operations.decoding import worded
 from tabane.operations.operation import input_schema
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def unfit(operation: Operation, error: msgspec.ValidationError) -> BadArguments:
     member = _member(detail)
     named = ".".join(part for part in (path, member[1] if member else "") if part)
     parameter = named if len(named) <= LONGEST_NAME else f"{named[:LONGEST_NAME]}…"
+    said = worded(detail)
     if not parameter:
-        return BadArguments(say("{name}: {detail}", name=operation.name, detail=detail))
+        return BadArguments(say("{name}: {detail}", name=operation.name, detail=said))
     if member and member[1] in operation.moved:
         return BadArguments(
             say(
@@ -43,36 +45,37 @@ def unfit(operation: Operation, error: msgspec.ValidationError) -> BadArguments:
     fits = allowed(operation, re.split(r"[.\[]", named, maxsplit=1)[0])
     if fits:
         text = say(
-            "{parameter}: {detail} (allowed: {allowed})", parameter=parameter, detail=detail, allowed=fits
+            "{parameter}: {detail} (allowed: {allowed})", parameter=parameter, detail=said, allowed=fits
         )
     else:
-        text = say("{parameter}: {detail}", parameter=parameter, detail=detail)
+        text = say("{parameter}: {detail}", parameter=parameter, detail=said)
     return BadArguments(text, parameter)
 
 
-def allowed(operation: Operation, parameter: str) -> str:
-    """The range or choice of a parameter, as ``1 to 100``; empty where it has none, or there is none."""
+def allowed(operation: Operation, parameter: str) -> Message | None:
+    """The range or choice of a parameter, as ``1 to 100``; None where it has none, or there is none."""
     try:
         return range_of(input_schema(operation.params)["properties"].get(parameter, {}))
     except ValueError:
-        return ""  # A struct of structs, whose members have ranges of their own.
+        return None  # A struct of structs, whose members have ranges of their own.
 
 
-def range_of(schema: dict[str, Any]) -> str:
-    """What a JSON Schema of a plain value lets through, in words that need no translation."""
+def range_of(schema: dict[str, Any]) -> Message | None:
+    """What a JSON Schema of a plain value lets through; None where that is anything."""
     if "enum" in schema:
-        return ", ".join(str(value) for value in schema["enum"])
-    for least, most, unit in (
-        ("minimum", "maximum", ""),
-        ("minLength", "maxLength", " characters"),
-        ("minItems", "maxItems", " items"),
-    ):
-        if least in schema or most in schema:
-            return _between(schema.get(least), schema.get(most)) + unit
-    return ""
+        return Message("{values}", values=", ".join(str(value) for value in schema["enum"]))
+    if "minimum" in schema or "maximum" in schema:
+        return _between(schema.get("minimum"), schema.get("maximum"))
+    if "minLength" in schema or "maxLength" in schema:
+        return say("{range} characters", range=_between(schema.get("minLength"), schema.get("maxLength")))
+    if "minItems" in schema or "maxItems" in schema:
+        return say("{range} items", range=_between(schema.get("minItems"), schema.get("maxItems")))
+    return None
 
 
-def _between(least: object, most: object) -> str:
+def _between(least: object, most: object) -> Message:
     if least is None:
-        return f"≤ {most}"
-    return f"≥ {least}" if most is None else f"{least} to {most}"
+        return Message("≤ {most}", most=most)
+    if most is None:
+        return Message("≥ {least}", least=least)
+    return say("{least} to {most}", least=least, most=most)

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
 from tabane.messages import say
+from tabane.operations.decoding import worded
 from tabane.posts.clock import bound
 from tabane.posts.post import BOOKMARK, LIKE, POST, folded
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not, Range
@@ -75,7 +76,8 @@ def read(kind: type[T], given: Mapping[str, Any] | None, parameter: str) -> T:
         detail, _, path = str(error).partition(" - at `$")
         member = _unknown(detail)
         whole = parameter + path.rstrip("`") + (f".{member[1][:LONGEST_NAME]}" if member else "")
-        raise BadArguments(say("{parameter}: {detail}", parameter=whole, detail=detail), whole) from None
+        said = say("{parameter}: {detail}", parameter=whole, detail=worded(detail))
+        raise BadArguments(said, whole) from None
 
 
 def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from tabane.errors import TabaneError
+from tabane.errors import BadArguments, ReadError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.reader import texts
@@ -56,7 +56,7 @@ class Reader:
         self._default = default
 
     async def read_url_content(self, caller: Caller, params: ReadUrl) -> dict[str, Any]:
-        """A page or a part of it. Raises ReadError, and BadArguments for a cursor that is none.
+        """A page or a part of it. Raises ReadError, and BadArguments for a bad URL or a bad cursor.
 
         The shelf keeps what was read, which spares the site a request; no document, file or setting changes.
         """
@@ -97,12 +97,22 @@ class Reader:
 
 def _wish(params: ReadUrl, default: int) -> Cursor:
     """What is wanted: as the cursor says, and otherwise as the parameters do."""
-    url = target(params.url).url
+    url = _address(params.url)
     if params.cursor is None:
         budget = params.max_tokens or default
         return Cursor(0, params.format or "markdown", params.links is not False, budget, b"", digest(url))
     wish = decode(params.cursor, url)
     return wish._replace(budget=params.max_tokens) if params.max_tokens else wish
+
+
+def _address(url: str) -> str:
+    """The URL as it is read. Raises BadArguments that names the parameter."""
+    try:
+        return target(url).url
+    except ReadError as error:
+        raise BadArguments(
+            say("{parameter}: {detail}", parameter="url", detail=error.message), "url"
+        ) from None
 
 
 def facts(page: Page, caller: Caller) -> dict[str, Any]:

@@ -22,12 +22,12 @@ def reader_table(reader: Callable[[], Reader]) -> list[Operation]:
             "read_url_content", "Read a URL (page, PDF, …) as clean Markdown.",
             ReadUrl, lambda c, p: reader().read_url_content(c, p), person | {Face.MCP}, Privilege.READ,
             text=_text, read_only=True, label="Read URL Content", failure=_failure, content=_blocks,
-            moved={"remember": "remember_url"},
+            strict=True, moved={"remember": "remember_url"},
         ),
         Operation(
             "remember_url", "Read a URL and keep the page among the documents.",
             RememberUrl, lambda c, p: reader().remember_url(c, p), person | {Face.MCP}, Privilege.WRITE,
-            text=_kept, failure=_failure, annotations={"idempotentHint": True},
+            text=_kept, failure=_failure, strict=True, annotations={"idempotentHint": True},
         ),
         Operation(
             "list_pages", "Pages that were read and are kept.",

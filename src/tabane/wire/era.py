@@ -67,6 +67,14 @@ def negotiate(requested: str | None) -> str:
     return requested if requested in LEGACY else LEGACY[0]
 
 
+def refuses_arguments(version: str | None) -> bool:
+    """Whether a tool's bad arguments are an error of the protocol (-32602) in that handshake version.
+
+    From 2025-11-25 on they are a result with ``isError``, so that the model reads them (SEP-1303).
+    """
+    return version in LEGACY[1:]
+
+
 def take_meta(params: Members) -> Members:
     """Remove ``_meta`` from ``params`` and return its members; {} where there is none or it is no object."""
     raw = params.pop("_meta", None)

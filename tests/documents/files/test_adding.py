@@ -217,6 +217,7 @@ def test_pruning_spares_what_could_not_be_looked_at(tmp_path: Path, folder: Path
         ({"relative": True, "id_prefix": "notes/"}, "notes/sub/c.py"),
         ({"relative": True, "id_prefix": "wiki:"}, "wiki:sub/c.py"),
         ({"id_prefix": "home"}, "home{folder}/sub/c.py"),
+        ({"id_prefix": "home:"}, "home:{folder}/sub/c.py"),
     ],
 )
 def test_documents_are_called_as_was_asked(
@@ -228,6 +229,26 @@ def test_documents_are_called_as_was_asked(
         assert name in await shelf.names()
         (row,) = (await shelf.asked.call("list_documents", prefix=name))["documents"]
         assert row["file_type"] == "spec"
+
+    shelf(tmp_path, work)
+
+
+def test_ids_of_semche_are_continued_where_they_are_there(tmp_path: Path, folder: Path) -> None:
+    async def work(shelf: Shelf) -> None:
+        await shelf.asked.put(f"abc:{folder}/sub/c.py", "as semche called it")
+        await shelf.asked.put("rel:other.md", "from semche")
+        await shelf.asked.put("mine/other.md", "never from semche")
+        await shelf.asked.put("mine:other.md", "nor this alone")
+        before = set(await shelf.names())
+        await shelf.add(folder, id_prefix="abc")
+        await shelf.add(folder, id_prefix="rel", relative=True)
+        await shelf.add(folder, id_prefix="mine", relative=True)
+        await shelf.add(folder, id_prefix="new", relative=True)
+        added = set(await shelf.names()) - before
+        assert {name for name in added if name.endswith("c.py")} == {
+            "rel:sub/c.py", "mine/sub/c.py", "new/sub/c.py",
+        }  # fmt: skip
+        assert all(name.startswith((f"abc:{folder}/", "rel:", "mine/", "new/")) for name in added)
 
     shelf(tmp_path, work)
 

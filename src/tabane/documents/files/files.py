@@ -13,7 +13,7 @@ from typing import Any
 from tabane.documents.chroma.importing import ChromaImport
 from tabane.documents.files.adding import Adding
 from tabane.documents.files.decoding import is_encoding
-from tabane.documents.files.folder import Folder, Terms
+from tabane.documents.files.folder import Folder, Terms, with_colon
 from tabane.documents.files.kept import Keeping
 from tabane.documents.files.parameters import (
     AddDocuments,
@@ -43,6 +43,7 @@ class Files:
         texts: Texts,
         remembered: Path,
     ) -> None:
+        self._keeping = keeping
         self._adding = Adding(keeping, texts)
         self.import_chroma = ChromaImport(keeping).import_chroma
         self._remembered = Remembered(remembered)
@@ -87,8 +88,9 @@ class Files:
         encoding = _checked_encoding(params.encoding)
         terms = Terms(since=_moment(params.since), prune=params.prune, again=params.again)
         paths = await asyncio.to_thread(lambda: [_checked_path(path, "paths") for path in params.paths])
+        prefix = await self._prefix(params.id_prefix)
         folders = [
-            Folder(path, params.id_prefix, params.relative, params.file_type, tuple(params.ignore), encoding)
+            Folder(path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding)
             for path in dict.fromkeys(paths)
         ]
         report = await self._adding.add(folders, terms, progress)
@@ -101,9 +103,8 @@ class Files:
         encoding = _checked_encoding(params.encoding)
         if not await asyncio.to_thread(os.path.isdir, path):
             raise BadArguments(say("{path} is no folder. Only folders can be watched.", path=path), "path")
-        folder = Folder(
-            path, params.id_prefix, params.relative, params.file_type, tuple(params.ignore), encoding
-        )
+        prefix = await self._prefix(params.id_prefix)
+        folder = Folder(path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding)
         async with self._changing.taken(progress):
             self._check_place(path)
             if path in self._watches:
@@ -121,6 +122,13 @@ class Files:
             await self._forget(path)
             raise report
         return {**report.plain(caller.lang), "watch": watch.plain(caller.lang)}
+
+    async def _prefix(self, prefix: str) -> str:
+        """The prefix of ids: with a colon where such ids are there alone, as those that came from Chroma."""
+        colon = with_colon(prefix)
+        if colon == prefix or await anext(self._keeping.all(prefix + "/"), None) is not None:
+            return prefix
+        return prefix if await anext(self._keeping.all(colon), None) is None else colon
 
     async def unwatch_documents(self, caller: Caller, params: UnwatchDocuments) -> dict[str, Any]:
         path = await asyncio.to_thread(_checked_path, params.path, "path")

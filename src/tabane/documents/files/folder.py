@@ -47,10 +47,20 @@ class Folder:
 
 
 def joined(prefix: str, name: str) -> str:
-    """A prefix and a name: with a slash between them, unless the prefix ends with a separator."""
+    """A prefix and a name: with a slash between them, unless the prefix ends with a separator.
+
+    Behind a colon the name stays as it is, as semche called documents: ``abc:/home/user/notes.md``.
+    """
     if not prefix:
         return name
-    return prefix + ("" if prefix[-1] in "/:" else "/") + name.lstrip("/")
+    if prefix[-1] == ":":
+        return prefix + name
+    return prefix + ("" if prefix[-1] == "/" else "/") + name.lstrip("/")
+
+
+def with_colon(prefix: str) -> str:
+    """A prefix as semche put it before a path."""
+    return prefix if not prefix or prefix[-1] in "/:" else prefix + ":"
 
 
 @dataclass(frozen=True, slots=True)

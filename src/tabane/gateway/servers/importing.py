@@ -12,6 +12,7 @@ from typing import Any
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers.clients import Client
 from tabane.gateway.servers.configuration import open_document, server_tables
+from tabane.gateway.servers.contained import contained
 from tabane.gateway.servers.keys import ELSEWHERE, KEYS, SYNONYMS, is_plain
 from tabane.gateway.servers.urls import is_hub
 from tabane.messages import Message, say
@@ -135,21 +136,23 @@ def _entries(tables: Iterable[Any]) -> Iterator[tuple[str, Definition]]:
 # -- planning ------------------------------------------------------------------------------------
 
 
-def plan(found: Iterable[Found], ours: Mapping[str, Any]) -> Plan:
+def plan(found: Iterable[Found], ours: Mapping[str, Any], *, forced: bool = False) -> Plan:
     """What to add to ``ours``, the servers that stand in the file already; pure but for project folders,
     which are looked into for what a relative path means.
 
     The same command, arguments and URL are one server, unless their environments contradict each other.
-    Another server of a name that is taken gets the client's name behind its own.
+    Another server of a name that is taken gets the client's name behind its own. Servers whose tools the hub
+    has itself are left out, unless ``forced``.
     """
-    planning = _Planning(ours)
+    planning = _Planning(ours, forced)
     for server in found:
         planning.take(server)
     return Plan(tuple(planning.taken.values()), tuple(planning.skipped))
 
 
 class _Planning:
-    def __init__(self, ours: Mapping[str, Any]) -> None:
+    def __init__(self, ours: Mapping[str, Any], forced: bool) -> None:
+        self._forced = forced
         self._ours = {name: written for name, written in ours.items() if isinstance(written, dict)}
         self._names = set(ours)
         self.taken: dict[str, Taken] = {}
@@ -158,6 +161,10 @@ class _Planning:
     def take(self, found: Found) -> None:
         if is_tabane(found.definition):
             self._skip(found, say("this is Tabane itself"))
+            return
+        needless = None if self._forced else contained(found.name, found.definition)
+        if needless is not None:
+            self._skip(found, needless)
             return
         definition, left = adopted(found)
         if not definition.get("command") and not definition.get("url"):

@@ -37,6 +37,7 @@ class Catalogue:
         self.aliases = aliases
         self.version = 0
         self.own: tuple[Tool, ...] = ()
+        self._unlisted: dict[str, Tool] = {}
         self._by_server: dict[str, tuple[Tool, ...]] = {}
         self._by_alias: dict[str, Tool] = {}
         self._lists: dict[str, bytes] = {}
@@ -70,10 +71,14 @@ class Catalogue:
         self.aliases = plan.aliases
         return self._set(plan.server, plan.tools)
 
-    def provide(self, tools: Iterable[Tool]) -> None:
-        """Take the hub's own tools, which no server lists and whose names are reserved. Before any other."""
+    def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
+        """Take the hub's own tools, which no server lists and whose names are reserved. Before any other.
+
+        Those ``unlisted`` are found by their names alone, where no server has a tool of that name.
+        """
         self.own = tuple(tools)
         self._by_alias |= {tool.alias: tool for tool in self.own}
+        self._unlisted = {tool.alias: tool for tool in unlisted}
 
     def remove(self, server: str) -> bool:
         """Drop the tools of a server; its aliases stay its own."""
@@ -87,7 +92,7 @@ class Catalogue:
         tool = self._by_alias.get(name)
         if tool is None:
             tool = self._by_alias.get(self.aliases.resolve(name) or "")
-        return tool
+        return tool or self._unlisted.get(name)
 
     def of_server(self, server: str) -> tuple[Tool, ...]:
         return self._by_server.get(server, ())

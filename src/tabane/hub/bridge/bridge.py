@@ -15,7 +15,8 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 
-from tabane.hub.bridge import heads
+from tabane.hub.bridge import debugging, heads
+from tabane.hub.bridge.debugging import Debug
 from tabane.hub.bridge.ledger import Ledger
 from tabane.hub.bridge.side import Side
 from tabane.hub.bridge.signals import Signals, Stopped
@@ -47,7 +48,10 @@ class Bridge:
     The descriptors are set to not block, where they are pipes or sockets, and left as they were.
     """
 
-    def __init__(self, read_fd: int, write_fd: int, approach: Way, signals: Signals) -> None:
+    def __init__(
+        self, read_fd: int, write_fd: int, approach: Way, signals: Signals, debug: Debug | None = None
+    ) -> None:
+        self._debug = debug
         self._client = Side(read_fd, write_fd, 64 << 20)
         self._hub: Side | None = None
         self._approach, self._signals = approach, signals
@@ -183,6 +187,8 @@ class Bridge:
     def _take(self, lines: list[bytes]) -> None:
         ledger, hub = self._ledger, self._hub
         for line in lines:
+            if self._debug is not None and line:
+                self._debug(f"from the client: {debugging.of_client(line) or 'no JSON-RPC'}")
             passed = ledger.from_client(line) if line else None
             if passed is not None and hub is not None:
                 hub.send(passed)
@@ -224,6 +230,8 @@ class Bridge:
     def _give(self, hub: Side, lines: list[bytes]) -> None:
         ledger, client = self._ledger, self._client
         for line in lines:
+            if self._debug is not None:
+                self._debug(f"from the hub: {debugging.of_hub(line)}")
             passed = ledger.from_hub(line)
             if passed is not None:
                 client.send(passed)
@@ -237,6 +245,8 @@ class Bridge:
         self._pid = welcome.pid
         hub = self._hub = self._approach.side(connection)
         self._smooth = False
+        if self._debug is not None:
+            self._debug(f"connected to the hub {welcome.version} (process {welcome.pid or '?'})")
         self._client.limit(welcome.max_line)
         self._grace, self._retry = welcome.grace, FIRST_RETRY
         for line in self._ledger.arrived():
@@ -255,6 +265,8 @@ class Bridge:
         self._forget(hub.read_fd)
         hub.close()
         self._hub = None
+        if self._debug is not None:
+            self._debug("the connection to the hub has ended")
         self._retry_at = time.monotonic() + self._retry
         for name in lost.asked:
             self._client.send(
@@ -302,6 +314,8 @@ class Bridge:
             self._later()
 
     def _later(self) -> None:
+        if self._debug is not None:
+            self._debug(f"no hub; the next try in {self._retry:.1f} s")
         self._retry_at = time.monotonic() + self._retry
         self._retry = min(self._retry * 2, LONGEST_RETRY)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tabane.build import this_build
 from tabane.hub.bridge.bridge import Bridge
+from tabane.hub.bridge.debugging import debug_of
 from tabane.hub.bridge.signals import Signals
 from tabane.hub.bridge.way import LocalWay, Way
 from tabane.hub.local.approach import NoHub
@@ -91,7 +92,7 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
         way = _way(request, home, signals, environ)
     except NoHub as none:
         failure = none
-    bridge = Bridge(read_fd, write_fd, way, signals)
+    bridge = Bridge(read_fd, write_fd, way, signals, debug_of(environ))
     return bridge.turn_away(failure) if failure else bridge.run()
 
 

@@ -6,6 +6,7 @@ pinned. It is the same for every client and over time, which also keeps clients'
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tabane.gateway.gateway import Gateway
@@ -32,7 +33,9 @@ class Disclosure:
     def __init__(self, table: Table, gateway: Gateway) -> None:
         self._gateway = gateway
         self._definitions = {
-            operation.name: json.encode(definition(operation)) for operation in table.with_face(Face.MCP)
+            operation.name: json.encode(definition(operation))
+            for operation in table.with_face(Face.MCP)
+            if not operation.alias_of
         }
 
     def built_in(self, name: str) -> bytes | None:
@@ -95,10 +98,19 @@ class Disclosure:
 
 def own_tools(table: Table) -> list[Tool]:
     """The operations that are tools among those of servers: all but those that disclose them."""
+    return _tools(each for each in table.with_face(Face.MCP) if not each.alias_of)
+
+
+def old_names(table: Table) -> list[Tool]:
+    """The operations that are other names of tools: called and described, and on no list."""
+    return _tools(each for each in table.with_face(Face.MCP) if each.alias_of)
+
+
+def _tools(operations: Iterable[Operation]) -> list[Tool]:
     server = Server(OWN)
     found = (
         read_tool(json.encode(definition(operation)), server, operation.name)
-        for operation in table.with_face(Face.MCP)
+        for operation in operations
         if operation.name not in DISCLOSING
     )
     return [tool for tool in found if tool is not None]

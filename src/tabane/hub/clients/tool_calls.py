@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from tabane.errors import CallerError, TabaneError, UnknownName
+from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
 from tabane.gateway.paging import SHORT
 from tabane.gateway.requests import Inner, inner_call, tool_failure, upstream_failure
 from tabane.gateway.tools.tool import OWN
@@ -50,7 +50,7 @@ def call_tool(session: Session, request_id: Raw, params: Members, meta: Members)
         raise Refusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
     if name in THROUGH:
         _call_through(session, request_id, name, params, meta)
-    elif (operation := session.hub.table.get(name)) and Face.MCP in operation.faces:
+    elif _is_own(session, name):
         session.run(request_id, _operate(session, request_id, name, params.get("arguments")))
     else:
         tool = session.hub.gateway.catalogue.find(name)
@@ -59,6 +59,14 @@ def call_tool(session: Session, request_id: Raw, params: Members, meta: Members)
             session.run(request_id, _forward_later(session, request_id, inner, meta, through=False))
         else:
             _forward(session, request_id, tool, inner, meta, through=False)
+
+
+def _is_own(session: Session, name: str) -> bool:
+    """Whether the hub itself has the tool: by an older name only where no server has one of that name."""
+    operation = session.hub.table.get(name)
+    if operation is None or Face.MCP not in operation.faces:
+        return False
+    return not operation.alias_of or session.hub.gateway.catalogue.get(name) is None
 
 
 def _call_through(session: Session, request_id: Raw, by: str, params: Members, meta: Members) -> None:
@@ -75,7 +83,7 @@ def _call_through(session: Session, request_id: Raw, by: str, params: Members, m
             session.run(request_id, _forward_judged(session, request_id, judged, tool, inner, meta))
         elif tool.server == OWN:
             given = Raw(inner.arguments)
-            session.run(request_id, _operate(session, request_id, tool.alias, given, inner.read_only))
+            session.run(request_id, _operate(session, request_id, tool.alias, given, inner))
         else:
             _forward(session, request_id, tool, inner, meta, through=True)
     except TabaneError as error:
@@ -191,18 +199,29 @@ def _unanswered(session: Session, key: bytes, tool: Tool, reply: Reply, through:
 
 
 async def _operate(
-    session: Session, request_id: Raw, name: str, arguments: Raw | None, looks: bool = False
+    session: Session, request_id: Raw, name: str, arguments: Raw | None, through: Inner | None = None
 ) -> None:
-    """A built-in tool, through the door. Its failures are results: the model is to read them."""
-    caller = replace(session.caller, looks=True) if looks else session.caller
+    """A built-in tool, through the door. Its failures are results: the model is to read them.
+
+    ``through`` is the call of call_tool or call_readonly_tool that it is called by.
+    """
+    caller = replace(session.caller, looks=True) if through and through.read_only else session.caller
     try:
         value = await session.hub.door.invoke(caller, name, arguments or b"{}")
     except UnknownName as error:
         raise Refusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
     except TabaneError as error:
+        if isinstance(error, BadArguments) and through is None and _refuses(session, name):
+            raise Refusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
         session.answer(request_id, session.hub.as_tool_failure(session.caller, name, error))
         return
     session.answer(request_id, session.hub.as_tool_result(session.caller, name, value))
+
+
+def _refuses(session: Session, name: str) -> bool:
+    """Whether bad arguments of a built-in tool are an error of the protocol to this client."""
+    operation = session.hub.table.get(name)
+    return operation is not None and operation.strict and eras.refuses_arguments(session.version)
 
 
 def _failed(session: Session, request_id: Raw, error: TabaneError) -> None:

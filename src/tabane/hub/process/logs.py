@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -12,6 +13,9 @@ from collections.abc import Callable, Iterable
 from tabane.gateway.servers.redaction import Redactor
 from tabane.hub.local.owned import same_file
 from tabane.hub.process.log_budget import LogBudget
+
+_PIPE = 4096
+"""Bytes that a pipe which can be written takes without waiting (PIPE_BUF)."""
 
 TRACE = 5
 
@@ -178,6 +182,12 @@ class Logs:
 
 
 def _aloud(line: bytes) -> None:
+    """Write to standard error. It may be a pipe that nobody reads: a line that would have to wait is lost."""
+    poll = select.poll()
     with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(line.decode())
-        sys.stderr.flush()
+        fd = sys.stderr.fileno()
+        poll.register(fd, select.POLLOUT)
+        for start in range(0, len(line), _PIPE):
+            if not any(event & select.POLLOUT for _, event in poll.poll(0)):
+                return
+            os.write(fd, line[start : start + _PIPE])

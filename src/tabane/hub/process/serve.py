@@ -79,7 +79,9 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
         session = daemon.attach(_readable(read_fd), _writable(write_fd), hello)
         session.closed.add_done_callback(lambda _: daemon.end("its client is gone"))
 
-    _run(settings, lock, Origin(locks.STANDALONE, settings.as_flags(), asked=True), aloud=False, then=attach)
+    talks = settings.log_level in ("trace", "debug")
+    origin = Origin(locks.STANDALONE, settings.as_flags(), asked=True)
+    _run(settings, lock, origin, aloud=talks, then=attach)
     return 0
 
 

@@ -60,7 +60,7 @@ def _row(name: str, part: dict[str, Any], required: bool) -> str:
     options = [option for option in part.get("anyOf", [part]) if option.get("type") != "null"]
     kinds = " or ".join(dict.fromkeys(_kind(option) for option in options))
     default = "required" if required else _default(_usual(part, options))
-    fits = "; ".join(filter(None, (range_of(option) for option in options)))
+    fits = "; ".join(str(fits) for fits in map(range_of, options) if fits is not None)
     return f"| `{name}` | {kinds} | {default} | {fits} |"
 
 

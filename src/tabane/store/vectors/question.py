@@ -62,12 +62,27 @@ class Question:
 
     def highest(self, estimates: list[Array], errors: list[float]) -> Array:
         """What the combined similarity is at most, by estimates that are off by such errors."""
+        if self.combination is Combination.PRODUCT and len(estimates) > 1:
+            return self._highest_product(estimates, errors)
         margin = self.margin(errors)
         if margin is not None:
             return np.asarray(self.combined(estimates) + np.float32(margin))
         return self.combined(
             [each + np.float32(error) for each, error in zip(estimates, errors, strict=True)]
         )
+
+    def _highest_product(self, estimates: list[Array], errors: list[float]) -> Array:
+        """The largest product within the errors: two negative factors make a positive one."""
+        stacked = np.stack(estimates)
+        lacking = np.isnan(stacked)
+        low = high = np.ones(stacked.shape[1], dtype=stacked.dtype)
+        for each, without, error in zip(stacked, lacking, errors, strict=True):
+            least = np.where(without, 0, each - np.float32(error))
+            most = np.where(without, 0, each + np.float32(error))
+            corners = np.stack([low * least, low * most, high * least, high * most])
+            low, high = corners.min(axis=0), corners.max(axis=0)
+        none = lacking.any(axis=0) if self.whole else lacking.all(axis=0)
+        return np.where(none, np.nan, high)
 
     def _combined(self, stacked: Array) -> Array:
         weights = np.array([self.weights[name] for name in self.vectors], dtype=stacked.dtype)

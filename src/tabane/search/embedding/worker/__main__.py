@@ -109,7 +109,7 @@ class Desk:
         return Done(asked.id, bytes(found))
 
     def _next(self) -> object:
-        """Return the next order; None at the end, which may be in the middle of one when the hub was killed."""
+        """Return the next order; None at the end, which is in the middle of one if the hub was killed."""
         head = self._orders.read(4)
         if len(head) < 4:
             return None

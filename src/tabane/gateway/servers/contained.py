@@ -1,0 +1,111 @@
+"""Servers whose work the hub does itself, recognized by their commands: an import leaves them out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from tabane.messages import Message, say
+
+_VERSION = re.compile(r"(?<=.)[@:].*")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class _Command(NamedTuple):
+    """A definition as it is compared. ``parts``: the segments of its paths and packages, in lower case."""
+
+    name: str
+    words: frozenset[str]
+    parts: frozenset[str]
+    env: frozenset[str]
+    host: str
+
+
+def contained(name: str, definition: Mapping[str, Any]) -> Message | None:
+    """Why a server is not needed behind the hub, and what to run instead; None for any other server."""
+    command = _command(name, definition)
+    return next((why for is_it, why in _SERVERS if is_it(command)), None)
+
+
+def _is_monoread(command: _Command) -> bool:
+    return "monoread" in command.parts and "mcp" in command.words
+
+
+def _is_twilog(command: _Command) -> bool:
+    return not command.parts.isdisjoint(
+        ("twilog-mcp-server", "twilog_mcp_server", "twilog_mcp_server.py", "twilog-search", "twilog-mcp")
+    )
+
+
+def _is_semche(command: _Command) -> bool:
+    if "SEMCHE_CHROMA_DIR" in command.env or "semche" in command.parts:
+        return True
+    return command.name == "semche" and command.host in _LOOPBACK
+
+
+def _is_search_mcp(command: _Command) -> bool:
+    return "search-mcp" in command.parts
+
+
+_SERVERS: tuple[tuple[Callable[[_Command], bool], Message], ...] = (
+    (
+        _is_twilog,
+        say(
+            "Tabane contains twilog's tools (search_similar and the others). Import its archive with: "
+            "tabane posts import"
+        ),
+    ),
+    (
+        _is_semche,
+        say(
+            "Tabane contains semche's tools (put_document, search and the others). Import its documents "
+            "with: tabane docs import-chroma"
+        ),
+    ),
+    (_is_monoread, say("Tabane contains monoread's tool (read_url_content)")),
+    (
+        _is_search_mcp,
+        say(
+            "Tabane replaces search-mcp. Import the servers behind it with: tabane servers import --from "
+            "its config/mcp-servers.json"
+        ),
+    ),
+)
+
+
+def _command(name: str, definition: Mapping[str, Any]) -> _Command:
+    args = definition.get("args")
+    given = [definition.get("command"), *(args if isinstance(args, list) else ())]
+    words = [word for text in given if isinstance(text, str) for word in text.split()]
+    cwd, env = definition.get("cwd"), definition.get("env")
+    places = [*words, *(cwd.split() if isinstance(cwd, str) else ())]
+    return _Command(
+        name.lower(),
+        frozenset(words),
+        frozenset(part for place in places for part in _parts(place)),
+        frozenset(env) if isinstance(env, Mapping) else frozenset(),
+        _host(definition.get("url") or definition.get("serverUrl")),
+    )
+
+
+_OWNERS = frozenset({"@yukukotani", "@7shi", "@paterapatera", "@krtw00"})
+
+
+def _parts(word: str) -> Iterable[str]:
+    """The segments of a path, or the name of a package without its version.
+
+    A package that another owner publishes under the same name is another package.
+    """
+    segments = [segment for segment in re.split(r"[/\\=]", word.strip("'\"").lower()) if segment]
+    if segments and segments[0].startswith("@") and segments[0] not in _OWNERS:
+        return ()
+    return (_VERSION.sub("", segment) for segment in segments)
+
+
+def _host(url: object) -> str:
+    try:
+        return (urlsplit(url).hostname or "") if isinstance(url, str) else ""
+    except ValueError:
+        return ""

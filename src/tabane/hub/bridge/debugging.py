@@ -1,0 +1,50 @@
+"""What a bridge does, line by line on standard error, where LOG_LEVEL is debug or trace."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable, Mapping
+
+from tabane.hub.bridge import heads
+
+STDERR = 2
+_LONGEST = 500  # characters: such a line is written whole or not at all
+
+Debug = Callable[[str], None]
+
+
+def debug_of(environ: Mapping[str, str]) -> Debug | None:
+    """What writes a line, or None where nobody asked for it."""
+    level = environ.get("TABANE_LOG_LEVEL") or environ.get("LOG_LEVEL") or ""
+    return _write if level.lower() in ("debug", "trace") else None
+
+
+def of_client(line: bytes) -> str:
+    """A client's line without its content: method and id."""
+    return ", ".join(
+        f"{head.method or 'answer'}{'' if head.id is None else ' ' + head.id.decode()}"
+        for head in heads.of_client(line)
+    )
+
+
+def of_hub(line: bytes) -> str:
+    """A hub's line without its content: what it answers, and its size."""
+    answers = [
+        f"{'error for' if each.failed else 'answer to'} {each.id.decode()}" for each in heads.of_hub(line)
+    ]
+    return f"{', '.join(answers) or 'notification'} ({len(line)} bytes)"
+
+
+def _write(text: str) -> None:
+    """Standard error may be a pipe that nobody reads: a line that would have to wait is dropped."""
+    poll = select.poll()
+    poll.register(STDERR, select.POLLOUT)
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    line = f"{stamp} DEBUG tabane.mcp: {text[:_LONGEST]}\n".encode(errors="backslashreplace")
+    if any(event & select.POLLOUT for _, event in poll.poll(0)):
+        try:
+            os.write(STDERR, line)
+        except OSError:
+            return
