@@ -269,7 +269,8 @@ class _Lane:
     async def _first_lacking(self, collection: Collection, name: str) -> int | None:
         """The row before the first page with something to embed; None where there is nothing."""
         after = self._seen.rows(collection, name)
-        while page := await collection.lacking(name, after, PAGE):
+        where = self._whose.spaces[name.removesuffix(NEXT)]
+        while page := await collection.lacking(name, after, PAGE, where):
             if any(self._whose.text(stored.record, name.removesuffix(NEXT)) for stored in page):
                 return after
             after = page[-1].row
@@ -308,6 +309,7 @@ class _Lane:
                 lambda record: self._whose.text(record, base),
                 lambda done: progress.tell(done, total),
                 after,
+                self._whose.spaces[base],
             )
             after = await self._first_lacking(collection, space.name)
         await asyncio.to_thread(self._mark.unlink, missing_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tabane.search.engine import Vectors
+from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import Record, Space
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ async def fill(
     text: Callable[[Record], str],
     told: Told,
     after: int = 0,
+    where: Filter = EVERYTHING,
 ) -> int:
-    """Give a vector to each record behind row ``after`` that lacks one in ``space``; the last row looked at.
+    """Give a vector to each record behind row ``after`` that matches and lacks one in ``space``.
+
+    The answer is the last row that was looked at.
 
     ``embedder`` is the one that the space's vectors are of, or of the same model where the space names no
     more than that. ``text`` is what is embedded, "" for nothing: such a record stays without. ``told`` hears
@@ -37,14 +41,14 @@ async def fill(
     """
     done = 0
     while True:
-        page = await collection.lacking(space.name, after, PAGE)
+        page = await collection.lacking(space.name, after, PAGE, where)
         if not page:
             return after
         texts = {stored.row: meant for stored in page if (meant := text(stored.record))}
         if texts:
             vectors = await embedder.embed(list(texts.values()))
             made = {row: {space.name: vector} for row, vector in zip(texts, vectors, strict=True)}
-            await collection.attach(made, space.model)
+            await collection.attach(made, space.model, page[0].epoch)
         after = page[-1].row
         done += len(texts)
         told(done)
