@@ -268,7 +268,7 @@ async def _scanned(collection: Collection, query: VectorQuery) -> dict[str, floa
     return found
 
 
-async def until(condition: Callable[[], bool], limit: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], limit: float = 120.0) -> None:
     deadline = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < deadline

@@ -46,7 +46,8 @@ class Space:
 
     ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted:
     those are few, and to keep the rows of all takes five times as long as to count. Rows whose tokens are
-    numbers are in ``blocks``, and have neither counts nor places; ``at`` says where they are.
+    numbers are in ``blocks``, and have neither counts nor places: ``block`` and ``place``
+    say by row where they are.
     """
 
     counts: dict[int, Counter[str]] = field(default_factory=dict)
@@ -55,15 +56,16 @@ class Space:
     total: int = 0
     asked: dict[str, dict[int, int]] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)  # by the identity of what they hold
-    at: dict[int, tuple[Block, int]] = field(default_factory=dict)
+    block: dict[int, Block] = field(default_factory=dict)
+    place: dict[int, int] = field(default_factory=dict)
 
     def put_coded(self, row: int, coded: Coded, place: int) -> None:
         block = self.blocks.get(id(coded))
         if block is None:
             block = self.blocks[id(coded)] = Block(coded)
-            self.asked.clear()
+        self.asked.clear()
         block.rows[place] = row
-        self.at[row] = (block, place)
+        self.block[row], self.place[row] = block, place  # no pairs: thousands would wake the collector
         self.lengths[row] = kept_length(coded.lengths[place])
         self.total += coded.lengths[place]
 
@@ -78,8 +80,8 @@ class Space:
     def take_out(self, row: int) -> None:
         """Forget a row, one that is not here included."""
         counts = self.counts.pop(row, None)
-        if row in self.at:
-            block, place = self.at.pop(row)
+        if row in self.block:
+            block, place = self.block.pop(row), self.place.pop(row)
             block.rows[place] = 0
             del self.lengths[row]
             self.total -= block.coded.lengths[place]
