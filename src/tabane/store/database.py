@@ -19,7 +19,7 @@ from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
 from tabane.store.holding import Holding
 from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
-from tabane.store.reading import Reader, Reading
+from tabane.store.reading import ReadConnection, ReadThread
 from tabane.store.writing import MOST_WAITING, Companion, Job, Writer
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Database:
         self._connection = connection
         self._points = points
         self._writer = Writer(connection, path, points)
-        self._reader = Reader(f"store-reader {path}", self._connect_reader, self._read)
+        self._reader = ReadThread(f"store-reader {path}", self._connect_reader, self._read)
         self._asked = 0
         self._closed = False
         self._writer.start()
@@ -164,9 +164,9 @@ class Database:
         except (sqlite3.Error, msgspec.DecodeError) as error:
             raise failures.said(error, self.path) from error
 
-    def _connect_reader(self) -> Reading:
-        connection = connected(self.path, Reading)
-        assert isinstance(connection, Reading)
+    def _connect_reader(self) -> ReadConnection:
+        connection = connected(self.path, ReadConnection)
+        assert isinstance(connection, ReadConnection)
         connection.execute("PRAGMA query_only = ON")
         return connection
 

@@ -25,36 +25,36 @@ _DEEPEST = 3  # pieces of work of which each waits for the next, and connections
 Work = Callable[[sqlite3.Connection], Any]
 
 
-class Reading(sqlite3.Connection):
+class ReadConnection(sqlite3.Connection):
     """A connection of a reader, which work can give way by."""
 
-    reader: Reader | None = None
+    reader: ReadThread | None = None
 
 
 def give_way(connection: sqlite3.Connection) -> None:
     """Let short questions get in, where some wait and the work has had its slice. No lock may be held."""
-    if isinstance(connection, Reading) and connection.reader is not None:
+    if isinstance(connection, ReadConnection) and connection.reader is not None:
         connection.reader.give_way()
 
 
 @dataclass(slots=True)
-class _Asked:
+class _ReadJob:
     work: Work
     answer: Future[Any] = field(default_factory=Future)
 
 
-class Reader:
+class ReadThread:
     """A thread with its connections, which ``connect`` makes; ``run`` does work on one of them."""
 
     def __init__(
-        self, name: str, connect: Callable[[], Reading], run: Callable[[Reading, Work], Any]
+        self, name: str, connect: Callable[[], ReadConnection], run: Callable[[ReadConnection, Work], Any]
     ) -> None:
         self._connect, self._run = connect, run
-        self._connections: list[Reading] = []
+        self._connections: list[ReadConnection] = []
         self._depth = 0
         self._began = 0.0
-        self._short: deque[_Asked] = deque()
-        self._long: deque[_Asked] = deque()
+        self._short: deque[_ReadJob] = deque()
+        self._long: deque[_ReadJob] = deque()
         self._waiting: queue.SimpleQueue[bool] = queue.SimpleQueue()  # True for each that waits, False: end
         self._turn = False  # whether the next one is a long one, where both wait
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -65,7 +65,7 @@ class Reader:
         if not self._started:
             self._started = True
             self._thread.start()
-        asked = _Asked(work)
+        asked = _ReadJob(work)
         (self._long if long else self._short).append(asked)
         self._waiting.put(True)
         return asked.answer
@@ -86,7 +86,7 @@ class Reader:
             if asked is not None:
                 self._answer(asked)
 
-    def _next(self) -> _Asked | None:
+    def _next(self) -> _ReadJob | None:
         """Take from both in turns. None: it was answered between the slices of another one."""
         first, second = (self._long, self._short) if self._turn else (self._short, self._long)
         for waiting in (first, second):
@@ -107,7 +107,7 @@ class Reader:
             self._answer(self._short.popleft())
         self._began = time.monotonic()
 
-    def _answer(self, asked: _Asked) -> None:
+    def _answer(self, asked: _ReadJob) -> None:
         if not asked.answer.set_running_or_notify_cancel():
             return
         self._depth += 1
@@ -121,7 +121,7 @@ class Reader:
         finally:
             self._depth -= 1
 
-    def _connection(self) -> Reading:
+    def _connection(self) -> ReadConnection:
         """Return the connection of this depth."""
         if len(self._connections) < self._depth:
             connection = self._connect()

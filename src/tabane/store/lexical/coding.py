@@ -68,7 +68,7 @@ def prepared(analyses: Sequence[Analysis]) -> list[Prepared]:
 
 
 @dataclass(slots=True)
-class Block:
+class CodedRows:
     """Coded texts and the rows of their records, 0 for those that are not here, or no more."""
 
     coded: Coded

@@ -15,7 +15,7 @@ from tabane.search.analysis import GAP
 from tabane.search.records import Record
 from tabane.store.lexical.analysing import Analysis, Analyst
 from tabane.store.lexical.bm25 import kept_length
-from tabane.store.lexical.coding import Block, Coded
+from tabane.store.lexical.coding import Coded, CodedRows
 from tabane.store.lexical.plans import PAIRS, Both, Either, Match, Phrase, Starts, Term
 
 _MOST_ASKED = 2_000  # tokens of a space whose rows are kept
@@ -55,14 +55,14 @@ class Space:
     lengths: dict[int, int] = field(default_factory=dict)
     total: int = 0
     asked: dict[str, dict[int, int]] = field(default_factory=dict)
-    blocks: dict[int, Block] = field(default_factory=dict)  # by the identity of what they hold
-    block: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[int, CodedRows] = field(default_factory=dict)  # by the identity of what they hold
+    block: dict[int, CodedRows] = field(default_factory=dict)
     place: dict[int, int] = field(default_factory=dict)
 
     def put_coded(self, row: int, coded: Coded, place: int) -> None:
         block = self.blocks.get(id(coded))
         if block is None:
-            block = self.blocks[id(coded)] = Block(coded)
+            block = self.blocks[id(coded)] = CodedRows(coded)
         self.asked.clear()
         block.rows[place] = row
         self.block[row], self.place[row] = block, place  # no pairs: thousands would wake the collector
