@@ -117,16 +117,19 @@ class _Batch:
     async def _exchange(self, place: int, change: Change) -> TabaneError | None:
         """One document's commit; why it failed, where it did."""
         try:
+            space = space_of(self._collection)  # before vectors are read: they are of its model, or left out
             vectors = await self._carried(change)
             lent = self._lent.get(place)
             if lent is not None and lent.space is not None and lent.vectors:
+                vectors, space = (vectors if lent.space == space else {}), lent.space
                 new = (record.key for record in _new(change))
                 vectors |= dict(zip(new, lent.vectors, strict=True))
             if sum(map(len, vectors.values())) > LARGEST_VECTORS:
                 vectors = {}
                 self._lent[place] = Lent(warning=too_much())
             async with self._turn:
-                await self._collection.exchange(with_vectors(change, vectors), change.gone)
+                models = {} if space is None else {space.name: space.model}
+                await self._collection.exchange(with_vectors(change, vectors), change.gone, models)
         except BadArguments:
             # All else was checked: short enough as text, of characters that take several bytes to store.
             message = say("text: it is too large to be stored as one document; put it in parts")

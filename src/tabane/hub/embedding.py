@@ -300,7 +300,8 @@ class _Lane:
     async def _first_lacking(self, collection: Collection, name: str, model: str) -> int | None:
         """The row before the first page with something to embed; None where there is nothing."""
         after = self._seen.rows(collection, name)
-        while page := await collection.lacking(name, after, PAGE):
+        where = self._whose.spaces[name.removesuffix(NEXT)]
+        while page := await collection.lacking(name, after, PAGE, where):
             if any(self._text(stored.record, name, model) for stored in page):
                 return after
             after = page[-1].row
@@ -350,7 +351,7 @@ class _Lane:
         for _ in range(_ROUNDS):  # what is written, or gets another row, while it is filled
             if after is None:
                 break
-            await fill(collection, space, embedder, text, told, after)
+            await fill(collection, space, embedder, text, told, after, self._whose.spaces[base])
             after = await self._first_lacking(collection, space.name, embedder.fingerprint)
         await asyncio.to_thread(mark.unlink)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from tabane.search.filters import Filter
+from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import Record, Scalar, Shape, Space, Stored
 
 MOST_AT_ONCE = 1000  # records of a page, hits of a search, values of a facet
@@ -184,12 +184,15 @@ class Records(Protocol):
         """What it holds now: the spaces too that were added since it was opened."""
         ...
 
-    async def upsert(self, records: Sequence[Record]) -> list[bool]:
+    async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
         """Put records in, each in place of the one of its key: True where it is new or differs from it.
 
         Up to 100 records and 1 MB are written together or not at all; more are cut into parts of that
         size, in order, and an error leaves the parts before it in place. A key that comes twice is
         written twice: the last one stays.
+
+        ``models``: space → what made the vectors for it, where that is known. Vectors for a space that is of
+        another model by now, or is not there any more, are left out: the record lacks them.
         """
         ...
 
@@ -197,7 +200,12 @@ class Records(Protocol):
         """Remove records; the answer is how many were there. Cut into parts as upsert is."""
         ...
 
-    async def exchange(self, records: Sequence[Record], gone: Sequence[str] = ()) -> Exchanged:
+    async def exchange(
+        self,
+        records: Sequence[Record],
+        gone: Sequence[str] = (),
+        models: Mapping[str, str] | None = None,
+    ) -> Exchanged:
         """Put records in and take keys out, in one commit: all of it or nothing, whatever dies.
 
         What is asked sees all of it or nothing too: each search, select, count, facet or listing that begins
@@ -205,7 +213,8 @@ class Records(Protocol):
 
         A record that is equal to the one there, and comes without vectors, leaves that one untouched: row and
         vectors stay. One that differs comes in its place with the vectors it brings and no others. A key that
-        comes twice among the records is written twice: the last one stays.
+        comes twice among the records is written twice: the last one stays. ``models`` as :meth:`upsert` has
+        it.
 
         At most 20,000 records and keys, 16 MB of texts, fields and payloads, and 64 MB of vectors. More, or a
         key that is to be put and to be taken out: BadArguments. Who writes meanwhile waits for the
@@ -296,13 +305,16 @@ class Vectors(Protocol):
         """
         ...
 
-    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "") -> int:
+    async def attach(
+        self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
+    ) -> int:
         """Give records vectors after the fact: row → space → vector, in place of one that is there.
 
         A row that is live no more (its record was replaced meanwhile) is passed over: what was worked
         out for it does not fit. The answer is how many rows were. Acknowledged as an upsert is. ``model``
         is what made the vectors, where that is known: a space that is of another model by now, or is not
-        there any more, is passed over too.
+        there any more, is passed over too. ``epoch`` is that of the rows (:class:`Stored`): where rows were
+        numbered again since, all are passed over.
         """
         ...
 
@@ -317,8 +329,13 @@ class Vectors(Protocol):
         """The vectors of these records as they were given, None where there is none. At most 1,000 keys."""
         ...
 
-    async def lacking(self, space: str, after: int = 0, limit: int = 100) -> list[Stored]:
-        """Records behind row ``after`` that have no vector in a space, in order of rows."""
+    async def lacking(
+        self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
+    ) -> list[Stored]:
+        """Records behind row ``after`` that match and have no vector in a space, in order of rows.
+
+        Only the records that are returned are read.
+        """
         ...
 
     async def embedded(self, space: str, where: Filter) -> int:

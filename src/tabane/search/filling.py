@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tabane.search.engine import Vectors
+from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import Record, Space, Stored
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ async def fill(
     text: Text,
     told: Told,
     after: int = 0,
+    where: Filter = EVERYTHING,
 ) -> int:
-    """Give a vector to each record behind row ``after`` that lacks one in ``space``; the last row looked at.
+    """Give a vector to each record behind row ``after`` that matches and lacks one in ``space``.
+
+    The answer is the last row that was looked at.
 
     ``embedder`` is the one that the space's vectors are of, or of the same model where the space names no
     more than that. ``text`` is what is embedded, "" for nothing: such a record stays without. ``told`` hears
@@ -38,7 +42,7 @@ async def fill(
     """
     done = 0
     while True:
-        page = await collection.lacking(space.name, after, PAGE)
+        page = await collection.lacking(space.name, after, PAGE, where)
         if not page:
             return after
         done += await give_vectors(collection, space, embedder, text, page)
@@ -54,5 +58,5 @@ async def give_vectors(
     if texts:
         vectors = await embedder.embed(list(texts.values()))
         made = {row: {space.name: vector} for row, vector in zip(texts, vectors, strict=True)}
-        await collection.attach(made, space.model)
+        await collection.attach(made, space.model, page[0].epoch)
     return len(texts)

@@ -179,10 +179,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as an engine holds it. ``row`` is its dense number: another once it was replaced."""
+    """A record as an engine holds it. ``row`` is its dense number: another once it was replaced.
+
+    ``epoch`` is another one once rows were numbered again: both together never name another record.
+    """
 
     record: Record
     row: int
+    epoch: int = 0
 
 
 def checked(record: Record, shape: Shape, fit: Callable[[bytes, Space], bytes] | None = None) -> Record:

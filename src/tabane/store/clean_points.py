@@ -35,7 +35,7 @@ class LogEnd(msgspec.Struct, frozen=True):
     pages: int = 0
 
 
-class Note(msgspec.Struct, frozen=True):
+class FileState(msgspec.Struct, frozen=True):
     """A file as it was; ``copied``: the log that a checkpoint copies into it, None where that has ended."""
 
     inode: int
@@ -150,17 +150,17 @@ class CleanPoints:
         if not os.path.exists(self._database + "-wal"):
             self._note(None)
 
-    def _now(self, copied: LogEnd | None = None) -> Note | None:
+    def _now(self, copied: LogEnd | None = None) -> FileState | None:
         try:
             found = os.stat(self._database)
         except OSError:
             return None
-        return Note(found.st_ino, found.st_size, found.st_mtime_ns, copied)
+        return FileState(found.st_ino, found.st_size, found.st_mtime_ns, copied)
 
-    def _noted(self) -> Note | None:
+    def _noted(self) -> FileState | None:
         try:
             with open(self._path, "rb") as file:
-                return msgspec.json.decode(file.read(_SIZE).rstrip(), type=Note)
+                return msgspec.json.decode(file.read(_SIZE).rstrip(), type=FileState)
         except (OSError, msgspec.MsgspecError):
             return None
 

@@ -13,6 +13,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from tabane.errors import BadArguments, StoreError
 from tabane.messages import say
 from tabane.search import filters
@@ -29,7 +31,7 @@ from tabane.search.engine import (
     Similarities,
     VectorQuery,
 )
-from tabane.search.filters import Filter
+from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import (
     Record,
     Scalar,
@@ -41,7 +43,7 @@ from tabane.search.records import (
 )
 from tabane.store import paging, parts
 from tabane.store.counting import Counting
-from tabane.store.masks import Masks
+from tabane.store.masks import Masks, costly
 from tabane.store.paging import Paging
 from tabane.store.table import Follower, Table
 from tabane.store.vectors import asking
@@ -121,48 +123,64 @@ class Collection(Counting):
         checked_space(replace(self.shape.space(by), name=name))
         await self.table.respace(lambda connection, spaces: spaces.succeed(connection, name, by))
 
-    async def upsert(self, records: Sequence[Record]) -> list[bool]:
-        ready = await self._checked(records)
+    async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
+        known = models or {}
+        ready = await self._checked(records, known)
         results: list[bool] = []
         for part in parts.cut(ready):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
             await self._room_for_vectors()
             change = await self.table.write(
-                lambda connection, part=part: self.table.truth.upsert(connection, part),  # type: ignore[misc]
+                lambda connection, part=part: self.table.truth.upsert(connection, part, known),  # type: ignore[misc]
                 len(part),
             )
             results.extend(change.results)
         return results
 
-    async def exchange(self, records: Sequence[Record], gone: Sequence[str] = ()) -> Exchanged:
+    async def exchange(
+        self,
+        records: Sequence[Record],
+        gone: Sequence[str] = (),
+        models: Mapping[str, str] | None = None,
+    ) -> Exchanged:
         parts.check_count(records, gone)
-        ready = await self._checked(records)
+        known = models or {}
+        ready = await self._checked(records, known)
         keys, rows = await _quickly(len(records) + len(gone), lambda: _sized(ready, gone))
         if rows <= _FEW:
-            return await self._exchanged(ready, keys, rows)
+            return await self._exchanged(ready, keys, rows, known)
         if rows <= MOST_ROWS:
-            return await self._exchanged_with_room(ready, keys, rows)
+            return await self._exchanged_with_room(ready, keys, rows, known)
         async with self._exchanging:  # each waits for room, and then for none of the others that did
             if self.lexical is None:
-                return await self._exchanged(ready, keys, rows)
+                return await self._exchanged(ready, keys, rows, known)
             async with self.lexical.ahead(ready):
-                return await self._exchanged_with_room(ready, keys, rows)
+                return await self._exchanged_with_room(ready, keys, rows, known)
 
-    async def _exchanged_with_room(self, records: list[Record], gone: list[str], rows: int) -> Exchanged:
+    async def _exchanged_with_room(
+        self, records: list[Record], gone: list[str], rows: int, models: Mapping[str, str]
+    ) -> Exchanged:
         if self.lexical is not None:
             await self.lexical.room()
-        return await self._exchanged(records, gone, rows)
+        return await self._exchanged(records, gone, rows, models)
 
-    async def _exchanged(self, records: list[Record], gone: list[str], rows: int) -> Exchanged:
+    async def _exchanged(
+        self, records: list[Record], gone: list[str], rows: int, models: Mapping[str, str]
+    ) -> Exchanged:
         await self._room_for_vectors()
-        return Exchanged(*await self.table.exchange(records, gone, rows))
+        return Exchanged(*await self.table.exchange(records, gone, rows, models))
 
-    async def _checked(self, records: Sequence[Record]) -> list[Record]:
-        """All of them checked, in a thread where they are many, and in slices that others get between."""
+    async def _checked(self, records: Sequence[Record], models: Mapping[str, str]) -> list[Record]:
+        """All of them checked, in a thread where they are many, and in slices that others get between.
+
+        Vectors of other ``models`` than the spaces have are left out, whatever length they are of.
+        """
+        there = {space.name: space.model for space in self.spaces}
+        passed = {name for name, model in models.items() if there.get(name) != model}
 
         def slice_from(first: int) -> list[Record]:
-            part = records[first : first + _CHECKED_AT_ONCE]
+            part = [_without(record, passed) for record in records[first : first + _CHECKED_AT_ONCE]]
             return [checked(record, self.shape, checked_vector) for record in part]
 
         if len(records) <= _CHECKED_AT_ONCE:
@@ -201,13 +219,13 @@ class Collection(Counting):
             mask = self._first(masks, meant, order, limit + 1) if cursor is None else masks.mask(meant)
             return Paging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
 
-        return await self.table.read(reading)
+        return await self.table.read(reading, long=costly(meant))
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.field(field)
         meant = filters.checked(where, self.shape)
-        return await self.table.read(lambda masks, _: masks.facet(field, meant, limit))
+        return await self.table.read(lambda masks, _: masks.facet(field, meant, limit), long=True)
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
@@ -218,7 +236,9 @@ class Collection(Counting):
             raise StoreError(say("{collection} has no index of words", collection=self.shape.name))
         return await self.lexical.search(query, meant, limit, offset)
 
-    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "") -> int:
+    async def attach(
+        self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
+    ) -> int:
         shape = self.shape
         taken = {space.name for space in shape.spaces if space.model == model}
         ready = {
@@ -233,7 +253,7 @@ class Collection(Counting):
         for first in range(0, len(rows), MOST_ROWS):
             part = {row: ready[row] for row in rows[first : first + MOST_ROWS]}
             await self._room_for_vectors()
-            live += await self.table.attach(part, model)
+            live += await self.table.attach(part, model, epoch)
         return live
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
@@ -241,10 +261,12 @@ class Collection(Counting):
         self.shape.space(space)
         return await self._vectors().vectors([unicodedata.normalize("NFC", key) for key in keys], space)
 
-    async def lacking(self, space: str, after: int = 0, limit: int = 100) -> list[Stored]:
+    async def lacking(
+        self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
+    ) -> list[Stored]:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.space(space)
-        return await self._vectors().lacking(space, after, limit)
+        return await self._vectors().lacking(space, after, limit, filters.checked(where, self.shape))
 
     async def embedded(self, space: str, where: Filter) -> int:
         meant = filters.checked(where, self.shape)
@@ -317,6 +339,12 @@ class Collection(Counting):
 async def _quickly(records: int, work: Callable[[], T]) -> T:
     """Work on so many records: in a thread where it takes longer than the event loop may."""
     return work() if records <= _CHECKED_AT_ONCE else await asyncio.to_thread(work)
+
+
+def _without(record: Record, spaces: set[str]) -> Record:
+    """The record without its vectors in these spaces."""
+    kept = {name: vector for name, vector in record.vectors.items() if name not in spaces}
+    return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
 
 
 def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:

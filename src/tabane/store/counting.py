@@ -14,7 +14,7 @@ from tabane.search.engine import Listed, Order
 from tabane.search.filters import Filter
 from tabane.search.records import Kind, Scalar, Shape
 from tabane.store.columns import Array, Mask
-from tabane.store.masks import Masks
+from tabane.store.masks import Masks, costly
 from tabane.store.numbers import NumericKeys
 from tabane.store.table import Table
 from tabane.store.tallies import MOST_BEST, Tallies
@@ -43,11 +43,11 @@ class Counting:
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
         self._check(field, self.shape.field(field).kind.textual, "tally")
         meant = filters.checked(where, self.shape)
-        return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, meant))
+        return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, meant), long=True)
 
     async def count(self, where: Filter) -> int:
         meant = filters.checked(where, self.shape)
-        return await self.table.read(lambda masks, _: self._tallies.count(masks, meant))
+        return await self.table.read(lambda masks, _: self._tallies.count(masks, meant), long=costly(meant))
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         if not 2 <= len(bounds) <= MOST_BOUNDS:
@@ -55,7 +55,7 @@ class Counting:
             raise BadArguments(message, "bounds")
         self._check(field, self.shape.field(field).kind.numeric, "histogram")
         meant = filters.checked(where, self.shape)
-        return await self.table.read(lambda masks, _: masks.histogram(field, bounds, meant))
+        return await self.table.read(lambda masks, _: masks.histogram(field, bounds, meant), long=True)
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
         self._check(field, self.shape.field(field).kind is Kind.STRING, "firsts")
@@ -67,7 +67,7 @@ class Counting:
             keys = self.table.truth.keys_at(connection, [row for rows in found.values() for row in rows])
             return {value: min(keys[row] for row in rows) for value, rows in found.items()}
 
-        return await self.table.read(reading)
+        return await self.table.read(reading, long=True)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[Listed]:
         self._check(order.field, self.shape.field(order.field).kind.numeric, "order")
@@ -77,7 +77,7 @@ class Counting:
             self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
             return masks.arranged(order, meant)
 
-        rows = await self.table.read(reading)
+        rows = await self.table.read(reading, long=True)
         for first in range(0, len(rows), LISTED):
             yield Listed(await self._named(rows[first : first + LISTED]), len(rows))
 
@@ -88,7 +88,7 @@ class Counting:
             return keys
         wanted = rows.tolist()
         found = await self.table.database.read(
-            lambda connection: self.table.truth.keys_at(connection, wanted)
+            lambda connection: self.table.truth.keys_at(connection, wanted), long=True
         )
         return [found[row] for row in wanted if row in found]
 

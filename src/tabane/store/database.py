@@ -1,4 +1,4 @@
-"""One SQLite file: a thread that writes, two that read, and nothing of it on the event loop.
+"""One SQLite file: a thread that writes, one that reads, and nothing of it on the event loop.
 
 What :meth:`Database.run` answered is on the disk (WAL, ``synchronous=FULL``). Failure policy: whatever
 SQLite or the disk refuse is a :class:`~tabane.errors.StoreError`; work that failed left no trace.
@@ -10,9 +10,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import msgspec
@@ -21,11 +19,11 @@ from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
 from tabane.store.holding import Holding
 from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
+from tabane.store.reading import ReadConnection, ReadThread
 from tabane.store.writing import MOST_WAITING, Companion, Job, Writer
 
 T = TypeVar("T")
 
-READERS = 2
 _BUSY_WAIT = 5  # seconds for another connection of this process; others are kept out by the lock
 
 _PRAGMAS = (
@@ -54,9 +52,7 @@ class Database:
         self._connection = connection
         self._points = points
         self._writer = Writer(connection, path, points)
-        self._local = threading.local()
-        self._reading: list[sqlite3.Connection] = []
-        self._readers = ThreadPoolExecutor(READERS, f"store-reader {path}", self._connect_reader)
+        self._reader = ReadThread(f"store-reader {path}", self._connect_reader, self._read)
         self._asked = 0
         self._closed = False
         self._writer.start()
@@ -110,17 +106,31 @@ class Database:
         result: T = await asyncio.wrap_future(self._writer.submit(job))
         return result
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do ``work`` in a reading thread, in a transaction of its own: it sees one moment throughout."""
+    async def read(self, work: Callable[[sqlite3.Connection], T], *, long: bool = False) -> T:
+        """Do ``work`` in the reading thread, in a transaction of its own: it sees one moment throughout.
+
+        ``long``: it waits for its turn behind other long work, and not between the blocks of it. Work that
+        may take more than a few milliseconds calls :func:`~tabane.store.reading.give_way` now and then.
+        """
         if self._closed:
             raise failures.closed(self.path)
         if self._asked >= MOST_WAITING:
             raise failures.busy(self.path)
         self._asked += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+            result: T = await asyncio.wrap_future(self._reader.submit(work, long=long))
+            return result
         finally:
             self._asked -= 1
+
+    async def aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do ``work`` as :meth:`read` does, in a thread and on a connection of its own.
+
+        For what reads everything: an opening, a check-up.
+        """
+        if self._closed:
+            raise failures.closed(self.path)
+        return await asyncio.to_thread(self._read_aside, work)
 
     def accompany(self, companion: Companion) -> None:
         """Commit something else ahead of each commit from now on. Before the first write that needs it."""
@@ -128,7 +138,7 @@ class Database:
 
     async def examine(self) -> None:
         """Look through the whole file. Raises StoreCorrupt with the first thing that is wrong."""
-        await self.read(lambda connection: examine(connection, self.path))
+        await self.aside(lambda connection: examine(connection, self.path))
 
     async def close(self) -> None:
         """Finish what waits, fold the log into the file, let go of it. A second call does nothing."""
@@ -136,8 +146,15 @@ class Database:
             self._closed = True
             await asyncio.to_thread(self._close)
 
-    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        connection: sqlite3.Connection = self._local.connection
+    def _read_aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            connection = self._connect_reader()
+        except sqlite3.Error as error:
+            raise failures.said(error, self.path) from error
+        with contextlib.closing(connection):
+            return self._read(connection, work)
+
+    def _read(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             connection.execute("BEGIN")
             try:
@@ -147,19 +164,17 @@ class Database:
         except (sqlite3.Error, msgspec.DecodeError) as error:
             raise failures.said(error, self.path) from error
 
-    def _connect_reader(self) -> None:
-        connection = connected(self.path)
+    def _connect_reader(self) -> ReadConnection:
+        connection = connected(self.path, ReadConnection)
+        assert isinstance(connection, ReadConnection)
         connection.execute("PRAGMA query_only = ON")
-        self._local.connection = connection
-        self._reading.append(connection)
+        return connection
 
     def _close(self) -> None:
         self._writer.close()
-        self._readers.shutdown(wait=True)
         clean = False
         with contextlib.suppress(sqlite3.Error):
-            for connection in self._reading:
-                connection.close()
+            self._reader.close()
             self._connection.execute("PRAGMA optimize")
             self._points.checkpoint(self._connection, "TRUNCATE")
             clean = True
@@ -168,9 +183,11 @@ class Database:
         self._holding.release(clean=clean)
 
 
-def connected(path: str) -> sqlite3.Connection:
+def connected(path: str, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     """A connection as all of the store have them: transactions are the caller's, any thread may use it."""
-    connection = sqlite3.connect(path, timeout=_BUSY_WAIT, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        path, timeout=_BUSY_WAIT, isolation_level=None, check_same_thread=False, factory=kind
+    )
     try:
         for pragma in _OF_ALL:
             connection.execute(pragma)

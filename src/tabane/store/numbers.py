@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tabane.store.columns import Array, Growing
+from tabane.store.reading import give_way
 
 if TYPE_CHECKING:
     from tabane.store.truth import Truth
 
 _NONE = -1
+_AT_ONCE = 4096  # rows between which others get in
 _LARGEST = 2**63
 
 
@@ -41,18 +43,25 @@ class NumericKeys:
         return self._first + self._numbers.length
 
     def read_on(self, connection: sqlite3.Connection, following: int) -> None:
-        """Read the keys up to a row, those of live rows alone. Blocks."""
+        """Read the keys up to a row, those of live rows alone. Blocks; others get in between."""
+        while self._read_some(connection, following):
+            give_way(connection)
+
+    def _read_some(self, connection: sqlite3.Connection, end: int) -> bool:
+        """Read some of them. False where there are no more to read."""
         with self._lock:
             start = self._start(connection)
-            if self._other or start >= following:
-                return
+            if self._other or start >= end:
+                return False
+            following = min(end, start + _AT_ONCE)
             numbers = np.full(following - start, _NONE, dtype=np.int64)
             for row, key in self._truth.keys_between(connection, start, following - 1).items():
                 if not _numeric(key):
                     self._other = True
-                    return
+                    return False
                 numbers[row - start] = int(key)
             self._numbers.append(numbers)
+            return True
 
     def of(self, rows: Array) -> list[str] | None:
         """The keys of rows; None where some are of another kind, or were not read while they were live."""

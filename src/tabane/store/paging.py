@@ -19,6 +19,7 @@ from tabane.messages import say
 from tabane.search.engine import Order, Page
 from tabane.search.records import Field, Kind, Record, Scalar, Shape
 from tabane.store.columns import Array, Mask, Slots, Snapshot
+from tabane.store.reading import give_way
 from tabane.store.truth import Truth
 
 _AT_ONCE = 1000  # keys read from the index at a time
@@ -179,6 +180,7 @@ class Paging:
             rows = np.array([row for row, _ in part], dtype=np.int64)
             slots = rows - self._snapshot.origin
             found.extend(rows[wanted[slots]].tolist())
+            give_way(self._connection)
         return found[:most]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from tabane.search.records import Record, Stored, Value
+from tabane.store.reading import give_way
 
 _TEXTS = msgspec.json.Decoder(dict[str, str])
 _FIELDS = msgspec.json.Decoder(dict[str, str | int | float | bool | tuple[str, ...]])
@@ -73,6 +74,7 @@ class Rows:
             part = rows[first : first + 500]
             query = f"SELECT row, key FROM {self._records} WHERE row IN ({', '.join('?' * len(part))})"
             found.update(connection.execute(query, part).fetchall())
+            give_way(connection)
         return found
 
     def keys_between(self, connection: sqlite3.Connection, first: int, last: int) -> dict[int, str]:

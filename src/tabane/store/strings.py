@@ -10,8 +10,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
+from tabane.store.reading import give_way
+
 _REMEMBERED = 20_000  # codes kept in memory for the writer
 _AT_ONCE = 500  # strings of a question
+_LOOKED_AT = 512  # strings between which other questions get in
 _LAST = 0x10FFFF
 
 
@@ -96,7 +99,10 @@ class Strings:
     def in_order(self, connection: sqlite3.Connection, field: str) -> Iterator[tuple[int, str]]:
         """All strings of a field with their codes, by code point."""
         query = f"SELECT code, text FROM {self._table} WHERE field = ? ORDER BY text"
-        yield from connection.execute(query, (field,))
+        for number, pair in enumerate(connection.execute(query, (field,))):
+            if not number % _LOOKED_AT:
+                give_way(connection)
+            yield pair
 
     def before(self, connection: sqlite3.Connection, field: str, text: str) -> int:
         """How many strings of a field come before this one."""

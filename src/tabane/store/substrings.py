@@ -11,6 +11,7 @@ import numpy as np
 from tabane.search.analysis import normalise
 from tabane.search.filters import Contains, contains
 from tabane.store.columns import Mask, Slots, Snapshot
+from tabane.store.reading import give_way
 from tabane.store.truth import Truth
 
 
@@ -22,6 +23,7 @@ class Wanted:
     excludes: tuple[Contains, ...] = ()
 
 
+_LOOKED_AT = 32  # records between which others get in
 _GAP = 8  # slots that are sooner read than left out
 
 
@@ -34,7 +36,9 @@ def looked_through(
     found = []
     for first, last in _stretches(np.flatnonzero(within)):
         rows = truth.texts_between(connection, first + snapshot.origin, last + snapshot.origin)
-        for row, texts in rows:
+        for number, (row, texts) in enumerate(rows):
+            if not number % _LOOKED_AT:
+                give_way(connection)
             if all(_held(texts, *each) for each in includes) and not any(
                 _held(texts, *each) for each in excludes
             ):

@@ -99,7 +99,7 @@ class Table:
 
     async def _open_vectors(self, truth: VectorTruth) -> None:
         folder, changes, doubtful = self.vector_folder, self.state.changes, self.database.mended
-        self.vectors = await self.database.read(
+        self.vectors = await self.database.aside(
             lambda connection: VectorIndex.open(
                 connection, folder, truth, changes, self.columns.snapshot, doubtful=doubtful
             )
@@ -153,19 +153,21 @@ class Table:
         """The last tombstone that the follower will never ask for again; None where nobody follows."""
         return self._follower.applied if self._follower is not None else None
 
-    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str) -> int:
-        """Give rows vectors, where they are live. How many were."""
+    async def attach(
+        self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None = None
+    ) -> int:
+        """Give rows vectors, where they are live and still of that epoch. How many were."""
         _, live = await self._counted(
-            lambda connection: self.truth.attach(connection, vectors, model), len(vectors)
+            lambda connection: self.truth.attach(connection, vectors, model, epoch), len(vectors)
         )
         return live
 
     async def exchange(
-        self, records: Sequence[Record], gone: Sequence[str], rows: int
+        self, records: Sequence[Record], gone: Sequence[str], rows: int, models: Mapping[str, str]
     ) -> tuple[list[bool], int]:
         """Delete records and put in others, in one write: what became of each, and how many were deleted."""
         change, deleted = await self._counted(
-            lambda connection: self.truth.exchange(connection, records, gone), rows
+            lambda connection: self.truth.exchange(connection, records, gone, models), rows
         )
         return change.results, deleted
 
@@ -191,8 +193,10 @@ class Table:
             self._tidying.wake()
         return change
 
-    async def read(self, work: Callable[[Masks, sqlite3.Connection], T]) -> T:
-        """Do ``work`` in a reading thread, over records and columns of one moment."""
+    async def read(
+        self, work: Callable[[Masks, sqlite3.Connection], T], *, long: bool = False, aside: bool = False
+    ) -> T:
+        """Do ``work`` over records and columns of one moment. For the others see :class:`Database`."""
 
         sweeps = self.truth.strings.sweeps  # before the moment is chosen: see there
 
@@ -201,7 +205,7 @@ class Table:
             masks.sweeps = sweeps
             return work(masks, connection)
 
-        return await self.database.read(reading)
+        return await (self.database.aside(reading) if aside else self.database.read(reading, long=long))
 
     def masks(self, connection: sqlite3.Connection) -> Masks:
         """What filters are evaluated with, as of the moment of the connection's transaction. Blocks."""
@@ -211,7 +215,7 @@ class Table:
         """Whether columns and records say the same. Reads every record; a check-up asks it, nobody else."""
         try:
             return await self.read(
-                lambda masks, connection: segments.agree(self.truth, connection, masks.snapshot)
+                lambda masks, connection: segments.agree(self.truth, connection, masks.snapshot), aside=True
             )
         except StoreReadOnly:
             return False  # a string that no column knows would have to be written first
@@ -222,7 +226,7 @@ class Table:
         if vectors is None:
             return True
         await asyncio.to_thread(vectors.wait_until_whole, _LONGEST_REMAKING)
-        return await self.read(lambda _, connection: vectors.agrees(connection))
+        return await self.read(lambda _, connection: vectors.agrees(connection), aside=True)
 
     async def compact(self) -> None:
         """Make the rows dense again and forget strings that nobody uses, in steps between other writes."""

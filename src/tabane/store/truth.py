@@ -69,12 +69,21 @@ class Truth(Rows):
 
     # Writing
 
-    def upsert(self, connection: sqlite3.Connection, records: Sequence[Record]) -> Change:
-        """Put in records that are checked. Raises OverflowError where no row numbers are left."""
-        return self._put_in(connection, Change(state=self.state(connection)), records, self._has)
+    def upsert(
+        self, connection: sqlite3.Connection, records: Sequence[Record], models: Mapping[str, str]
+    ) -> Change:
+        """Put in records that are checked. Raises OverflowError where no row numbers are left.
+
+        ``models``: what made the vectors of a space; those for spaces of another model are left out.
+        """
+        return self._put_in(connection, Change(state=self.state(connection)), records, self._has, models)
 
     def exchange(
-        self, connection: sqlite3.Connection, records: Sequence[Record], gone: Iterable[str]
+        self,
+        connection: sqlite3.Connection,
+        records: Sequence[Record],
+        gone: Iterable[str],
+        models: Mapping[str, str],
     ) -> tuple[Change, int]:
         """Delete records by their keys and put in others, as one change. How many were deleted comes with it.
 
@@ -83,12 +92,19 @@ class Truth(Rows):
         change = Change(state=self.state(connection))
         self._take_out(connection, change, gone)
         deleted = len(change.deleted)
-        return self._put_in(connection, change, records, self._keeps), deleted
+        return self._put_in(connection, change, records, self._keeps, models), deleted
 
     def _put_in(
-        self, connection: sqlite3.Connection, change: Change, records: Sequence[Record], same: _Same
+        self,
+        connection: sqlite3.Connection,
+        change: Change,
+        records: Sequence[Record],
+        same: _Same,
+        models: Mapping[str, str],
     ) -> Change:
         spaces = self.spaces(connection)
+        if models:
+            records = [spaces.still_fitting(record, models) for record in records]
         rows: dict[int, Record] = {}
         row = change.state.next
         for record in records:
@@ -208,13 +224,20 @@ class Truth(Rows):
             self.vectors.remove(connection, row)
 
     def attach(
-        self, connection: sqlite3.Connection, vectors: Mapping[int, Mapping[str, bytes]], model: str
+        self,
+        connection: sqlite3.Connection,
+        vectors: Mapping[int, Mapping[str, bytes]],
+        model: str,
+        epoch: int | None = None,
     ) -> tuple[Change, int]:
         """Give live rows vectors; the records stay where they are. How many rows were live comes with it.
 
-        Where ``model`` is said, spaces that are of another one are passed over.
+        Where ``model`` is said, spaces that are of another one are passed over. Rows of another ``epoch``
+        are other records by now: all are passed over.
         """
         change, live, spaces = Change(state=self.state(connection)), 0, self.spaces(connection)
+        if epoch is not None and epoch != change.state.epoch:
+            vectors = {}
         for row, of_row in vectors.items():
             if not self.key(connection, row):
                 continue

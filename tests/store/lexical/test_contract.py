@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,8 +19,8 @@ async def settled(home: Path, shape: Shape) -> AsyncIterator[Collection]:
     async with embedded(home, shape) as collection:
         upsert, delete = collection.upsert, collection.delete
 
-        async def upserted(records: Sequence[Record]) -> list[bool]:
-            answer = await upsert(records)
+        async def upserted(records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
+            answer = await upsert(records, models)
             await lexical(collection).settled()
             return answer
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabane.search.analysis import GAP
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
+from tabane.store.lexical.analysing import Analyst
+from tabane.store.lexical.coding import Prepared, prepared
 from tabane.store.lexical.lexical import open_lexical
+from tabane.store.lexical.plans import Both, Either, Match, Phrase, Starts, Term
+from tabane.store.lexical.tail import Entry, Tail
 from tabane.store.store import Store
 
 SHAPE = Shape("notes", (TextField("body"),))
@@ -49,3 +57,47 @@ def test_a_word_that_was_asked_for_is_found_in_what_comes_and_not_in_what_goes(t
         [{"b", "c"}, {"b", "c"}, {"c"}, {"a"}],
         [{"c"}, {"c"}, {"c"}, {"a"}],
     ]
+
+
+WORDS = st.sampled_from(["rain", "rainy", "snow", "東京", "京都", "…", ""])
+TEXTS = st.lists(st.lists(WORDS, max_size=6).map(" ".join), min_size=1, max_size=8)
+MATCHES: list[Match] = [
+    Term("t_body", "rain"),
+    Term("t_body", "absent"),
+    Starts("t_body", "rai"),
+    Starts("t_body", "z"),
+    Phrase("t_body", ((0, "rain"), (1, "snow"))),
+    Both((Term("t_body", "snow"), Starts("t_body", "r"))),
+    Either((Term("t_body", "rain"), Term("u_body", "東"))),
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS, TEXTS, st.sets(st.integers(1, 16), max_size=6), st.booleans())
+def test_tokens_as_numbers_are_found_as_tokens_are(
+    first: list[str], second: list[str], gone: set[int], asked_before: bool
+) -> None:
+    """Two batches, and some rows that go again: every answer is as if each text was counted for itself."""
+    analyst = Analyst(SHAPE, None)
+    plain, coded = Tail(analyst), Tail(analyst)
+    row = 0
+    for batch in (first, second):
+        records = [Record(key=str(number), texts={"body": text}) for number, text in enumerate(batch)]
+        ready = prepared([analyst.analysis(record.texts) for record in records])
+        for record, each in zip(records, ready, strict=True):
+            row += 1
+            plain.add([Entry(row, record)])
+            coded.add([Entry(row, record, *(each if row % 4 else Prepared()))])
+        if asked_before:
+            assert [coded.rows(match) for match in MATCHES] == [plain.rows(match) for match in MATCHES]
+    for tail in (plain, coded):
+        tail.remove(gone)
+    assert [coded.rows(match) for match in MATCHES] == [plain.rows(match) for match in MATCHES]
+    for name in analyst.spaces():
+        one, other = plain.space(name), coded.space(name)
+        assert one.lengths == other.lengths
+        assert one.total == other.total
+        for token in ("rain", "snow", "東京", "absent", GAP):
+            assert one.having(token) == other.having(token)
+        for beginning in ("rai", "東", "z", ""):
+            assert one.beginning(beginning) == other.beginning(beginning)

@@ -10,8 +10,8 @@ import pytest
 
 from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Collection, VectorQuery
-from tabane.search.filters import EVERYTHING
-from tabane.search.records import MOST_FIELDS, Record, Shape, Space
+from tabane.search.filters import EVERYTHING, Equal
+from tabane.search.records import MOST_FIELDS, Field, Kind, Record, Shape, Space
 from tests.store.contract import Engine, RecordsContract
 from tests.store.vectors.oracle import packed
 
@@ -278,6 +278,88 @@ class SpacesContract:
             assert await vectors_of(collection, "text", keys) == {generation(1)}
 
         self.with_one(work)
+
+    def test_records_with_vectors_of_the_model_before_are_put_in_without_them(self) -> None:
+        """However long these are: whoever read or made them knew the space that was there then."""
+        asked = {"text": "model#0"}
+
+        async def work(collection: Collection) -> None:
+            await collection.add_space(Space("text", 5, "model#0"))
+            late = Record(key="late", vectors={"text": generation(0)})
+            assert await collection.upsert([late], asked) == [True]
+            assert await vectors_of(collection, "text", ["late"]) == {generation(0)}
+            for dimension in (5, 7):
+                await collection.add_space(Space("next", dimension, f"model#{dimension}"))
+                await collection.succeed("text", "next")
+                keys = [f"{name}{dimension}" for name in ("upserted", "exchanged")]
+                upserted, exchanged = (Record(key=key, vectors={"text": generation(0)}) for key in keys)
+                assert await collection.upsert([upserted], asked) == [True]
+                assert (await collection.exchange([exchanged], (), asked)).results == [True]
+                assert await vectors_of(collection, "text", keys) == {None}
+                lacking = {each.record.key for each in await collection.lacking("text")}
+                assert lacking >= set(keys)
+                fresh = Record(key="fresh", vectors={"text": generation(1, dimension)})
+                assert await collection.upsert([fresh], {"text": f"model#{dimension}"}) == [True]
+                assert await vectors_of(collection, "text", ["fresh"]) == {generation(1, dimension)}
+            await collection.drop_space("text")
+            assert await collection.upsert([Record(key="k", vectors={"text": generation(0)})], asked) == [
+                True
+            ]
+
+        self.with_one(work)
+
+    def test_a_succession_between_two_writes_of_one_call_is_noticed(self) -> None:
+        """Some of a thousand records are put in before it, the others behind it."""
+
+        async def work(collection: Collection) -> None:
+            await collection.add_space(Space("text", 5, "model#0"))
+            await collection.add_space(Space("next", 5, "model#1"))
+            records = [Record(key=f"k{n:04}", vectors={"text": generation(0)}) for n in range(1000)]
+
+            asked = {"text": "model#0"}
+            await collection.upsert(records[:200], asked)
+            await asyncio.gather(collection.upsert(records[200:], asked), collection.succeed("text", "next"))
+            keys = [record.key for record in records]
+            assert await vectors_of(collection, "text", keys) == {None}
+            assert len(await collection.lacking("text", 0, 1000)) == 1000
+
+        self.with_one(work)
+
+    def test_rows_of_another_epoch_are_passed_over(self) -> None:
+        """They were numbered again since: each is another record's by now."""
+
+        async def work(collection: Collection) -> None:
+            await collection.add_space(Space("text", 5))
+            await collection.upsert([Record(key="k")])
+            (found,) = await collection.lacking("text")
+            given = {found.row: {"text": generation(1)}}
+            assert await collection.attach(given, "", found.epoch + 1) == 0
+            assert await vectors_of(collection, "text", ["k"]) == {None}
+            assert await collection.attach(given, "", found.epoch) == 1
+            assert await vectors_of(collection, "text", ["k"]) == {generation(1)}
+
+        self.with_one(work)
+
+    def test_what_lacks_a_vector_may_be_limited_by_a_filter(self) -> None:
+        async def work(collection: Collection) -> None:
+            await collection.add_space(Space("text", 5))
+            await collection.upsert(
+                [Record(key=f"k{number}", fields={"likes": number % 3}) for number in range(30)]
+            )
+            expected = [number for number in range(30) if number % 3 == 1]
+            where = Equal("likes", 1)
+            found = await collection.lacking("text", 0, 4, where)
+            assert [each.record.key for each in found] == [f"k{number}" for number in expected[:4]]
+            await collection.attach({found[0].row: {"text": generation(1)}})
+            rest = await collection.lacking("text", found[1].row, 100, where)
+            assert [each.record.key for each in rest] == [f"k{number}" for number in expected[2:]]
+            again = await collection.lacking("text", 0, 100, where)
+            assert [each.record.key for each in again] == [f"k{number}" for number in expected[1:]]
+            assert len(await collection.lacking("text")) == 29
+            with pytest.raises(BadArguments):
+                await collection.lacking("text", 0, 4, Equal("absent", 1))
+
+        self.with_one(work, Shape("notes", (), (Field("likes", Kind.NUMBER),)))
 
     def test_a_scan_goes_on_though_its_space_is_dropped(self) -> None:
         keys = [f"k{number:06}" for number in range(21_000)]

@@ -95,6 +95,7 @@ class _Import:
         self._report = opened.report
         self._outcomes = Outcomes(opened.report)
         self._lacking: set[str] = set()  # spaces in which known posts are to get vectors
+        self._models: dict[str, str] = {}  # of the vectors that are given
         self._posts = 0
         self._began = time.monotonic()
 
@@ -120,6 +121,11 @@ class _Import:
             alike = known is not None and known.model.partition("#")[0] == folder.model
             if known is None or not alike or known.dimension != folder.dimension:
                 await self._collection.add_space(Space(folder.space, folder.dimension, folder.model))
+        self._models = self._spaces_now()
+
+    def _spaces_now(self) -> dict[str, str]:
+        """The model of each space there is."""
+        return {space.name: space.model for space in self._collection.spaces}
 
     async def _index(self) -> None:
         steps = self._opened.index()
@@ -163,10 +169,11 @@ class _Import:
             await writing.settled()  # it may be about to be written
         found = await self._collection.get([str(post) for post in ids])
         pairs = await asyncio.to_thread(self._merged, batch, dict(zip(ids, found, strict=True)))
+        models = self._spaces_now() | self._models  # before vectors are read
         held = await self._held(pairs)
         records = await asyncio.to_thread(self._to_write, pairs, held)
         if records:
-            await writing.put(records)
+            await writing.put(records, models)
 
     def _merged(self, batch: Sequence[Given], stored: Mapping[int, Record | None]) -> dict[int, _Pair]:
         """What each post was before the batch and is after it. Knows of each that it was seen."""
@@ -236,14 +243,14 @@ class _Import:
         model = next(each.model for each in self._collection.spaces if each.name == space)
         after = 0
         while page := await self._collection.lacking(space, after, BATCH):
-            after = page[-1].row
+            after, epoch = page[-1].row, page[0].epoch
             posts = {each.row: int(each.record.key) for each in page}
             vectors = await self._reading(lambda posts=posts: self._vectors_of(posts, space))  # type: ignore[misc]
             try:
-                await self._collection.attach(vectors, model)
+                await self._collection.attach(vectors, model, epoch)
             except BadArguments:
                 vectors = await asyncio.to_thread(self._fitting, posts, vectors)
-                await self._collection.attach(vectors, model)
+                await self._collection.attach(vectors, model, epoch)
             self._report.count_vectors(len(vectors))
             for row in vectors:
                 self._outcomes.count(posts[row], Outcome.CHANGED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 import msgspec
@@ -40,11 +40,14 @@ class Writing:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    async def put(self, records: Sequence[Record]) -> None:
-        """Begin to write them, once there is room. Raises what went wrong with earlier ones."""
+    async def put(self, records: Sequence[Record], models: Mapping[str, str]) -> None:
+        """Begin to write them, once there is room. Raises what went wrong with earlier ones.
+
+        ``models``: space → what made their vectors; a space of another model by now gets none of them.
+        """
         while len(self._under_way) >= MOST_AT_ONCE:
             await self._some(asyncio.FIRST_COMPLETED)
-        self._under_way.add(asyncio.create_task(self._write(records)))
+        self._under_way.add(asyncio.create_task(self._write(records, models)))
 
     async def settled(self) -> None:
         """Wait until all of it is written. Raises what went wrong."""
@@ -56,16 +59,16 @@ class Writing:
         for task in done:
             task.result()
 
-    async def _write(self, records: Sequence[Record]) -> None:
+    async def _write(self, records: Sequence[Record], models: Mapping[str, str]) -> None:
         try:
-            await self._collection.upsert(records)
+            await self._collection.upsert(records, models)
         except BadArguments:
             for record in records:
-                await self._write_one(await asyncio.to_thread(self._fitting, record))
+                await self._write_one(await asyncio.to_thread(self._fitting, record), models)
 
-    async def _write_one(self, record: Record) -> None:
+    async def _write_one(self, record: Record, models: Mapping[str, str]) -> None:
         try:
-            await self._collection.upsert([record])
+            await self._collection.upsert([record], models)
         except BadArguments as error:
             self._opened.bad_post(int(record.key), error.message)
 

@@ -15,7 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from tabane.store.lexical.analysing import Analysis, Analyst
+from tabane.store.lexical.analysing import Analyst
+from tabane.store.lexical.coding import Prepared, prepared
 from tabane.store.lexical.generations import Generation, bury
 from tabane.store.lexical.index import FORMAT, Index, Searcher, Standing, exists, read_standing, wipe
 from tabane.store.lexical.searching import View
@@ -51,7 +52,7 @@ class Builder:
         self._changes = 0  # the number of the last write that was taken
         self._fresh = Generation(Tail(analyst))
         self._sealed: Generation | None = None
-        self._ahead: dict[int, Analysis] = {}  # of what is about to be written
+        self._ahead: dict[int, Prepared] = {}  # of what is about to be written
         self._index: Index | None = None
         self._searcher: Searcher | None = None
         self._standing = Standing("", 0, 0, 0)
@@ -109,7 +110,7 @@ class Builder:
     # For whoever is about to write
 
     @contextlib.contextmanager
-    def expecting(self) -> Iterator[dict[int, Analysis]]:
+    def expecting(self) -> Iterator[dict[int, Prepared]]:
         """Room for what is analysed before it is written, by the identity of texts: one writer at a time.
 
         The texts are to be held until the end, which is when they were taken or never will be.
@@ -120,12 +121,15 @@ class Builder:
         finally:
             self._ahead = {}
 
-    def analyse(self, records: Sequence[Record], ahead: dict[int, Analysis]) -> None:
+    def analyse(self, records: Sequence[Record], ahead: dict[int, Prepared]) -> None:
         """Analyse the texts of records before they are written."""
+        analyses = []
         for number, record in enumerate(records):
-            ahead[id(record.texts)] = self._analyst.analysis(record.texts)
+            analyses.append(self._analyst.analysis(record.texts))
             if not number % _YIELDED:
                 time.sleep(0)
+        for record, each in zip(records, prepared(analyses), strict=True):
+            ahead[id(record.texts)] = each
 
     # For the searching threads
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tabane.store.lexical.analysing import Analysis
+from tabane.store.lexical.coding import Prepared
 from tabane.store.lexical.tail import Entry, Tail
 
 if TYPE_CHECKING:
     from tabane.store.changes import Change
 
 COMMITTED_AFTER = 2.0  # seconds
+_UNPREPARED = Prepared()
 
 
 @dataclass(slots=True)
@@ -30,12 +31,12 @@ class Generation:
     began: float = 0.0
     rows: int = 0
 
-    def take(self, change: Change, ahead: Mapping[int, Analysis]) -> None:
+    def take(self, change: Change, ahead: Mapping[int, Prepared]) -> None:
         """A write. ``ahead``: what was analysed before it, by the identity of the texts."""
         if not self.rows and not self.removed:
             self.began = time.monotonic()
         self.waiting.extend(
-            Entry(row, record, ahead.get(id(record.texts))) for row, record in change.upserted
+            Entry(row, record, *ahead.get(id(record.texts), _UNPREPARED)) for row, record in change.upserted
         )
         self.removed.extend(change.deleted)
         self.last = change.state.next - 1

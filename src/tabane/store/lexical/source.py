@@ -14,11 +14,14 @@ from tabane.search.analysis import normalise
 from tabane.search.filters import Contains, contains
 from tabane.search.records import Record, Shape
 from tabane.store import failures
+from tabane.store.reading import give_way
 
 if TYPE_CHECKING:
     from tabane.store.changes import State
     from tabane.store.masks import Masks
     from tabane.store.table import Table
+
+_LOOKED_AT = 32  # records between which others get in
 
 
 class Source:
@@ -68,7 +71,9 @@ class Source:
         """Those of the rows whose texts contain it, by looking at them."""
         needle = normalise(condition.text)
         found: list[int] = []
-        for row in rows:
+        for number, row in enumerate(rows):
+            if not number % _LOOKED_AT:
+                give_way(connection)
             record = self._truth.at(connection, row)
             if record is not None:
                 names = record.texts if condition.fields is None else condition.fields

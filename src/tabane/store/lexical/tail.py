@@ -1,7 +1,8 @@
 """The records that the index does not hold yet: in memory, found and scored like those it holds.
 
 Every one of them is in the truth already, so nothing is lost with a tail: at the next opening it is read
-from there again. Tokens are counted at the first search that wants them; a bulk import counts none.
+from there again. Tokens are counted at the first search that wants them; a bulk import counts none. Those of
+a large change were made numbers before it was written (:mod:`tabane.store.lexical.coding`), and stay that.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tabane.search.analysis import GAP
 from tabane.search.records import Record
 from tabane.store.lexical.analysing import Analysis, Analyst
 from tabane.store.lexical.bm25 import kept_length
+from tabane.store.lexical.coding import Coded, CodedRows
 from tabane.store.lexical.plans import PAIRS, Both, Either, Match, Phrase, Starts, Term
 
 _MOST_ASKED = 2_000  # tokens of a space whose rows are kept
@@ -21,11 +23,16 @@ _MOST_ASKED = 2_000  # tokens of a space whose rows are kept
 
 @dataclass(slots=True)
 class Entry:
-    """A record, its row, and its tokens once somebody made them."""
+    """A record, its row, and its tokens once somebody made them.
+
+    ``coded``: its tokens among those of others, as numbers, at ``place``.
+    """
 
     row: int
     record: Record
     analysis: Analysis | None = None
+    coded: Mapping[str, Coded] = field(default_factory=dict)
+    place: int = 0
 
     def analysed(self, analyst: Analyst) -> Analysis:
         if self.analysis is None:
@@ -38,7 +45,9 @@ class Space:
     """One space of the tail: by row how often each token stands there, their places, and the kept length.
 
     ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted:
-    those are few, and to keep the rows of all takes five times as long as to count.
+    those are few, and to keep the rows of all takes five times as long as to count. Rows whose tokens are
+    numbers are in ``blocks``, and have neither counts nor places: ``block`` and ``place``
+    say by row where they are.
     """
 
     counts: dict[int, Counter[str]] = field(default_factory=dict)
@@ -46,6 +55,19 @@ class Space:
     lengths: dict[int, int] = field(default_factory=dict)
     total: int = 0
     asked: dict[str, dict[int, int]] = field(default_factory=dict)
+    blocks: dict[int, CodedRows] = field(default_factory=dict)  # by the identity of what they hold
+    block: dict[int, CodedRows] = field(default_factory=dict)
+    place: dict[int, int] = field(default_factory=dict)
+
+    def put_coded(self, row: int, coded: Coded, place: int) -> None:
+        block = self.blocks.get(id(coded))
+        if block is None:
+            block = self.blocks[id(coded)] = CodedRows(coded)
+        self.asked.clear()
+        block.rows[place] = row
+        self.block[row], self.place[row] = block, place  # no pairs: thousands would wake the collector
+        self.lengths[row] = kept_length(coded.lengths[place])
+        self.total += coded.lengths[place]
 
     def put(self, row: int, places: list[str], counts: Counter[str]) -> None:
         self.places[row], self.counts[row] = places, counts
@@ -58,6 +80,12 @@ class Space:
     def take_out(self, row: int) -> None:
         """Forget a row, one that is not here included."""
         counts = self.counts.pop(row, None)
+        if row in self.block:
+            block, place = self.block.pop(row), self.place.pop(row)
+            block.rows[place] = 0
+            del self.lengths[row]
+            self.total -= block.coded.lengths[place]
+            self.asked.clear()
         if counts is not None:
             del self.places[row], self.lengths[row]
             self.total -= counts.total()
@@ -71,8 +99,25 @@ class Space:
             if len(self.asked) >= _MOST_ASKED:
                 self.asked.clear()
             rows = {row: counts[token] for row, counts in self.counts.items() if token in counts}
+            for block in self.blocks.values():
+                rows |= block.having((token,))
             self.asked[token] = rows
         return rows
+
+    def beginning(self, beginning: str) -> dict[str, int]:
+        """The tokens that begin so, and in how many rows each is."""
+        found = Counter(
+            token for counts in self.counts.values() for token in counts if token.startswith(beginning)
+        )
+        for block in self.blocks.values():
+            for token in block.beginning(beginning):
+                found[token] += len(block.having((token,)))
+        return +found
+
+    def starting(self, beginning: str) -> set[int]:
+        """The rows that have a token that begins so."""
+        found = {row for row, of in self.counts.items() if any(token.startswith(beginning) for token in of)}
+        return found.union(*(block.having(block.beginning(beginning)) for block in self.blocks.values()))
 
 
 class Tail:
@@ -101,9 +146,9 @@ class Tail:
     def space(self, name: str) -> Space:
         """A space, brought up to date with all entries."""
         space = self._spaces.setdefault(name, Space())
-        if len(space.places) < len(self.entries):
+        if len(space.lengths) < len(self.entries):
             for row, entry in self.entries.items():
-                if row not in space.places:
+                if row not in space.lengths:
                     self._post(name, space, entry)
         return space
 
@@ -113,6 +158,9 @@ class Tail:
         return entry.analysed(self._analyst).get(name, [])
 
     def _post(self, name: str, space: Space, entry: Entry) -> None:
+        if name in entry.coded:
+            space.put_coded(entry.row, entry.coded[name], entry.place)
+            return
         tokens = self._tokens(name, entry)
         counts = Counter(tokens)
         if not name.startswith(f"{PAIRS}_"):
@@ -125,12 +173,7 @@ class Tail:
 
     def beginning(self, starts: Starts) -> dict[str, int]:
         """The tokens that begin so, and in how many rows each is."""
-        return Counter(
-            token
-            for counts in self.space(starts.space).counts.values()
-            for token in counts
-            if token.startswith(starts.beginning)
-        )
+        return self.space(starts.space).beginning(starts.beginning)
 
     def rows(self, match: Match) -> set[int]:
         """The rows that match."""
@@ -138,10 +181,9 @@ class Tail:
             case Term():
                 return set(self.having(match))
             case Phrase(space, tokens):
-                return self._phrase(self.space(space), tokens)
+                return self._phrase(space, tokens)
             case Starts(space, beginning):
-                counts = self.space(space).counts
-                return {row for row, of in counts.items() if any(t.startswith(beginning) for t in of)}
+                return self.space(space).starting(beginning)
             case Either(of):
                 return set().union(*(self.rows(each) for each in of))
             case Both(of):
@@ -155,10 +197,15 @@ class Tail:
                 break
         return found
 
-    def _phrase(self, space: Space, tokens: tuple[tuple[int, str], ...]) -> set[int]:
+    def _phrase(self, name: str, tokens: tuple[tuple[int, str], ...]) -> set[int]:
+        space = self.space(name)
         held = [space.having(token) for _, token in tokens]
         rows = set(held[0]).intersection(*held[1:])
-        return {row for row in rows if _side_by_side(space.places[row], tokens)}
+        return {row for row in rows if _side_by_side(self._placed(name, space, row), tokens)}
+
+    def _placed(self, name: str, space: Space, row: int) -> list[str]:
+        """The tokens of a row in order, gaps among them."""
+        return space.places[row] if row in space.places else self._tokens(name, self.entries[row])
 
 
 def _side_by_side(places: list[str], tokens: tuple[tuple[int, str], ...]) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from tabane.errors import BadArguments
@@ -18,9 +19,11 @@ from tabane.search.filters import Filter
 from tabane.search.records import Shape, Stored, checked_vector
 from tabane.store import failures
 from tabane.store.columns import Array, Mask
-from tabane.store.masks import Masks
+from tabane.store.masks import Masks, costly
 from tabane.store.numbers import NumericKeys
+from tabane.store.reading import give_way
 from tabane.store.vectors.codes import normalised
+from tabane.store.vectors.file import Held
 from tabane.store.vectors.question import Question
 from tabane.store.vectors.ranking import Sorted
 from tabane.store.vectors.searching import Found, Search
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from tabane.store.vectors.vectors import Moment, VectorIndex
 
 BLOCK = 20_000  # records of a scan at a time
+_AT_ONCE = 4096  # keys that are read before others get in
 _DENSE = 4  # times as many rows are sooner read in a row than looked up
 _MOST_TRIES = 100
 _LOST = 2  # times that vectors are missing, and they are lost
@@ -80,17 +84,18 @@ class Asking:
     async def nearest(self, asked: Question, where: Filter, limit: int, offset: int) -> Hits:
         def reading(connection: sqlite3.Connection) -> Hits:
             masks, moment = self._moment(connection, asked)
-            search = Search(asked, moment, masks.mask(where), masks.snapshot.origin)
+            search = _search(connection, asked, where, masks, moment)
             found = search.best(limit + offset)
             hits = self._hits(connection, found, masks.snapshot.origin)
             exact = (found.whole or asked.threshold is None) and _whole(moment, asked)
             return Hits(tuple(hits[offset : offset + limit]), found.compared, exact)
 
-        return await self._table.database.read(reading)
+        long = asked.strict or asked.multiplied or costly(where)
+        return await self._table.database.read(reading, long=long)
 
     def _search(self, connection: sqlite3.Connection, asked: Question, where: Filter) -> tuple[Masks, Search]:
         masks, moment = self._moment(connection, asked)
-        return masks, Search(asked, moment, masks.mask(where), masks.snapshot.origin)
+        return masks, _search(connection, asked, where, masks, moment)
 
     def _moment(self, connection: sqlite3.Connection, asked: Question) -> tuple[Masks, Moment]:
         """Records, columns and vectors of one moment: that of the connection's transaction.
@@ -98,11 +103,15 @@ class Asking:
         Raises BadArguments where the question does not fit the spaces of that moment: others than those
         that it was made for.
         """
+        masks, moment = self._at_one_moment(connection)
+        self._check(connection, moment, asked)
+        return masks, moment
+
+    def _at_one_moment(self, connection: sqlite3.Connection) -> tuple[Masks, Moment]:
         for _ in range(_MOST_TRIES):
             masks = self._table.masks(connection)
             moment = self._index.moment(masks.snapshot.changes)
             if moment is not None:
-                self._check(connection, moment, asked)
                 return masks, moment
             # So many writes came in between that it is remembered no more: look again.
             connection.execute("ROLLBACK")
@@ -129,10 +138,11 @@ class Asking:
             return _Scan(search, places + masks.snapshot.origin, slots)
 
         await self._remade()
-        scan = await self._table.database.read(begin)
+        scan = await self._table.database.read(begin, long=True)
         for first in range(0, len(scan.rows), BLOCK):
             yield await self._table.database.read(
-                lambda connection, first=first: self._block(connection, scan, first)  # type: ignore[misc]
+                lambda connection, first=first: self._block(connection, scan, first),  # type: ignore[misc]
+                long=True,
             )
 
     def _block(self, connection: sqlite3.Connection, scan: _Scan, first: int) -> Similarities:
@@ -165,11 +175,19 @@ class Asking:
         keys = self._keys.of(rows)
         if keys is None:
             if following - first <= _DENSE * len(rows):
-                found = self._truth.keys_between(connection, first, following - 1)
+                found = self._keys_between(connection, first, following)
             else:
                 found = self._truth.keys_at(connection, rows.tolist())
             keys = [found[row] for row in rows.tolist()]
         return keys
+
+    def _keys_between(self, connection: sqlite3.Connection, first: int, end: int) -> dict[int, str]:
+        """The keys from a row to before another one; others get in between."""
+        found: dict[int, str] = {}
+        for begin in range(first, end, _AT_ONCE):
+            found |= self._truth.keys_between(connection, begin, min(begin + _AT_ONCE, end) - 1)
+            give_way(connection)
+        return found
 
     async def ranking(self, asked: Question, where: Filter) -> AsyncIterator[Ranks]:
         """All that can be compared, most similar first: worked out by two threads, sorted a block ahead."""
@@ -181,7 +199,7 @@ class Asking:
             return _Scan(search, places + masks.snapshot.origin, slots)
 
         await self._remade()
-        scan = await self._table.database.read(begin)
+        scan = await self._table.database.read(begin, long=True)
         half = len(scan.rows) // 2
         parts = await asyncio.gather(
             *(
@@ -199,7 +217,9 @@ class Asking:
 
     async def _looked_up(self, rows: list[int], similarities: Array) -> tuple[list[str], Array]:
         """The keys of those that are still there."""
-        found = await self._table.database.read(lambda connection: self._truth.keys_at(connection, rows))
+        found = await self._table.database.read(
+            lambda connection: self._truth.keys_at(connection, rows), long=True
+        )
         there = [place for place, row in enumerate(rows) if row in found]
         return [found[rows[place]] for place in there], similarities[there]
 
@@ -258,13 +278,55 @@ class Asking:
 
         return await self._table.database.read(reading)
 
-    async def lacking(self, space: str, after: int, limit: int) -> list[Stored]:
+    async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[Stored]:
         def reading(connection: sqlite3.Connection) -> list[Stored]:
+            masks, moment = self._at_one_moment(connection)
             held = self._index.truth.spaces(connection).named(space)
-            rows = self._index.truth.lacking(connection, held, after, limit)
-            return [self._truth.stored(connection, row) for row in rows]
+            view = moment.get(held.space.name)
+            meant = masks.mask(where)
+            if view is not None and view.whole:
+                rows = _without_slots(view, meant, masks.snapshot.origin, after, limit)
+            else:
+                rows = self._without_vectors(
+                    connection, held, after, limit, set(masks.snapshot.rows(np.flatnonzero(meant)))
+                )
+            epoch = self._truth.state(connection).epoch
+            found = (self._truth.stored(connection, row) for row in rows)
+            return [msgspec.structs.replace(each, epoch=epoch) for each in found]
 
-        return await self._table.database.read(reading)
+        return await self._table.database.read(reading, long=True)
+
+    def _without_vectors(
+        self, connection: sqlite3.Connection, held: Held, after: int, limit: int, meant: set[int]
+    ) -> list[int]:
+        """Rows that are meant and have no vector, as the truth has it: what is derived is being made."""
+        found: list[int] = []
+        while len(found) < limit:
+            rows = self._index.truth.lacking(connection, held, after, _AT_ONCE)
+            found += [row for row in rows if row in meant]
+            if len(rows) < _AT_ONCE:
+                break
+            after = rows[-1]
+            give_way(connection)
+        return found[:limit]
+
+
+def _without_slots(view: View, meant: Mask, origin: int, after: int, limit: int) -> list[int]:
+    """Rows that are meant and have no vector, by the slots of a space that has one for each vector."""
+    left = meant.copy()
+    places = view.rows - origin
+    left[places[(places >= 0) & (places < len(left))]] = False
+    left[: max(0, after + 1 - origin)] = False
+    found: list[int] = (np.flatnonzero(left)[:limit] + origin).tolist()
+    return found
+
+
+def _search(
+    connection: sqlite3.Connection, asked: Question, where: Filter, masks: Masks, moment: Moment
+) -> Search:
+    """What looks for the best of a moment, and gives way while it looks."""
+    mask, origin = masks.mask(where), masks.snapshot.origin
+    return Search(asked, moment, mask, origin, lambda: give_way(connection))
 
 
 def _whole(moment: Moment, asked: Question) -> bool:

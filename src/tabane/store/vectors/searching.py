@@ -8,7 +8,7 @@ several is worked out for all records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,8 +47,17 @@ class Found:
 class Search:
     """One question over one moment. ``mask`` says by place which records are meant; place 0 is ``origin``."""
 
-    def __init__(self, question: Question, views: Mapping[str, View], mask: Mask, origin: int) -> None:
+    def __init__(
+        self,
+        question: Question,
+        views: Mapping[str, View],
+        mask: Mask,
+        origin: int,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``pause`` is called between blocks of work, so that others get in."""
         self._question = question
+        self._pause = pause
         self._views = [views[name] for name in question.vectors]
         self._queries = list(question.vectors.values())
         self._size = len(mask)
@@ -64,7 +73,7 @@ class Search:
         few = len(there) <= max(EXACT, most)
         if few or self._question.multiplied or all(view.codes is None for view in self._views):
             return self._ranked(there, slots, wanted, len(there), True)
-        estimated = _Estimated(self._question, self._views, self._queries, slots, dense)
+        estimated = _Estimated(self._question, self._views, self._queries, slots, dense, self._pause)
         first = _highest(estimated.likely, most)
         known = [self._cosines(number, each[first]) for number, each in enumerate(slots)]
         reached = self._reached(self._question.combined(known), wanted)
@@ -188,7 +197,7 @@ class Search:
     def _cosines(self, number: int, slots: Array) -> Array:
         there = _in_order(slots)
         found = np.full(len(slots), np.nan, dtype=np.float32)
-        found[there] = self._views[number].cosines(self._queries[number], slots[there])
+        found[there] = self._views[number].cosines(self._queries[number], slots[there], self._pause)
         return found
 
     def _exactly(self, slots: list[Array]) -> Floats:
@@ -211,13 +220,20 @@ class _Estimated:
     """Records of several spaces, by some bits of their codes. ``dense``: of all slots, as they are."""
 
     def __init__(
-        self, question: Question, views: list[View], queries: list[Matrix], slots: list[Array], dense: bool
+        self,
+        question: Question,
+        views: list[View],
+        queries: list[Matrix],
+        slots: list[Array],
+        dense: bool,
+        pause: Callable[[], None],
     ) -> None:
         # Some words rule out enough where one near space suffices; else all are needed, and counted at once.
         early = EARLY if question.combination is Combination.MAXIMUM else 0
         self._question = question
         self._slots = slots
         self._dense = dense
+        self._pause = pause
         self.spaces = [Estimates(*each, early) for each in zip(views, queries, strict=True)]
         self.likely = np.empty(len(slots[0]), dtype=np.float32)
         for part, rough in self._parts():
@@ -239,6 +255,7 @@ class _Estimated:
         """Estimates part by part: as many as stay in the processor's own memory."""
         by_record = None if self._dense else [*map(Estimates.rough, self.spaces, self._slots)]
         for first in range(0, len(self.likely), _PART):
+            self._pause()
             part = slice(first, min(first + _PART, len(self.likely)))
             if by_record is None:
                 yield part, [space.rough(part) for space in self.spaces]

@@ -10,9 +10,11 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.records import MOST_FIELDS, Shape, Space, unfit_vector
+from tabane.search.records import MOST_FIELDS, Record, Shape, Space, unfit_vector
 from tabane.store.vectors.file import Held, VectorFile
 
 _FIND = "SELECT name, dimension, model, number, birth FROM space WHERE collection = ? AND "
@@ -46,6 +48,19 @@ class Spaces:
             for name, vector in vectors.items()
             if (held := self.get(name)) is not None and held.space.model == model
         }
+
+    def still_fitting(self, record: Record, models: Mapping[str, str]) -> Record:
+        """Return the record without vectors for spaces that are of another model by now, or are gone.
+
+        ``models``: space → what made the vectors for it; a space that is not named takes any.
+        """
+        there = {held.space.name: held.space.model for held in self.held}
+        kept = {
+            name: vector
+            for name, vector in record.vectors.items()
+            if name not in models or there.get(name) == models[name]
+        }
+        return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
 
     def fitting(self, name: str, vector: bytes) -> Held:
         """The space that takes this vector, which was checked when the space may have been another one."""

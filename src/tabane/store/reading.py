@@ -1,0 +1,130 @@
+"""The one thread that reads: short questions get in between the blocks of a long one.
+
+Two threads that read want one interpreter: each is slower, and both together are no faster. So there is one,
+and work that takes long calls :func:`give_way` between its blocks: what waits and is short is done there and
+then, on another connection, so that each piece of work sees its own moment. Work that says of itself that it
+is long waits for its turn behind other such work. :func:`give_way` is never called while a lock is held.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+SLICE = 0.004  # seconds that work has for itself before it gives way
+_MOST_BETWEEN = 16  # questions that are answered between two slices
+_DEEPEST = 3  # pieces of work of which each waits for the next, and connections
+
+Work = Callable[[sqlite3.Connection], Any]
+
+
+class ReadConnection(sqlite3.Connection):
+    """A connection of a reader, which work can give way by."""
+
+    reader: ReadThread | None = None
+
+
+def give_way(connection: sqlite3.Connection) -> None:
+    """Let short questions get in, where some wait and the work has had its slice. No lock may be held."""
+    if isinstance(connection, ReadConnection) and connection.reader is not None:
+        connection.reader.give_way()
+
+
+@dataclass(slots=True)
+class _ReadJob:
+    work: Work
+    answer: Future[Any] = field(default_factory=Future)
+
+
+class ReadThread:
+    """A thread with its connections, which ``connect`` makes; ``run`` does work on one of them."""
+
+    def __init__(
+        self, name: str, connect: Callable[[], ReadConnection], run: Callable[[ReadConnection, Work], Any]
+    ) -> None:
+        self._connect, self._run = connect, run
+        self._connections: list[ReadConnection] = []
+        self._depth = 0
+        self._began = 0.0
+        self._short: deque[_ReadJob] = deque()
+        self._long: deque[_ReadJob] = deque()
+        self._waiting: queue.SimpleQueue[bool] = queue.SimpleQueue()  # True for each that waits, False: end
+        self._turn = False  # whether the next one is a long one, where both wait
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._started = False
+
+    def submit(self, work: Work, *, long: bool = False) -> Future[Any]:
+        """Have work done. On the event loop."""
+        if not self._started:
+            self._started = True
+            self._thread.start()
+        asked = _ReadJob(work)
+        (self._long if long else self._short).append(asked)
+        self._waiting.put(True)
+        return asked.answer
+
+    def close(self) -> None:
+        """Finish what waits, end the thread, close the connections."""
+        if self._started:
+            self._waiting.put(False)
+            self._thread.join()
+        for connection in self._connections:
+            connection.close()
+
+    # In the thread
+
+    def _work(self) -> None:
+        while self._waiting.get():
+            asked = self._next()
+            if asked is not None:
+                self._answer(asked)
+
+    def _next(self) -> _ReadJob | None:
+        """Take from both in turns. None: it was answered between the slices of another one."""
+        first, second = (self._long, self._short) if self._turn else (self._short, self._long)
+        for waiting in (first, second):
+            if waiting:
+                self._turn = waiting is self._short
+                return waiting.popleft()
+        return None
+
+    def give_way(self) -> None:
+        """See :func:`give_way`."""
+        if not self._short or self._depth >= _DEEPEST or time.monotonic() - self._began < SLICE:
+            return
+        if threading.current_thread() is not self._thread:
+            return
+        for _ in range(_MOST_BETWEEN):
+            if not self._short:  # what was answered here gave way itself
+                break
+            self._answer(self._short.popleft())
+        self._began = time.monotonic()
+
+    def _answer(self, asked: _ReadJob) -> None:
+        if not asked.answer.set_running_or_notify_cancel():
+            return
+        self._depth += 1
+        self._began = time.monotonic()
+        try:
+            found = self._run(self._connection(), asked.work)
+        except BaseException as error:
+            asked.answer.set_exception(error)
+        else:
+            asked.answer.set_result(found)
+        finally:
+            self._depth -= 1
+
+    def _connection(self) -> ReadConnection:
+        """Return the connection of this depth."""
+        if len(self._connections) < self._depth:
+            connection = self._connect()
+            connection.reader = self
+            self._connections.append(connection)
+        return self._connections[self._depth - 1]
