@@ -68,12 +68,16 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Found(Struct, frozen=True):
-    """What a search found; ``waiting`` names servers whose tools are not known yet."""
+    """What a search found; ``waiting`` names servers whose tools are not known yet.
+
+    ``nearest``: no tool fits, and these are the nearest to what was asked for.
+    """
 
     results: list[dict[str, Any]]
     total: int
     waiting: list[str]
     text: str
+    nearest: list[str] = []
 
 
 class Described(Struct, frozen=True):

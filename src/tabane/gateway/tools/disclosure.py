@@ -43,14 +43,17 @@ def search_text(
     names: Iterable[str],
     waiting: Collection[str] = (),
     lang: Lang = "en",
+    near: Sequence[str] = (),
 ) -> str:
     """What a search found: a head with the total, then a line a tool, its score before its signature.
 
-    Where nothing was found, the nearest of ``names`` (all tools) are offered. ``waiting`` are servers
-    whose tools are not known yet.
+    If no tool fits, ``near`` names the nearest; without any, the nearest of ``names`` (all tools) are offered.
+    ``waiting`` are servers whose tools are not known yet.
     """
     if found:
         head = say("{shown} of {total} matching tools:", shown=len(found), total=total)
+    elif near:
+        head = _unfit(query, near)
     else:
         head = _nothing(query, nearest(names, query))
     lines = [head.render(lang), *(f"{score:.2f} {signature(tool)}" for tool, score in found)]
@@ -100,6 +103,14 @@ def _argument(parameter: Parameter, tool: Tool) -> str:
     if parameter.required:
         return f"{parameter.name}: {type_of(parameter.schema, tool.schema, BRIEF)}"
     return f"{parameter.name}?: {type_of(parameter.schema, tool.schema, BRIEFEST)}"
+
+
+def _unfit(query: str, near: Sequence[str]) -> Message:
+    return say(
+        "No tool fits “{query}”. The nearest, for something else: {names}",
+        query=shortened(one_line(query), _QUERY),
+        names=", ".join(near),
+    )
 
 
 def _nothing(query: str, near: Sequence[str]) -> Message:
