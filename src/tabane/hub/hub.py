@@ -448,7 +448,7 @@ class Hub:
         return await self.stores.kept(self.settings.embedding_cache)
 
     async def _find_tools(self, caller: Caller, query: str, limit: int) -> Answer:
-        await self.gateway.wait_listed(caller)
+        unlisted = await self.gateway.wait_listed(caller)
         hits = await self.gateway.search(Query(query, min(limit, MOST_TOOLS)))
         found = ((self.gateway.catalogue.get(hit.alias), hit.score) for hit in hits.hits)
         return Answer(
@@ -463,7 +463,8 @@ class Hub:
                 )
                 for tool, score in found
                 if tool is not None
-            ]
+            ],
+            next(iter(unlisted.failed.values()), None),
         )
 
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:

@@ -52,7 +52,8 @@ perform apply return give generate build show display look provide offer suggest
 certain different various several
 """
 _JAPANESE_ACTIONS = """
-作る 作成 作り 追加 更新 変更 編集 削除 開く 開き 閉じ 実行 送る 送信 送り 書く 書き 読む 読み 保存 開始 停止 一覧 取得 検索
+作る 作成 作り 追加 更新 変更 編集 削除 開く 開き 閉じ 実行 送る 送信 送り
+書く 書き 読む 読み 保存 開始 停止 一覧 取得 検索
 確認 登録 投稿 する
 """
 _JAPANESE_ASKING = "教え 表示 見る 見せ 見たい 知り 調べ 使っ 使い 使う お願い 欲しい 方法 探し 探す"
