@@ -206,6 +206,11 @@ class Gateway:
                 failed[server.name] = why
         return Unlisted(tuple(s.name for s in self._unlisted() if s.name not in failed), failed)
 
+    def remember(self, listing: Listing) -> None:
+        """Remember what a server listed while it was tried, so that it need not start again to list."""
+        if listing.server not in self.servers:
+            self._catalogues.remember(listing)
+
     def provide(self, tools: Iterable[Tool]) -> None:
         """Offer the hub's own tools among those of servers. Before it is opened."""
         self._catalogues.provide(tools)

@@ -366,7 +366,14 @@ class Hub:
         )
 
     def _operations(self) -> list[Operation]:
-        trials = Trials(lambda: self.settings, self.environment, self.loop, self.batch, self.processes)
+        trials = Trials(
+            lambda: self.settings,
+            self.environment,
+            self.loop,
+            self.batch,
+            self.processes,
+            self.gateway.remember,
+        )
         tools = ToolOperations(self.gateway, self._permit, self._own)
         return [
             *tools.table(),

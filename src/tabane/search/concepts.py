@@ -49,7 +49,7 @@ _ACTIONS = """
 create make add insert new update change edit modify delete remove open close run execute send write read save
 start stop call put take turn do post submit set get fetch list show find search view display check manage use
 perform apply return give generate build show display look provide offer suggest include specific particular
-certain different various several
+certain different various several everything anything
 """
 _JAPANESE_ACTIONS = """
 作る 作成 作り 追加 更新 変更 編集 削除 開く 開き 閉じ 実行 送る 送信 送り
