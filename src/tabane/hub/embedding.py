@@ -126,7 +126,8 @@ class Embedding:
         if isinstance(model, NoModel):
             raise ModelError(model.reason)
         names = list(self._lanes) if params.collection is None else [params.collection]
-        spaces = {name: await self._lanes[name].reembed(model, progress) for name in names}
+        chosen = params.model is not None
+        spaces = {name: await self._lanes[name].reembed(model, progress, chosen) for name in names}
         rows = [{"collection": name, "spaces": done} for name, done in spaces.items()]
         return {"model": model.fingerprint, "results": rows}
 
@@ -208,13 +209,18 @@ class _Lane:
         await asyncio.wait({self._working}, timeout=_FIRST_LOOK)  # most often there is little to do
         return await self._coverage.incomplete(collection, spaces, self._problem)
 
-    async def reembed(self, embedder: Embedder, progress: Progress) -> list[str]:
-        """Make vectors of another model take the place of those there are; which spaces were made anew."""
+    async def reembed(self, embedder: Embedder, progress: Progress, chosen: bool) -> list[str]:
+        """Make vectors of another model take the place of those there are; which spaces were made anew.
+
+        A model that nobody chose does not embed a collection most of whose texts it cannot read.
+        """
         done = []
         async with self._turn:
             collection = await self._collection()
             for name, where in self._whose.spaces.items():
                 space = _space(collection, name)
+                if not chosen and await self._coverage.unfit(collection, name, embedder.fingerprint):
+                    continue
                 if await collection.count(where) and (space is None or space.model != embedder.fingerprint):
                     await self._replace(collection, name, embedder, progress)
                     done.append(name)
