@@ -47,13 +47,13 @@ class Place:
 
     def __init__(self, built: House, model: Letters, embedding: Embedding) -> None:
         self.built, self.model, self.embedding = built, model, embedding
-        archive = Archive(
+        self.archive = Archive(
             built.collection,
             Alphabets(model, wants=model.fingerprint),
             lambda: UTC,
             missing=lambda spaces: embedding.missing(SHAPE.name, spaces),
         )
-        self._door = Door(Table(archive.table()), AllowLocal())
+        self._door = Door(Table(self.archive.table()), AllowLocal())
 
     async def put(self, contents: Mapping[int, str], vectors: Sequence[int] = ()) -> None:
         """Put posts in the order of their numbers and days; those in ``vectors`` with a vector."""
@@ -265,3 +265,15 @@ def test_the_warning_has_words_of_the_user_in_both_languages() -> None:
         assert each.shape.name not in (shown["en"], shown["ja"])
         assert shown["en"] != shown["ja"]
     assert replace(POSTS, called=None).title.render("en") == "posts"
+
+
+def test_posts_found_for_a_search_over_everything_have_their_cosine(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with archive(tmp_path, Gated(MANY)) as place:
+            await place.put({1: "a comet", 2: "a garden"}, (1, 2))
+            hits, warning = await place.archive.find(CALLER, "comet", 5)
+            assert warning is None
+            assert hits[0].key == "1"
+            assert all(hit.cosine is not None for hit in hits)
+
+    asyncio.run(work())

@@ -39,7 +39,7 @@ NEXT = "__next"
 
 _ROUNDS = 5
 _AGAIN = 60.0  # seconds until a model that could not be had is asked for again
-_FIRST_LOOK = 2.0  # seconds that a question waits for what was not embedded and nobody worked on
+_FIRST_LOOK = 5.0  # seconds that a question waits to hear what keeps texts from being embedded
 
 
 class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,6 +151,8 @@ class _Lane:
         self._turn = asyncio.Lock()
         self._news = False
         self._wakes = 0
+        self._embeds = False
+        self._waited: asyncio.Task[None] | None = None
         self._working: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._problem: Message | None = None
@@ -202,11 +204,14 @@ class _Lane:
         """Return what is not embedded; if something is not and nobody works on it, begin to."""
         collection = await self._collection()
         found = await self._coverage.incomplete(collection, spaces, self._problem)
-        if found is None or self._problem is not None or (self._working and not self._working.done()):
+        if found is None or self._problem is not None or self._embeds:
             return found
-        self.wake()
+        if self._working is None or self._working.done():
+            self.wake()
         assert self._working is not None
-        await asyncio.wait({self._working}, timeout=_FIRST_LOOK)  # most often there is little to do
+        if self._waited is not self._working:  # what is in the way is known soon, or takes long
+            self._waited = self._working
+            await asyncio.wait({self._working}, timeout=_FIRST_LOOK)
         return await self._coverage.incomplete(collection, spaces, self._problem)
 
     async def reembed(self, embedder: Embedder, progress: Progress, chosen: bool) -> list[str]:
@@ -374,7 +379,11 @@ class _Lane:
             return {"collection": self._whose.name}
 
         self._jobs.start("embed", _title(self.called), whole)
-        await ended
+        self._embeds = True
+        try:
+            await ended
+        finally:
+            self._embeds = False
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(self._whose.domain, self._whose.shape)
