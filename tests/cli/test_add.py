@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +35,24 @@ def test_a_server_that_works_is_kept_after_its_tools_were_shown(home: Home) -> N
     assert any(line.startswith("  clock__echo(text?: string)") for line in lines)
     assert lines[-1] == f"Added clock to {home.servers}."
     assert home.read_servers() == {"clock": {"command": COMMAND[0], "args": [COMMAND[1], "--name", "Clock"]}}
+
+
+def test_the_first_search_finds_its_tools_without_starting_it_again(home: Home, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    added = home.run("servers", "add", "clock", "--", *COMMAND, "--pids", str(starts))
+    assert added.status == 0, added.err
+    before = starts.read_text()
+    with contextlib.ExitStack() as running:
+        if not (home.tabane / "hub.sock").exists():
+            running.enter_context(hub(home))
+        deadline = time.monotonic() + 60
+        found = home.run("tools", "search", "echo", "--json").json
+        while not found["results"] and time.monotonic() < deadline:  # the file is read again in a moment
+            found = home.run("tools", "search", "echo", "--json").json
+        assert found["results"][0]["name"] == "clock__echo"
+        assert starts.read_text() == before
+        assert home.run("tools", "call", "clock__echo", "text=hello").status == 0
+        assert starts.read_text() != before
 
 
 def test_a_program_is_told_the_tools_as_json(home: Home) -> None:

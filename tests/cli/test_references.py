@@ -76,7 +76,7 @@ def test_an_assistant_opens_what_was_found_directly_and_through_call_tool(home: 
         for hit in found(answer["structuredContent"]["results"]):
             reference = hit["open"]
             assert reference.keys() == {"tool", "arguments"}
-            assert f"[{reference['tool']} " in block["text"]
+            assert f"[{hit['kind']}: {reference['tool']} " in block["text"]
             assert "tabane " not in json.dumps(reference)
             for name, arguments in (
                 (reference["tool"], reference["arguments"]),

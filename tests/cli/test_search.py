@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.cli.archive import with_model
 from tests.cli.home import Home, hub
 
 
@@ -90,3 +93,27 @@ def test_documents_and_pages_are_looked_among_where_they_are_named(home: Home, m
     assert "documents" in {hit["kind"] for hit in home.run("search", "echo flat", "--json").json["results"]}
     shown = home.run("search", "echo", "--in", "documents").out.splitlines()
     assert shown == [f"{moving}  tabane docs get {moving}", "  The echo of an empty flat."]
+
+
+def warnings(home: Home, *arguments: str) -> str:
+    """The warnings of a search: the last ones, or none as soon as there are none."""
+    deadline = time.monotonic() + 120
+    while True:
+        found = home.run("search", *arguments)
+        assert found.status == 0
+        assert found.err.count("Tabane's documentation") <= 1  # once, while it is true
+        if not found.err or time.monotonic() > deadline:
+            return found.err
+
+
+def test_with_all_indexed_nothing_warns_and_a_restart_embeds_nothing_again(tmp_path: Path) -> None:
+    home = with_model(tmp_path)
+    with hub(home):
+        assert warnings(home, "cat house") == ""  # posts, documents and pages there are none
+        assert {row["status"] for row in home.run("jobs", "list", "--json").json["results"]} == {"done"}
+    with hub(home):
+        again = home.run("search", "the cat and the house", "--in", "docs", "--json")
+        assert again.err == ""
+        assert "warning" not in again.json
+        assert any("cosine" in hit for hit in again.json["results"])
+        assert home.run("jobs", "list", "--json").json["results"] == []

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tabane.operations import Caller, Face
+from tabane.wire import json as wire
 from tests.dataplane.place import Json, Place, child, place, run, text, until
 
 
@@ -273,5 +275,62 @@ def test_a_server_of_a_folder_runs_once_for_each_and_not_without_one(tmp_path: P
             refused = await nowhere.through("up__environment")
             assert refused["isError"] is True
             assert "folder" in text(refused)
+
+    run(scenario)
+
+
+def test_a_search_names_why_a_server_failed_and_not_that_it_comes_in_a_moment(tmp_path: Path) -> None:
+    broken = tmp_path / "server.sh"
+    broken.write_text('#!/bin/sh\necho "it requires a login" >&2\nexit 1\n')
+    broken.chmod(0o700)
+    servers = {"linear": {"command": str(broken)}, "up": child()}
+
+    async def scenario() -> None:
+        limits = {"restart_first": 0.02, "circuit_failures": 2, "circuit_wait": 600}
+        async with place(tmp_path, servers, **limits) as here:
+            line = await here.connect()
+            assert (await line.through("linear__issues"))["isError"] is True
+            await until(lambda: state(here, "linear") == "circuit open", "the circuit opened")
+            for query in ("echo", "list issues"):
+                said = text(await line.call("search_tools", query=query))
+                assert "linear failed to start" in said
+                assert "it requires a login" in said
+                assert "tabane servers test linear" in said
+                assert "in a moment" not in said
+            other = text(await line.call("search_tools", query="echo", server="up"))
+            assert "linear" not in other
+            caller = Caller("local", Face.RPC, "1")
+            for method, params in (("search_tools", b'{"query": "echo"}'), ("list_tools", b"{}")):
+                found = wire.decode(wire.encode(await here.hub.door.invoke(caller, method, params)))
+                assert found["waiting"] == []
+                assert "it requires a login" in found["failed"]["linear"]
+            await here.hub.gateway.stop("linear")
+            stopped = text(await line.call("search_tools", query="echo"))
+            assert "linear is stopped" in stopped
+            assert "tabane servers start linear" in stopped
+
+    run(scenario)
+
+
+def test_a_search_says_in_a_moment_only_while_a_server_starts(tmp_path: Path) -> None:
+    flag = tmp_path / "wait"
+    flag.touch()
+    slow = tmp_path / "server.sh"
+    good = child()
+    command = f'"{good["command"]}" "{good["args"][0]}"'
+    slow.write_text(f'#!/bin/sh\nwhile [ -e "{flag}" ]; do sleep 0.1; done\nexec {command}\n')
+    slow.chmod(0o700)
+
+    async def scenario() -> None:
+        async with place(tmp_path, {"up": {"command": str(slow)}}, list_wait=0.1) as here:
+            line = await here.connect()
+            assert text(await line.call("search_tools", query="echo")).endswith("in a moment: up")
+            flag.unlink()
+
+            async def listed() -> bool:
+                return "up__echo" in text(await line.call("search_tools", query="echo"))
+
+            await until(listed, "the server is up")
+            assert "in a moment" not in text(await line.call("search_tools", query="echo"))
 
     run(scenario)

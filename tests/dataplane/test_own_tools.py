@@ -9,7 +9,7 @@ import pytest
 
 from tabane.operations import Caller, Face
 from tabane.wire import json
-from tests.dataplane.place import Place, child, place, run, text
+from tests.dataplane.place import Place, child, place, run, text, until
 
 URL = "https://twitter.com/ann/status/1659299165202547235"
 POST = f'"1659299165202547235","{URL}","2023-05-19 05:45:23",{{}},"1"\n'
@@ -94,5 +94,26 @@ def test_a_server_of_the_hubs_name_has_its_own_tools(tmp_path: Path) -> None:
             for _ in range(2):  # before its tools are known, and after
                 assert (await line.call("call_tool", **asked)).get("structuredContent") == {"n": 1}
             assert (await line.call("tabane__echo", n=2))["structuredContent"] == {"n": 2}
+
+    run(scenario)
+
+
+def test_what_several_kinds_lack_is_said_once_and_in_words_of_the_user(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with place(tmp_path, {"up": child()}) as here:
+            await taken_in(here, archive(tmp_path, "An echo in the valley", "Tea at noon"))
+            line = await here.connect()
+            found: Any = {}
+
+            async def told() -> bool:
+                nonlocal found
+                found = (await line.call("search_everything", query="echo valley"))["structuredContent"]
+                return "The setting model is none" in found["warning"]
+
+            await until(told, "it is known that there is no model")
+            # Posts and documentation lack the same, which is said once.
+            assert found["warning"].count("The setting model is none") == 1
+            for name in ("manual", "pages is", "documents is"):
+                assert name not in found["warning"]
 
     run(scenario)

@@ -156,7 +156,7 @@ def test_a_search_that_finds_nothing_says_so_and_names_near_ones() -> None:
 
 def test_servers_that_have_not_listed_are_named() -> None:
     text = search_text([], 0, "x", [], ("slow", "late"))
-    assert text.splitlines()[-1] == "Not listed yet, search again in a moment: late, slow"
+    assert text.splitlines()[-1] == "Starting now, search again in a moment: late, slow"
 
 
 def test_a_long_query_is_not_repeated_whole() -> None:

@@ -268,6 +268,66 @@ def test_a_huge_description_is_indexed_in_part() -> None:
     assert found(index, "ending") == []
 
 
+# -- nothing fits --------------------------------------------------------------------------------
+
+
+UNFIT = [
+    "create pull request",
+    "プルリクエストを作る",
+    "merge a pull request",
+    "book a flight to Tokyo",
+    "turn on the lights",
+    "send an invoice",
+    "照明をつける",
+    "add a calendar",
+]
+
+
+@pytest.mark.parametrize("query", UNFIT)
+def test_tools_that_share_a_verb_with_a_question_do_not_answer_it(index: ToolIndex, query: str) -> None:
+    hits = index.search(Query(query))
+    assert (hits.hits, hits.total) == ((), 0)
+    assert len(hits.nearest) <= 2
+
+
+def test_the_nearest_tools_are_named_in_their_order(index: ToolIndex) -> None:
+    index.replace("db", [tool("create_table", "Create a table.", server="db")])
+    hits = index.search(Query("create pull request", limit=1))
+    assert hits.hits == ()
+    assert hits.nearest[0] == "db__create_table"
+    assert index.search(Query("プルリクエストを作る")).nearest[0] == "db__create_table"
+    index.replace("hub", [tool("create_pull_request", "Open a pull request.", server="hub")])
+    assert found(index, "create pull request")[0] == "hub__create_pull_request"
+    assert found(index, "プルリクエストを作る")[0] == "hub__create_pull_request"
+
+
+@pytest.mark.parametrize("query", ["create", "write", "作成", "list", "show everything", "find"])
+def test_a_question_of_verbs_alone_is_answered_by_what_has_them(index: ToolIndex, query: str) -> None:
+    index.replace(
+        "db", [tool("create_table", "Create, write, list, find or show it. 作成します。", server="db")]
+    )
+    assert "db__create_table" in found(index, query)
+
+
+@pytest.mark.parametrize("match", ["partial", "prefix", "exact", "fuzzy"])
+def test_matching_by_name_knows_no_such_judgement(index: ToolIndex, match: Match) -> None:
+    assert index.search(Query("create pull request", match=match)).nearest == ()
+    assert found(index, "files__write_file", match=match)[0] == "files__write_file"
+
+
+def test_a_long_question_is_never_judged(whole: tuple[ToolIndex, list[dict[str, Any]]]) -> None:
+    long = "my neighbour wants somebody to water tomatoes cucumbers and peppers while he reads a file in Rome"
+    assert whole[0].search(Query(long)).hits
+
+
+def test_what_people_ask_for_and_there_is_is_not_called_unfit(
+    whole: tuple[ToolIndex, list[dict[str, Any]]],
+) -> None:
+    index, queries = whole
+    unfit = [query["query"] for query in queries if index.search(Query(query["query"])).nearest]
+    assert unfit == []
+
+
 # -- the floor -----------------------------------------------------------------------------------
 
 # Reached when this was written: first of all .80, within five .99. Raise them when ranking gets better.

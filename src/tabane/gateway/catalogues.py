@@ -25,6 +25,7 @@ from tabane.wire.json import join
 log = logging.getLogger(__name__)
 
 _TRIES = 5
+_MOST_TRIED = 20
 
 _OWN = ""  # the hub's own tools in the index: no server has this name
 
@@ -43,6 +44,7 @@ class Catalogues:
         self.prompts = PromptCatalogue(AliasMap(self._listings.aliases("prompts")))
         self.resources = ResourceCatalogue()
         self._listed: dict[str, Listing] = {}
+        self._tried: dict[str, Listing] = {}
         # What the catalogues hold of a server, were it listed under another configuration.
         self._known: dict[str, set[str]] = {}
         self._unsaved: set[str] = set()
@@ -67,8 +69,8 @@ class Catalogues:
         self.tools.provide(tools, unlisted)
 
     def listing(self, server: str) -> Listing | None:
-        """What a server listed last, now or in an earlier life of the hub."""
-        return self._listed.get(server)
+        """What a server listed last, now, in an earlier life of the hub, or when it was tried."""
+        return self._listed.get(server) or self._tried.get(server)
 
     def has(self, server: str, name: str) -> bool:
         """Whether that list (tools, prompts, resources, templates) of a server is known."""
@@ -123,8 +125,18 @@ class Catalogues:
                     return plan
         return None
 
+    def remember(self, listing: Listing) -> None:
+        """Remember what a server listed that is not configured yet, for when it is. The last 20 are."""
+        self._tried.pop(listing.server, None)
+        self._tried[listing.server] = listing
+        if len(self._tried) > _MOST_TRIED:
+            del self._tried[next(iter(self._tried))]
+
     def put(self, server: Server, listing: Listing) -> None:
         """Offer what a listing holds, as the server is configured now."""
+        if self._tried.pop(server.name, None) is listing:
+            self._listed[server.name] = listing
+            self._save_soon(server.name)
         for name in listing.lists:
             self._put_list(server, listing, name)
         self._keep_aliases()

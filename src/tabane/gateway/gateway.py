@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from msgspec import Raw
 
@@ -52,6 +52,13 @@ FEW = 100
 
 RESOURCES = ("resources", "templates")
 """The lists of which resources come."""
+
+
+class Unlisted(NamedTuple):
+    """Servers whose tools are not known: those that are starting, and why others failed."""
+
+    starting: tuple[str, ...] = ()
+    failed: Mapping[str, Message] = {}
 
 
 class Gateway:
@@ -196,10 +203,20 @@ class Gateway:
         """Ranked tools for a query. CPU work is done in the catalogue's thread."""
         return await self._catalogues.search(query)
 
-    async def wait_listed(self, caller: Caller) -> tuple[str, ...]:
-        """Wait, at most two seconds, for servers that never listed; the names of those still missing."""
+    async def wait_listed(self, caller: Caller) -> Unlisted:
+        """Wait, at most two seconds, for servers that never listed; return those still missing."""
         await self._within(self.list_wait, [self._listed_by(s, caller) for s in self._unlisted()])
-        return tuple(server.name for server in self._unlisted())
+        failed: dict[str, Message] = {}
+        for server in self._unlisted():
+            why = next(filter(None, (each.trouble for each in self.instances(server.name))), None)
+            if why is not None:
+                failed[server.name] = why
+        return Unlisted(tuple(s.name for s in self._unlisted() if s.name not in failed), failed)
+
+    def remember(self, listing: Listing) -> None:
+        """Remember what a server listed while it was tried, so that it need not start again to list."""
+        if listing.server not in self.servers:
+            self._catalogues.remember(listing)
 
     def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
         """Offer the hub's own tools among those of servers. Before it is opened."""

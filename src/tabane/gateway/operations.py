@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,7 @@ from tabane.gateway.tools.disclosure import describe, search_text, signature
 from tabane.gateway.tools.index import Query
 from tabane.gateway.tools.tool import OWN, Tool
 from tabane.gateway.upstreams.call import Call, Reply
-from tabane.messages import say
+from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.wire import json
 
@@ -83,12 +83,17 @@ class Slices:
 
 
 class Found(Struct, frozen=True):
-    """What a search found; ``waiting`` names servers whose tools are not known yet."""
+    """What a search found. ``waiting`` names servers that are starting, ``failed`` says why others did not.
+
+    ``nearest``: no tool fits, and these are the nearest to what was asked for.
+    """
 
     results: list[dict[str, Any]]
     total: int
     waiting: list[str]
     text: str
+    nearest: list[str] = []
+    failed: dict[str, str] = {}
 
 
 class Described(Struct, frozen=True):
@@ -144,7 +149,7 @@ class ToolOperations:
 
     async def search(self, caller: Caller, params: SearchTools) -> Found:
         """Ranked tools; waits at most two seconds for servers that never listed theirs."""
-        waiting = await self._gateway.wait_listed(caller)
+        unlisted = await self._gateway.wait_listed(caller)
         query = Query(
             params.query,
             params.limit,
@@ -155,11 +160,22 @@ class ToolOperations:
         )
         hits = await self._gateway.search(query)
         pairs = [(tool, hit.score) for hit in hits.hits if (tool := self._gateway.catalogue.get(hit.alias))]
+        asked = params.server
+        failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
+        waiting = [name for name in unlisted.starting if asked in (None, name)]
         text = search_text(
-            pairs, hits.total, params.query, self._gateway.catalogue.names, waiting, caller.lang
+            pairs,
+            hits.total,
+            params.query,
+            self._gateway.catalogue.names,
+            waiting,
+            caller.lang,
+            hits.nearest,
+            list(failed.values()),
         )
         results = [_row(tool) | {"score": round(score, 3)} for tool, score in pairs]
-        return Found(results, hits.total, list(waiting), text)
+        nearest = [alias for alias in hits.nearest if self._gateway.catalogue.get(alias)]
+        return Found(results, hits.total, waiting, text, nearest, _rendered(failed, caller.lang))
 
     async def describe(self, caller: Caller, params: DescribeTools) -> Described:
         """The parameters of each tool; for an unknown name the nearest ones are named."""
@@ -192,7 +208,7 @@ class ToolOperations:
 
     async def tools(self, caller: Caller, params: ListTools) -> dict[str, Any]:
         """All tools, or those of one server, as rows."""
-        waiting = await self._gateway.wait_listed(caller)
+        unlisted = await self._gateway.wait_listed(caller)
         if params.server is not None:
             tools: Sequence[Tool] = self._gateway.catalogue.of_server(
                 self._gateway.server(params.server).name
@@ -203,7 +219,11 @@ class ToolOperations:
         for tool in tuple(tools):
             await turns.pause()
             rows.append(_row(tool))
-        return {"results": rows, "waiting": list(waiting)}
+        return {
+            "results": rows,
+            "waiting": list(unlisted.starting),
+            "failed": _rendered(unlisted.failed, caller.lang),
+        }
 
     async def perform(
         self, caller: Caller, name: str, arguments: dict[str, Any], *, read_only: bool = False
@@ -349,6 +369,10 @@ class ServerOperations:
         loop = asyncio.get_running_loop()
         lines = await loop.run_in_executor(None, self._gateway.log_lines, name, params.lines)
         return {"name": name, "lines": lines}
+
+
+def _rendered(failed: Mapping[str, Message], lang: Lang) -> dict[str, str]:
+    return {name: why.render(lang) for name, why in failed.items()}
 
 
 def _row(tool: Tool) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Coverage:
     def __init__(self, whose: Embedded, named: Callable[[], bool]) -> None:
         self._whose, self._named = whose, named
         self._settled: dict[Space, int] = {}
-        self._known: dict[tuple[int, str], Incomplete | None] = {}
+        self._known: dict[str, tuple[object, Incomplete | None]] = {}
 
     def settle(self, space: Space, lacking: int) -> None:
         """Remember that all records with a readable text have a vector: ``lacking`` others have none."""
@@ -102,21 +102,24 @@ class Coverage:
     async def _of_space(
         self, collection: Collection, name: str, problem: Message | None
     ) -> Incomplete | None:
+        moment = (collection, collection.changes, problem)
+        known = self._known.get(name)
+        if known is None or known[0] != moment:
+            known = self._known[name] = moment, await self._measured(collection, name, problem)
+        return known[1]
+
+    async def _measured(
+        self, collection: Collection, name: str, problem: Message | None
+    ) -> Incomplete | None:
         where = self._whose.spaces[name]
         total = await collection.count(where)
         embedded = await collection.embedded(name, where)
-        if embedded >= total:
-            return None
-        moment = (collection.changes, f"{name} {problem}")
-        if moment not in self._known:
-            self._known.clear()
-            self._known[moment] = await self._looked(collection, name, embedded, total, problem)
-        return self._known[moment]
+        return await self._looked(collection, name, embedded, total, problem) if embedded < total else None
 
     async def _looked(
         self, collection: Collection, name: str, embedded: int, total: int, problem: Message | None
     ) -> Incomplete | None:
-        """Tell texts that are still to be embedded from those that are blank or cannot be read."""
+        """Separate texts that are still to be embedded from blank ones and those that cannot be read."""
         space = next((each for each in collection.spaces if each.name == name), None)
         if space is None:
             return self._told(embedded, total, problem) if await self.sample(collection, name) else None

@@ -40,7 +40,7 @@ NEXT = "__next"
 
 _ROUNDS = 5
 _AGAIN = 60.0  # seconds until a model that could not be had is asked for again
-_FIRST_LOOK = 2.0  # seconds that a question waits for what was not embedded and nobody worked on
+_FIRST_LOOK = 5.0  # seconds that a question waits to hear what keeps texts from being embedded
 
 
 class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,7 +127,8 @@ class Embedding:
         if isinstance(model, NoModel):
             raise ModelError(model.reason)
         names = list(self._lanes) if params.collection is None else [params.collection]
-        spaces = {name: await self._lanes[name].reembed(model, progress) for name in names}
+        chosen = params.model is not None
+        spaces = {name: await self._lanes[name].reembed(model, progress, chosen) for name in names}
         rows = [{"collection": name, "spaces": done} for name, done in spaces.items()]
         return {"model": model.fingerprint, "results": rows}
 
@@ -151,6 +152,8 @@ class _Lane:
         self._turn = Turn()
         self._news = False
         self._wakes = 0
+        self._embeds = False
+        self._waited: asyncio.Task[None] | None = None
         self._working: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._problem: Message | None = None
@@ -202,20 +205,28 @@ class _Lane:
         """Return what is not embedded; if something is not and nobody works on it, begin to."""
         collection = await self._collection()
         found = await self._coverage.incomplete(collection, spaces, self._problem)
-        if found is None or self._problem is not None or (self._working and not self._working.done()):
+        if found is None or self._problem is not None or self._embeds:
             return found
-        self.wake()
+        if self._working is None or self._working.done():
+            self.wake()
         assert self._working is not None
-        await asyncio.wait({self._working}, timeout=_FIRST_LOOK)  # most often there is little to do
+        if self._waited is not self._working:  # what is in the way is known soon, or takes long
+            self._waited = self._working
+            await asyncio.wait({self._working}, timeout=_FIRST_LOOK)
         return await self._coverage.incomplete(collection, spaces, self._problem)
 
-    async def reembed(self, embedder: Embedder, progress: Progress) -> list[str]:
-        """Make vectors of another model take the place of those there are; which spaces were made anew."""
+    async def reembed(self, embedder: Embedder, progress: Progress, chosen: bool) -> list[str]:
+        """Make vectors of another model take the place of those there are; which spaces were made anew.
+
+        A model that nobody chose does not embed a collection most of whose texts it cannot read.
+        """
         done = []
         async with self._turn.taken(progress):
             collection = await self._collection()
             for name, where in self._whose.spaces.items():
                 space = _space(collection, name)
+                if not chosen and await self._coverage.unfit(collection, name, embedder.fingerprint):
+                    continue
                 if await collection.count(where) and (space is None or space.model != embedder.fingerprint):
                     await self._replace(collection, name, embedder, progress)
                     done.append(name)
@@ -372,7 +383,11 @@ class _Lane:
             return {"collection": self._whose.name}
 
         self._jobs.start("embed", _title(self.called), whole)
-        await ended
+        self._embeds = True
+        try:
+            await ended
+        finally:
+            self._embeds = False
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(self._whose.domain, self._whose.shape)

@@ -179,7 +179,7 @@ def as_text(found: dict[str, Any], lang: Lang) -> str:
         return "\n".join([*warning, say("Nothing was found.").render(lang)])
     head = say("{count} results. To open one, call the tool in its brackets:", count=len(found["results"]))
     blocks = (
-        f"{hit['title']}  [{_called(hit['open'])}]\n  " + " ".join(hit["text"].split())
+        f"{hit['title']}  [{hit['kind']}: {_called(hit['open'])}]\n  " + " ".join(hit["text"].split())
         for hit in found["results"]
     )
     return "\n".join([*warning, head.render(lang), *blocks])

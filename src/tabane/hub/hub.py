@@ -388,7 +388,14 @@ class Hub:
         )
 
     def _operations(self) -> list[Operation]:
-        trials = Trials(lambda: self.settings, self.environment, self.loop, self.batch, self.processes)
+        trials = Trials(
+            lambda: self.settings,
+            self.environment,
+            self.loop,
+            self.batch,
+            self.processes,
+            self.gateway.remember,
+        )
         tools = ToolOperations(self.gateway, self._permit, self._own)
         return [
             *tools.table(),
@@ -470,7 +477,7 @@ class Hub:
         return await self.stores.kept(self.settings.embedding_cache)
 
     async def _find_tools(self, caller: Caller, query: str, limit: int) -> Answer:
-        await self.gateway.wait_listed(caller)
+        unlisted = await self.gateway.wait_listed(caller)
         hits = await self.gateway.search(Query(query, min(limit, MOST_TOOLS)))
         found = ((self.gateway.catalogue.get(hit.alias), hit.score) for hit in hits.hits)
         return Answer(
@@ -485,7 +492,8 @@ class Hub:
                 )
                 for tool, score in found
                 if tool is not None
-            ]
+            ],
+            next(iter(unlisted.failed.values()), None),
         )
 
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:

@@ -21,6 +21,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables
 from tabane.gateway.tools.catalogue import Catalogue
 from tabane.gateway.tools.disclosure import signature
+from tabane.gateway.tools.listings import Listing, keep_listing, listing_of
 from tabane.gateway.tools.names import AliasMap
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.lists import LISTS
@@ -31,6 +32,9 @@ from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings import Settings
 from tabane.wire.channel import Batch
+from tabane.wire.json import join
+
+Keep = Callable[[Listing], None]
 
 FACES = frozenset({Face.RPC, Face.CLI})
 
@@ -58,8 +62,10 @@ class Trials:
         loop: asyncio.AbstractEventLoop,
         batch: Batch,
         processes: Processes,
+        keep: Keep,
     ) -> None:
-        self._settings, self._environment = settings, environment
+        """``keep`` is given what a server listed that works."""
+        self._settings, self._environment, self._keep = settings, environment, keep
         self._loop, self._batch, self._processes = loop, batch, processes
 
     def table(self) -> list[Operation]:
@@ -79,7 +85,7 @@ class Trials:
                 # The folder that it will run in is made with the file, once there is a server to keep.
                 server = replace(server, cwd=folder)
             connect = self._connector(Path(folder, "logs"), settings.max_line)
-            return await tried(server, connect, limits_of(settings))
+            return await tried(server, connect, limits_of(settings), self._keep)
 
     def _connector(self, logs: Path, max_line: int) -> Connector:
         # Its log is not that of a configured server of the same name.
@@ -91,9 +97,12 @@ def try_alone(
 ) -> dict[str, Any]:
     """Try a server within this process, where no hub runs. Blocks; raises as :meth:`Trials.run`."""
 
+    listings: list[Listing] = []
+
     async def run() -> dict[str, Any]:
         processes = Processes()
-        trials = Trials(lambda: settings, environment, asyncio.get_running_loop(), Batch(), processes)
+        loop = asyncio.get_running_loop()
+        trials = Trials(lambda: settings, environment, loop, Batch(), processes, listings.append)
         try:
             return await trials.run(caller, params)
         finally:
@@ -101,7 +110,10 @@ def try_alone(
 
     # What goes wrong is raised; standard error belongs to the command.
     logging.getLogger("tabane").addHandler(logging.NullHandler())
-    return asyncio.run(run())
+    found = asyncio.run(run())
+    for listing in listings:
+        keep_listing(settings.home / "catalogue.db", listing)
+    return found
 
 
 def proposed(settings: Settings, environment: Mapping[str, str], name: str, definition: Any) -> Server:
@@ -122,8 +134,10 @@ def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variable
     return load_variables(settings.home, environment, keyring_lookup() if settings.keyring else None)
 
 
-async def tried(server: Server, connect: Connect, limits: Limits) -> dict[str, Any]:
-    """What a server is and which tools it lists; it has ended when this returns.
+async def tried(
+    server: Server, connect: Connect, limits: Limits, keep: Keep = lambda listing: None
+) -> dict[str, Any]:
+    """What a server is and which tools it lists; it has ended when this returns. ``keep`` is given its lists.
 
     Raises UpstreamError with how it ended and what it wrote to stderr, where it does not get so far.
     """
@@ -142,6 +156,7 @@ async def tried(server: Server, connect: Connect, limits: Limits) -> dict[str, A
         if "tools" not in lists:
             why = upstream.vitals.error or say("it has not been started")
             raise UpstreamError(say("{server} does not work: {why}", server=server.name, why=why))
+        keep(_listing(server, peers[-1], lists))
         return _row(server, peers[-1], lists)
     finally:
         await upstream.close()
@@ -158,6 +173,12 @@ async def _listed(upstream: Upstream) -> None:
             await upstream.start()
     for name in LISTS:
         await upstream.listed(name)
+
+
+def _listing(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> Listing:
+    kept = {name: tuple(items) for name, items in lists.items()}
+    capabilities = join(peer.capabilities)
+    return listing_of(server.name, server.fingerprint, peer.era, peer.version, peer.name, capabilities, kept)
 
 
 def _row(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> dict[str, Any]:

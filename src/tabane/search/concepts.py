@@ -44,9 +44,22 @@ show display see view find search look get provide list use make create set spec
 different various information detail offer include available suggest recommend best good great easy easily
 new currently current way thing time assistance access kindly many several comprehensive
 """
+# Words for doing something to anything: of "create a pull request" they say nothing about pull requests.
+_ACTIONS = """
+create make add insert new update change edit modify delete remove open close run execute send write read save
+start stop call put take turn do post submit set get fetch list show find search view display check manage use
+perform apply return give generate build show display look provide offer suggest include specific particular
+certain different various several everything anything
+"""
+_JAPANESE_ACTIONS = """
+作る 作成 作り 追加 更新 変更 編集 削除 開く 開き 閉じ 実行 送る 送信 送り
+書く 書き 読む 読み 保存 開始 停止 一覧 取得 検索
+確認 登録 投稿 する
+"""
 _JAPANESE_ASKING = "教え 表示 見る 見せ 見たい 知り 調べ 使っ 使い 使う お願い 欲しい 方法 探し 探す"
 
 _EMPTY = frozenset(map(stem, _FUNCTION_WORDS.split()))
+_GENERAL = frozenset([*map(stem, _ACTIONS.split()), *_JAPANESE_ACTIONS.split(), *_JAPANESE_ASKING.split()])
 _SOFT = frozenset([*map(stem, _ASKING_WORDS.split()), *_JAPANESE_ASKING.split()])
 
 
@@ -58,6 +71,11 @@ class Variant:
     weight: float
     strict: bool = True
 
+    @property
+    def general(self) -> bool:
+        """Whether most tools say it: one word of asking, or for doing something to anything."""
+        return len(self.tokens) == 1 and self.tokens[0] in _GENERAL
+
 
 @dataclass(frozen=True, slots=True)
 class Concept:
@@ -65,6 +83,11 @@ class Concept:
 
     weight: float
     variants: tuple[Variant, ...]
+
+    @property
+    def general(self) -> bool:
+        """Whether it fits most tools: a word of asking, or for doing something to anything."""
+        return self.weight < _LOOSE or self.variants[0].general
 
 
 def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> list[Concept]:

@@ -53,10 +53,10 @@ async def fill(
 async def give_vectors(
     collection: Vectors, space: Space, embedder: Embedder, text: Text, page: Sequence[Stored]
 ) -> int:
-    """Embed one page of records and attach their vectors. Return how many had a text to embed."""
+    """Embed one page of records and attach their vectors. Return how many records got one."""
     texts = {stored.row: meant for stored in page if (meant := text(stored.record))}
-    if texts:
-        vectors = await embedder.embed(list(texts.values()))
-        made = {row: {space.name: vector} for row, vector in zip(texts, vectors, strict=True)}
-        await collection.attach(made, space.model, page[0].epoch)
-    return len(texts)
+    if not texts:
+        return 0
+    vectors = await embedder.embed(list(texts.values()))
+    made = {row: {space.name: vector} for row, vector in zip(texts, vectors, strict=True)}
+    return await collection.attach(made, space.model, page[0].epoch)

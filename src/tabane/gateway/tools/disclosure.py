@@ -1,7 +1,8 @@
 """Tools as a model is shown them: a line to choose by, a page to call by, in as few tokens as will do.
 
 Pure: takes tools and hits, returns text, JSON values or JSON bytes. A line reads
-``server__tool(arg: type, opt?: type) [read-only]: first sentence``.
+``server__tool(arg: type, opt?: type) [read-only]: first sentence``; a search leaves out the types of optional
+arguments.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ _SENTENCE = 160
 _LIGHT_SENTENCE = 140
 _MOST_NAMES = 12
 _QUERY = 80
+_MOST_FAILED, _FAILURE = 3, 400
 
 
-def signature(tool: Tool) -> str:
-    """A tool in one line. Required arguments come first; past four optional ones stands ``…``."""
+def signature(tool: Tool, *, typed: bool = True) -> str:
+    """A tool in one line. Required arguments come first; past four optional ones stands ``…``.
+
+    ``typed`` False leaves out the types of optional arguments, which nobody needs to choose a tool.
+    """
     sentence = shortened(first_sentence(tool.description) or tool.title, _SENTENCE)
-    return f"{tool.alias}({_arguments(tool)}){_marks(tool)}{': ' if sentence else ''}{sentence}"
+    return f"{tool.alias}({_arguments(tool, typed)}){_marks(tool)}{': ' if sentence else ''}{sentence}"
 
 
 def search_text(
@@ -43,20 +48,25 @@ def search_text(
     names: Iterable[str],
     waiting: Collection[str] = (),
     lang: Lang = "en",
+    near: Sequence[str] = (),
+    failed: Sequence[Message] = (),
 ) -> str:
     """What a search found: a head with the total, then a line a tool, its score before its signature.
 
-    Where nothing was found, the nearest of ``names`` (all tools) are offered. ``waiting`` are servers
-    whose tools are not known yet.
+    If no tool fits, ``near`` names the nearest, else those of ``names`` (all tools) with a like name.
+    ``waiting`` are servers that are starting; ``failed`` says why others have listed nothing.
     """
     if found:
         head = say("{shown} of {total} matching tools:", shown=len(found), total=total)
+    elif near:
+        head = _unfit(query, near)
     else:
         head = _nothing(query, nearest(names, query))
-    lines = [head.render(lang), *(f"{score:.2f} {signature(tool)}" for tool, score in found)]
+    lines = [head.render(lang), *(f"{score:.2f} {signature(tool, typed=False)}" for tool, score in found)]
     if waiting:
         servers = _listed(sorted(waiting))
-        lines.append(say("Not listed yet, search again in a moment: {servers}", servers=servers).render(lang))
+        lines.append(say("Starting now, search again in a moment: {servers}", servers=servers).render(lang))
+    lines += (shortened(one_line(why.render(lang)), _FAILURE) for why in failed[:_MOST_FAILED])
     return "\n".join(lines)
 
 
@@ -83,24 +93,35 @@ def _marks(tool: Tool) -> str:
     return " [read-only]" if tool.read_only else " [destructive]" if tool.destructive else ""
 
 
-def _arguments(tool: Tool) -> str:
+def _arguments(tool: Tool, typed: bool) -> str:
     root = Root(tool.schema)
     found = parameters(tool.schema, root)
     required = [parameter for parameter in found if parameter.required]
     optional = [parameter for parameter in found if not parameter.required]
     shown = [
-        _argument(parameter, root) for parameter in required[:_MOST_REQUIRED] + optional[:_MOST_OPTIONAL]
+        _argument(parameter, root, typed)
+        for parameter in required[:_MOST_REQUIRED] + optional[:_MOST_OPTIONAL]
     ]
     if len(required) > _MOST_REQUIRED or len(optional) > _MOST_OPTIONAL:
         shown.append("…")
     return ", ".join(shown)
 
 
-def _argument(parameter: Parameter, root: Root) -> str:
+def _argument(parameter: Parameter, root: Root, typed: bool) -> str:
     # An optional choice is shown by its first value: that there is a choice is all one needs to choose.
     if parameter.required:
         return f"{parameter.name}: {type_of(parameter.schema, root, BRIEF)}"
+    if not typed:
+        return f"{parameter.name}?"
     return f"{parameter.name}?: {type_of(parameter.schema, root, BRIEFEST)}"
+
+
+def _unfit(query: str, near: Sequence[str]) -> Message:
+    return say(
+        "No tool fits “{query}”. The nearest, for something else: {names}",
+        query=shortened(one_line(query), _QUERY),
+        names=", ".join(near),
+    )
 
 
 def _nothing(query: str, near: Sequence[str]) -> Message:

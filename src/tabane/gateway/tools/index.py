@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tabane.gateway.tools.fitness import LOOKED_AT, fits
 from tabane.gateway.tools.likeness import measure
 from tabane.gateway.tools.ranking import FIELDS, Ranking, field_weights
 from tabane.gateway.tools.schemas import texts
@@ -36,6 +37,7 @@ _MOST_TEXT = 4000
 _MOST_HINT = 400
 _MOST_NAME = 128
 _MOST_TOKENS = 800
+_MOST_NEAREST = 2
 
 _TABLES = (
     "CREATE TABLE servers (name TEXT PRIMARY KEY, hash BLOB NOT NULL) WITHOUT ROWID",
@@ -76,10 +78,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The best hits in order, ties by alias, and how many tools matched in all."""
+    """The best hits in order, ties by alias, and how many tools matched in all.
+
+    ``nearest``: no tool does what was asked for, and these are the nearest to it. Then there are no hits.
+    """
 
     hits: tuple[Hit, ...]
     total: int
+    nearest: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,22 +138,25 @@ class ToolIndex:
     def search(self, query: Query) -> Hits:
         """The tools that match, best first."""
         if query.match == "relevance":
-            found = self._relevant(query)
-        else:
-            found = self._named(query, measure(query.match))
-        found.sort(key=lambda hit: (-hit.score, hit.alias))
-        return Hits(tuple(found[: query.limit]), len(found))
+            return self._relevant(query)
+        return _best(self._named(query, measure(query.match)), query.limit)
 
-    def _relevant(self, query: Query) -> list[Hit]:
+    def _relevant(self, query: Query) -> Hits:
         allowed = dict(self._select("number, alias", query))
         figures = self._read_figures()
         asked = concepts(_storable(query.query), glossary(), japanese=figures.japanese)
         if not asked:
-            return [Hit(alias, 0.0) for alias in allowed.values()]
-        scores = Ranking(self._postings, figures.weights, figures.name_parts).scores(asked)
-        scores.update((number, 1.0) for number in self._called(query.query))
+            return _best([Hit(alias, 0.0) for alias in allowed.values()], query.limit)
+        ranking = Ranking(self._postings, figures.weights, figures.name_parts)
+        scores = ranking.scores(asked)
+        called = self._called(query.query)
+        scores.update((number, 1.0) for number in called)
         # Rounded before they are sorted: the order is that of the scores a reader sees.
-        return [Hit(allowed[n], round(score, 3)) for n, score in scores.items() if n in allowed]
+        found = {Hit(allowed[n], round(score, 3)): n for n, score in scores.items() if n in allowed}
+        best = _best(found, max(query.limit, LOOKED_AT))
+        if called or fits(ranking, asked, [(found[hit], hit.score) for hit in best.hits]):
+            return Hits(best.hits[: query.limit], best.total)
+        return Hits((), 0, tuple(hit.alias for hit in best.hits[:_MOST_NEAREST]))
 
     def _called(self, query: str) -> list[int]:
         """Tools whose very name the query is."""
@@ -273,6 +282,11 @@ def _fit(found: list[str]) -> list[str]:
 def _storable(text: str) -> str:
     """The text without lone surrogates, which upstreams emit and SQLite refuses."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _best(found: Iterable[Hit], limit: int) -> Hits:
+    ranked = sorted(found, key=lambda hit: (-hit.score, hit.alias))
+    return Hits(tuple(ranked[:limit]), len(ranked))
 
 
 def _digest(tools: Sequence[Tool]) -> bytes:

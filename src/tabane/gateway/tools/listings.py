@@ -20,6 +20,7 @@ from msgspec import Raw
 from tabane.errors import StoreNewer
 from tabane.gateway.tools.names import Entry
 from tabane.messages import say
+from tabane.settings.files import private_folder
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import Garbage
@@ -187,6 +188,15 @@ def remembered_names(path: Path, servers: Collection[str]) -> list[str]:
             rows = database.execute("SELECT alias, server FROM alias ORDER BY alias").fetchall()
         return [alias for alias, server in rows if server in servers]
     return []
+
+
+def keep_listing(path: Path, listing: Listing) -> None:
+    """Keep the listing of a server in that file, unless it has one of that name. Failures do not matter."""
+    with contextlib.suppress(OSError, sqlite3.Error):
+        private_folder(path.parent)
+        with contextlib.closing(Listings(path)) as listings:
+            if listing.server not in listings.load():
+                listings.save(listing)
 
 
 def listing_of(

@@ -75,6 +75,21 @@ class Ranking:
             sums[number] *= 1 + _NAME * min(1.0, hits / max(1, self._name_parts[number]))
         return _normalised(sums, possible * _FULL)
 
+    def covered(self, concept: Concept, number: int) -> float:
+        """Return how well one tool says a concept, in 0..1: by the weight of its best variant there.
+
+        A general synonym of a word that is none ("create" of "issue") does not count.
+        """
+        said = (each for each in concept.variants if concept.general or not each.general)
+        return max(
+            (each.weight * self._share(each, number) for each in said if number in self._variant(each)[1]),
+            default=0.0,
+        )
+
+    def _share(self, variant: Variant, number: int) -> float:
+        """Return the share of a variant's tokens that a tool has."""
+        return sum(number in self._term(token)[1] for token in variant.tokens) / len(variant.tokens)
+
     def _concept(self, concept: Concept) -> tuple[dict[int, float], dict[int, float], float]:
         """Each tool's best variant, the best one in its name, and the concept's idf."""
         best: dict[int, float] = {}

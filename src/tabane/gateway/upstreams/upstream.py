@@ -313,6 +313,22 @@ class Upstream:
         return self._connection
 
     @property
+    def trouble(self) -> Message | None:
+        """Why it does not run or did not list, and what its user can do; None while it starts or works."""
+        name, why = self.server.name, self.vitals.error
+        if self.state is State.STOPPED:
+            return say("{server} is stopped. Start it with: tabane servers start {server}", server=name)
+        if why is None or self.state in (State.IDLE, State.STARTING):
+            return None
+        if self.state is State.READY:
+            return say("{server} runs, but does not list its tools: {why}", server=name, why=why)
+        return say(
+            "{server} failed to start. Fix the cause, then run: tabane servers test {server}. Cause: {why}",
+            server=name,
+            why=why,
+        )
+
+    @property
     def _asking(self) -> bool:
         """Whether somebody thinks about a question of it."""
         return bool(self._connection and self._connection.conversation.asking)

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import structs
 
 from tabane.search.filters import Filter
 from tabane.search.records import Stored
@@ -39,9 +40,11 @@ class Waiting:
             lacking = masks.mask(where) & ~self._having(masks, connection, space)
             slots = _newest(np.flatnonzero(lacking), _times(masks, field), skip, limit)
             rows = masks.snapshot.rows(slots)
-            return [self.table.truth.stored(connection, row) for row in rows]
+            epoch = self.table.truth.state(connection).epoch
+            found = (self.table.truth.stored(connection, row) for row in rows)
+            return [structs.replace(each, epoch=epoch) for each in found]
 
-        return await self.table.read(reading)
+        return await self.table.read(reading, long=True)
 
     def _having(self, masks: Masks, connection: sqlite3.Connection, space: str) -> Mask:
         """Mark the slots of the columns whose records have a vector."""

