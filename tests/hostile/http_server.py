@@ -7,6 +7,7 @@ It speaks streamable HTTP of the handshake era, byte for byte by hand. Misbehavi
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import socket
@@ -20,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.hostile.entry import Entry  # noqa: E402
+from tests.hostile.entry import Entry
 
 Json = dict[str, Any]
 HIT: Json = {"name": "hit", "description": "Hit it.", "inputSchema": {"type": "object"}}
@@ -159,14 +160,9 @@ def notifications_without_end(peer: Peer) -> None:
 @register("call", ends="failure", timeout=3)
 def questions_without_end(peer: Peer) -> None:
     peer.stream()
-    number = 0
-    while True:
-        lines = []
-        for number in range(number, number + 100):
-            ask = b'{"jsonrpc":"2.0","id":"q%d","method":"sampling/createMessage","params":{}}' % number
-            lines.append(peer.event(ask))
-        peer.chunk(b"".join(lines))
-        number += 1
+    ask = b'{"jsonrpc":"2.0","id":"q%d","method":"sampling/createMessage","params":{}}'
+    for number in itertools.count():
+        peer.chunk(peer.event(ask % number))
 
 
 @register("call", ends="failure", timeout=5)

@@ -80,7 +80,9 @@ def recursive_ref() -> tuple[Json, Json]:
 
 def dynamic_ref() -> tuple[Json, Json]:
     loop = {"$dynamicAnchor": "node", "anyOf": [{"$dynamicRef": "#node"}, {"$dynamicRef": "#node"}]}
-    return {"type": "object", "$defs": {"node": loop}, "properties": {"a": {"$ref": "#/$defs/node"}}}, {"a": 1}
+    return {"type": "object", "$defs": {"node": loop}, "properties": {"a": {"$ref": "#/$defs/node"}}}, {
+        "a": 1
+    }
 
 
 def remote_ref() -> tuple[Json, Json]:

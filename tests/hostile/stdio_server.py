@@ -19,8 +19,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.hostile.entry import Entry  # noqa: E402
-from tests.hostile.schemas import SCHEMAS  # noqa: E402
+from tests.hostile.entry import Entry
+from tests.hostile.schemas import SCHEMAS
 
 Json = dict[str, Any]
 HIT: Json = {"name": "hit", "description": "Hit it.", "inputSchema": {"type": "object"}}
@@ -182,6 +182,13 @@ def a_storm_of_changed_lists(message: Json) -> Any:
     storm("notifications/tools/list_changed", {})
 
 
+@register("call", ends="result")
+def a_storm_of_changed_lists_with_each_call(message: Json) -> Any:
+    storm("notifications/tools/list_changed", {})
+    done(message)
+    return IGNORED
+
+
 # -- answers -------------------------------------------------------------------------------------
 
 
@@ -194,6 +201,18 @@ def a_lone_surrogate_in_60_megabytes(message: Json) -> Any:
 @register("call", ends="failure", shown=True, timeout=5)
 def an_answer_longer_than_a_message_may_be(message: Json) -> Any:
     write(around(message, b"x" * (66 * MB) + rb"\ud800"))
+    return IGNORED
+
+
+@register("call", ends="result")
+def answers_of_8_megabytes(message: Json) -> Any:
+    write(around(message, b"done " * (8 * MB // 5)))
+    return IGNORED
+
+
+@register("call")
+def a_lone_surrogate_in_8_megabytes(message: Json) -> Any:
+    write(around(message, b"x" * (8 * MB) + rb"\ud800"))
     return IGNORED
 
 

@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tabane import __version__
 from tabane.hub.local.approach import Approach
 from tabane.hub.local.client import HubClient
 from tabane.hub.local.endpoint import Endpoint
@@ -27,7 +28,7 @@ from tests.hostile.schemas import SCHEMAS
 from tests.hub.peers import INITIALIZE, Client, Lines, until
 from tests.hub.user import User
 
-LIMIT = 120.0
+LIMIT = 45.0
 """Seconds after which something that should have happened counts as not happening."""
 
 Json = dict[str, Any]
@@ -162,6 +163,8 @@ class Town:
         ]
         self._threads = ThreadPoolExecutor(len(self.assistants))
         self._count = 0
+        self.sound = True
+        """Whether the next test may use it too."""
 
     def end(self) -> None:
         self._threads.shutdown()
@@ -205,7 +208,9 @@ class Town:
 
     def _hub(self) -> HubClient:
         endpoint = Endpoint(str(self.user.home), self.user.variables)
-        approach = Approach(endpoint, Hello("rpc", "1", str(self.user.home)), self.user.variables, None)
+        approach = Approach(
+            endpoint, Hello(__version__, "rpc", str(self.user.home)), self.user.variables, None
+        )
         return HubClient(approach.reach(LIMIT))
 
     def _write(self, servers: Json) -> None:
@@ -246,6 +251,7 @@ def over_http(entry: Entry) -> Iterator[Json]:
 
 def misbehave(town: Town, entry: Entry, definition: Json) -> None:
     """Let a server misbehave, and check what the issue promises: nobody else notices, nothing hangs."""
+    town.sound = False
     with town.hostile(definition) as server:
         with town.in_use():
             answers = call(town, entry, server)
@@ -254,6 +260,7 @@ def misbehave(town: Town, entry: Entry, definition: Json) -> None:
         if entry.shown or all(failed(answer) for answer in answers):
             until(lambda: shown(town.status(server)), f"a problem in {town.status(server)}", LIMIT)
         town.check()
+    town.sound = True
 
 
 def call(town: Town, entry: Entry, server: str) -> list[Json]:

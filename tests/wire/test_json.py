@@ -285,7 +285,9 @@ def test_long_answers_pass_untouched_with_what_json_has_not(value: str) -> None:
     assert (frame.id, frame.result) == (Raw(b"7"), Raw(result.encode()))
 
 
-@pytest.mark.parametrize("broken", ["NaN1", "1NaN", "--Infinity", '"\\ud8"', "{NaN:1}", "[NaN", '"\\ud800', "[" * 5000])
+@pytest.mark.parametrize(
+    "broken", ["NaN1", "1NaN", "--Infinity", '"\\ud8"', "{NaN:1}", "[NaN", '"\\ud800', "[" * 5000]
+)
 def test_long_texts_that_are_no_json_are_garbage(broken: str) -> None:
     with pytest.raises(Garbage):
         wire.decode_frame(f'{{"id":7,"filling":"{"y" * LENGTH}","result":{broken}}}'.encode())
