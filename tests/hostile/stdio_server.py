@@ -150,7 +150,7 @@ def tools_that_are_no_list(message: Json) -> Any:
     return {"tools": 7}
 
 
-@register("list", ends="failure")
+@register("list", ends="failure", shown=True)
 def definitions_that_are_none(message: Json) -> Any:
     return {"tools": [None, 1, "x", [], {}, {"name": "x"}]}
 
@@ -161,7 +161,7 @@ def a_list_that_is_refused(message: Json) -> Any:
     return IGNORED
 
 
-@register("list", ends="failure")
+@register("list", ends="failure", shown=True)
 def a_list_that_never_comes(message: Json) -> Any:
     return IGNORED
 
@@ -281,13 +281,13 @@ def answers_that_nobody_asked_for(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def half_a_line(message: Json) -> Any:
     write(answer(message, TEXT)[:-10])
     return IGNORED
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def seventy_megabytes_without_a_newline(message: Json) -> Any:
     write(b"x" * (70 * MB))
     return IGNORED
@@ -372,13 +372,13 @@ def an_answer_in_a_batch(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def an_answer_in_utf_16(message: Json) -> Any:
     write(answer(message, TEXT).decode().encode("utf-16") + b"\n")
     return IGNORED
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def an_answer_a_byte_at_a_time(message: Json) -> Any:
     for byte in answer(message, TEXT):
         write(bytes([byte]))
@@ -589,12 +589,12 @@ def a_closed_output(message: Json) -> Any:
     forever()
 
 
-@register("call", ends="failure", timeout=3, bulk=8 * MB)
+@register("call", ends="failure", shown=True, timeout=3, bulk=8 * MB)
 def an_input_that_is_not_read(message: Json) -> Any:
     forever()
 
 
-@register("call", ends="failure", timeout=3, calls=4, bulk=8 * MB)
+@register("call", ends="failure", shown=True, timeout=3, calls=4, bulk=8 * MB)
 def an_input_that_is_not_read_any_more(message: Json) -> Any:
     forever()
 
@@ -609,12 +609,12 @@ def a_flood_on_standard_error(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_stopped_process(message: Json) -> Any:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def silence(message: Json) -> Any:
     return IGNORED
 

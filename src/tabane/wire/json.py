@@ -200,6 +200,7 @@ _PIECE = 256 << 10
 # Only an id that stands before the first nested value can be told from one that is data.
 _id_in_head = re.compile(rb'\s*\{[^{}\[\]]{0,512}?"id"\s*:\s*(-?\d{1,18}\b|"[^"\\]{0,128}")')
 
+
 def _refused_members(line: bytes, refusal: Exception) -> Members:
     return _sliced(line) if len(line) <= SLICED else _masked_members(line, refusal)
 

@@ -275,7 +275,12 @@ class Conversation:
         self._skip(line, fault)
         head = line[: json.HEAD]
         number = json.id_in(head)
-        if number and number.isdigit() and b'"jsonrpc"' in head and (b'"result"' in head or b'"error"' in head):
+        if (
+            number
+            and number.isdigit()
+            and b'"jsonrpc"' in head
+            and (b'"result"' in head or b'"error"' in head)
+        ):
             self.fail(int(number), UpstreamError(say(
                 "The answer of {server} cannot be read: {fault}.", server=self._name, fault=fault)))  # fmt: skip
 
