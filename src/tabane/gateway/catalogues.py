@@ -14,7 +14,7 @@ from msgspec import Raw
 from tabane.gateway.offers.prompts import PromptCatalogue
 from tabane.gateway.offers.resources import ResourceCatalogue
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.catalogue import Catalogue
+from tabane.gateway.tools.catalogue import Catalogue, Plan
 from tabane.gateway.tools.index import Hits, Query, ToolIndex
 from tabane.gateway.tools.listings import Listing, Listings, Named, listing_of
 from tabane.gateway.tools.names import AliasMap, Entry
@@ -23,6 +23,8 @@ from tabane.gateway.upstreams.peer import Peer
 from tabane.wire.json import join
 
 log = logging.getLogger(__name__)
+
+_TRIES = 5
 
 _OWN = ""  # the hub's own tools in the index: no server has this name
 
@@ -47,6 +49,7 @@ class Catalogues:
         self._kept = {of: len(entries) for of, entries in self._aliases().items()}
         self._worker = ThreadPoolExecutor(1, "catalogue")
         self._index: ToolIndex | None = None
+        self._planning = asyncio.Lock()
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -86,10 +89,19 @@ class Catalogues:
 
     # -- what comes and goes ---------------------------------------------------------------------
 
-    def take(self, server: Server, fingerprint: str, peer: Peer, name: str, items: list[Raw]) -> bool:
+    def take(
+        self,
+        server: Server,
+        fingerprint: str,
+        peer: Peer,
+        name: str,
+        items: list[Raw],
+        plan: Plan | None = None,
+    ) -> bool:
         """A server has listed; whether a client sees anything else now.
 
-        ``fingerprint`` is that of the configuration under which it runs, ``name`` that of the list.
+        ``fingerprint`` is that of the configuration under which it runs, ``name`` that of the list, ``plan``
+        what was read of it, where that fits.
         """
         before = self._listed.get(server.name)
         lists = before.lists if before is not None and before.fingerprint == fingerprint else {}
@@ -97,10 +109,19 @@ class Catalogues:
             server.name, fingerprint, peer.era, peer.version, peer.name, join(peer.capabilities), lists
         )
         self._listed[server.name] = listing = listing.with_list(name, items)
-        changed = self._put_list(server, listing, name)
+        changed = self._put_list(server, listing, name, plan)
         self._keep_aliases()
         self._save_soon(server.name)
         return changed
+
+    async def plan(self, server: Server, items: list[Raw]) -> Plan | None:
+        """Read many tools in a thread; None where names are given again and again meanwhile."""
+        async with self._planning:
+            for _ in range(_TRIES):
+                plan = await asyncio.to_thread(self.tools.plan, server, items)
+                if self.tools.fits(plan):
+                    return plan
+        return None
 
     def put(self, server: Server, listing: Listing) -> None:
         """Offer what a listing holds, as the server is configured now."""
@@ -130,11 +151,11 @@ class Catalogues:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _put_list(self, server: Server, listing: Listing, name: str) -> bool:
+    def _put_list(self, server: Server, listing: Listing, name: str, plan: Plan | None = None) -> bool:
         items = listing.lists[name]
         self._known.setdefault(server.name, set()).add(name)
         if name == "tools":
-            changed = self.tools.put(server, items)
+            changed = self.tools.adopt(plan) if plan else self.tools.put(server, items)
             if changed:
                 self._index_later(server.name)
             return changed

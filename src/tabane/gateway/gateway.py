@@ -20,6 +20,7 @@ from tabane.gateway.offers.resources import Source
 from tabane.gateway.offers.watches import OnUpdated, Watches
 from tabane.gateway.processes.stderr import LogFile
 from tabane.gateway.servers.server import Server, Share
+from tabane.gateway.tools.catalogue import Plan
 from tabane.gateway.tools.disclosure import nearest
 from tabane.gateway.tools.index import Hits, Query
 from tabane.gateway.tools.listings import Listing
@@ -45,6 +46,9 @@ HOLDS = 60.0
 
 STARTS = 16
 """Servers that are being started at the same time."""
+
+FEW = 100
+"""Tools up to which a list is read on the loop."""
 
 RESOURCES = ("resources", "templates")
 """The lists of which resources come."""
@@ -381,12 +385,29 @@ class Gateway:
             lambda params: self._on_log(server.name, params),
         )
 
-    def _take(self, server: Server, peer: Peer, name: str, items: list[Raw]) -> None:
-        """An instance has listed; ``name`` is that of the list."""
+    def _take(
+        self, server: Server, peer: Peer, name: str, items: list[Raw]
+    ) -> Coroutine[None, None, None] | None:
+        """An instance has listed; ``name`` is that of the list. Many tools are read in a thread."""
+        if name == "tools" and len(items) > FEW:
+            return self._take_many(server, peer, items)
+        self._taken(server, peer, name, items)
+        return None
+
+    async def _take_many(self, server: Server, peer: Peer, items: list[Raw]) -> None:
+        configured = self.servers.get(server.name)
+        plan = await self._catalogues.plan(configured, items) if configured else None
+        # Another configuration may be in force by now: then what was read is not what it lists.
+        fits = plan is not None and configured is self.servers.get(server.name) and self.catalogue.fits(plan)
+        self._taken(server, peer, "tools", items, plan if fits else None)
+
+    def _taken(
+        self, server: Server, peer: Peer, name: str, items: list[Raw], plan: Plan | None = None
+    ) -> None:
         configured = self.servers.get(server.name)
         if configured is None:
             return
-        if self._catalogues.take(configured, server.fingerprint, peer, name, items):
+        if self._catalogues.take(configured, server.fingerprint, peer, name, items, plan):
             self._on_changed("resources" if name == "templates" else name)
 
     def _asked(self, server: Server, method: str) -> None:

@@ -76,9 +76,17 @@ class LongResults:
         if long is None:
             return result
         part = part_at(long, Point())
-        key = self._keep(caller.session, long.to_keep(), part.end)
-        note, meta = _ending(long, part, f"{key}.2", 1, caller.lang)
-        return Raw(first_result(long, part, note, meta))
+        return Raw(first_result(long, part, *self._keep_first(caller, long, long.to_keep(), part)))
+
+    async def first_part_of_large(self, caller: Caller, result: Raw, tokens: int) -> Raw:
+        """The same, with what takes time in a thread."""
+        long = await asyncio.to_thread(read_long, result, tokens)
+        if long is None:
+            return result
+        part = await asyncio.to_thread(part_at, long, Point())
+        kept = await asyncio.to_thread(long.to_keep)
+        ending = self._keep_first(caller, long, kept, part)
+        return Raw(await asyncio.to_thread(first_result, long, part, *ending))
 
     async def read(self, caller: Caller, params: ReadMore) -> Raw:
         """The part that a handle names, as the result of a tool. Raises CallerError where there is none."""
@@ -93,7 +101,9 @@ class LongResults:
                 "The handle {handle} names no part. Use the one at the end of the part before.",
                 handle=params.handle))  # fmt: skip
         kept.until = self._loop.time() + self._life
-        return Raw(self._further(kept, key, int(number), caller.lang))
+        begin = kept.begins[int(number) - 2]
+        part = await asyncio.to_thread(part_at, kept.long, begin)
+        return Raw(self._further(kept, part, key, int(number), caller.lang))
 
     def leave(self, session: str) -> None:
         """A client is gone, and what was kept for it."""
@@ -103,8 +113,12 @@ class LongResults:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _further(self, kept: _Kept, key: str, number: int, lang: Lang) -> bytes:
-        part = part_at(kept.long, kept.begins[number - 2])
+    def _keep_first(self, caller: Caller, long: Long, kept: Long, part: Part) -> tuple[str, dict[str, Any]]:
+        """Keep what comes after the first part; how that part ends."""
+        key = self._keep(caller.session, kept, part.end)
+        return _ending(long, part, f"{key}.2", 1, caller.lang)
+
+    def _further(self, kept: _Kept, part: Part, key: str, number: int, lang: Lang) -> bytes:
         if not part.last and len(kept.begins) < number:
             kept.begins.append(part.end)
         note, meta = _ending(kept.long, part, f"{key}.{number + 1}", number, lang)

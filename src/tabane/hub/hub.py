@@ -232,9 +232,15 @@ class Hub:
 
     def in_parts(self, caller: Caller, tool: Tool, result: Raw) -> Raw:
         """A tool's result, or its first part where its text passes the budget of its server."""
+        return self.long_results.first_part(caller, result, self._tokens(tool))
+
+    async def large_in_parts(self, caller: Caller, tool: Tool, result: Raw) -> Raw:
+        """The same with the work in a thread."""
+        return await self.long_results.first_part_of_large(caller, result, self._tokens(tool))
+
+    def _tokens(self, tool: Tool) -> int:
         server = self.gateway.servers.get(tool.server)
-        tokens = server.max_result_tokens if server else None
-        return self.long_results.first_part(caller, result, tokens or self.settings.result_tokens)
+        return (server.max_result_tokens if server else None) or self.settings.result_tokens
 
     def as_tool_result(self, caller: Caller, name: str, value: Any) -> bytes:
         """What an operation answered, as the result of a tool of MCP."""

@@ -15,4 +15,7 @@ def limits_of(settings: Settings) -> Limits:
         circuit_failures=settings.circuit_failures,
         circuit_wait=settings.circuit_wait,
         queue_length=settings.queue_length,
+        list_items=settings.list_items,
+        list_size=settings.list_size,
+        catalogue_size=settings.catalogue_size,
     )

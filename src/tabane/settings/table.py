@@ -149,6 +149,22 @@ class Settings:
     queue_length: int = option.whole(
         1_000, 1, 100_000, say("calls"), say("Calls that may wait for one server; more are refused.")
     )
+    list_items: int = option.whole(
+        5_000,
+        1,
+        100_000,
+        say("items"),
+        say(
+            "Items kept of one list of a server: tools, prompts, resources or templates. Of a longer list "
+            "the first are used, and tabane servers list says so."
+        ),
+    )
+    list_size: int = option.size(
+        8 * MIB, 64 * KIB, GIB, say("How much is kept of one list of a server, all its pages together.")
+    )
+    catalogue_size: int = option.size(
+        16 * MIB, 64 * KIB, 4 * GIB, say("How much is kept of all lists of one server together.")
+    )
     result_tokens: int = option.whole(
         25_000,
         1_000,
@@ -166,7 +182,10 @@ class Settings:
         64 * MIB,
         64 * KIB,
         4 * GIB,
-        say("How much may wait for a client that reads too slowly before it is disconnected."),
+        say(
+            "How much may wait for a client that reads slowly. Its servers wait first; an answer that does "
+            "not fit all the same fails alone, and the client stays connected."
+        ),
     )
     max_sessions: int = option.whole(
         256, 1, 10_000, say("sessions"), say("Clients that may be connected at the same time.")

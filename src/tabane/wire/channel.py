@@ -268,6 +268,9 @@ class LineChannel:
             return
         with self._batch:
             self._deliver()
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self.closed:
             self._inbox.clear()
         elif self._held:

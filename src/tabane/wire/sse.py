@@ -131,12 +131,12 @@ class EventParser:
         self._opening = chunk if unsure else None
         return b"" if unsure else chunk.removeprefix(_BOM)
 
-    def _whole(self, end: bytes) -> bytes:
+    def _whole(self, end: bytes) -> bytes | bytearray:
         if not self._line:
             return end
-        self._line += end
-        line = bytes(self._line)
-        self._line.clear()
+        # Given away, not copied: a line may be as long as a message.
+        line, self._line = self._line, bytearray()
+        line += end
         return line
 
     def _keep(self, part: bytes) -> None:
@@ -147,7 +147,7 @@ class EventParser:
         if self._too_large:
             del self._line[1:]
 
-    def _take(self, line: bytes, events: list[Event]) -> None:
+    def _take(self, line: bytes | bytearray, events: list[Event]) -> None:
         if not line:
             self._dispatch(events)
             return
@@ -166,7 +166,7 @@ class EventParser:
             self._data, self._too_large = [], True
         return not self._too_large
 
-    def _read(self, line: bytes) -> None:
+    def _read(self, line: bytes | bytearray) -> None:
         if line.startswith(b"data:"):
             value = _value(line)
             self._data.append(value)
@@ -194,7 +194,7 @@ def _value(line: bytes | bytearray) -> bytes:
     at = line.find(b":") + 1
     if not at:
         return b""
-    return bytes(line[at + 1 :] if line[at : at + 1] == b" " else line[at:])
+    return bytes(memoryview(line)[at + 1 if line[at : at + 1] == b" " else at :])
 
 
 def _unified(text: bytes) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from msgspec import Raw
 
@@ -18,6 +19,15 @@ from tabane.gateway.tools.names import AliasMap
 from tabane.gateway.tools.tool import Tool, original_name, read_tool
 
 log = logging.getLogger(__name__)
+
+
+class Plan(NamedTuple):
+    """The tools of a server as they will be listed, with the names given before and by it."""
+
+    server: str
+    before: AliasMap
+    aliases: AliasMap
+    tools: tuple[Tool, ...]
 
 
 class Catalogue:
@@ -36,6 +46,10 @@ class Catalogue:
 
         A definition that is not one, or repeats a name, is left out and logged.
         """
+        return self.adopt(self.plan(server, definitions))
+
+    def plan(self, server: Server, definitions: Iterable[Raw]) -> Plan:
+        """What :meth:`put` would take, changing nothing: may be made in a thread, and :meth:`adopt`-ed."""
         named: dict[str, Raw] = {}
         for definition in definitions:
             name = original_name(definition)
@@ -43,8 +57,18 @@ class Catalogue:
                 log.warning("%s: left out a tool definition: %s", server.name, _fault(name))
             elif allowed(server, name):
                 named[name] = definition
-        self.aliases = self.aliases.with_names(server.name, server.namespace, named)
-        return self._set(server.name, tuple(self._read(server, named)))
+        before = self.aliases
+        aliases = before.with_names(server.name, server.namespace, named)
+        return Plan(server.name, before, aliases, tuple(_read(server, aliases, named)))
+
+    def fits(self, plan: Plan) -> bool:
+        """Whether no name was given since the plan was made."""
+        return plan.before is self.aliases
+
+    def adopt(self, plan: Plan) -> bool:
+        """Take what was planned, which has to fit; whether anything changed."""
+        self.aliases = plan.aliases
+        return self._set(plan.server, plan.tools)
 
     def provide(self, tools: Iterable[Tool]) -> None:
         """Take the hub's own tools, which no server lists and whose names are reserved. Before any other."""
@@ -108,13 +132,6 @@ class Catalogue:
         """Put the lists together anew at the next question: what is pinned may have changed."""
         self._lists.clear()
 
-    def _read(self, server: Server, named: Mapping[str, Raw]) -> Iterator[Tool]:
-        for name, definition in named.items():
-            alias = self.aliases.alias_of(server.name, server.namespace, name)
-            tool = read_tool(bytes(definition), server, alias) if alias else None
-            if tool is not None:
-                yield tool
-
     def _list(self, kind: str, shown: Callable[[Tool], bytes]) -> bytes:
         if kind not in self._lists:
             self._lists[kind] = b",".join(shown(tool) for tool in (*self.own, *self.tools))
@@ -137,6 +154,14 @@ class Catalogue:
         self._lists.clear()
         self.version += 1
         return True
+
+
+def _read(server: Server, aliases: AliasMap, named: Mapping[str, Raw]) -> Iterator[Tool]:
+    for name, definition in named.items():
+        alias = aliases.alias_of(server.name, server.namespace, name)
+        tool = read_tool(bytes(definition), server, alias) if alias else None
+        if tool is not None:
+            yield tool
 
 
 def allowed(server: Server, name: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Raw
@@ -14,6 +15,7 @@ from tabane.errors import UpstreamError
 from tabane.gateway.upstreams.dialling import Broken
 from tabane.messages import say
 from tabane.wire import json
+from tabane.wire.channel import SLICE
 from tabane.wire.json import Garbage
 from tabane.wire.sse import HEAD, Event, EventParser, TooLarge
 
@@ -29,8 +31,17 @@ LARGEST_ERROR = 1 << 20
 EVENTS = "text/event-stream"
 JSON = "application/json"
 
-Take = Callable[[bytes], bool]
-"""Gets a message in one line; True where nothing more is wanted."""
+LARGE = 1 << 20
+"""Bytes of a body above which it is taken apart in a thread."""
+
+PIECE = 8 << 10
+"""Bytes of a stream that are read between two looks at the clock."""
+
+Done = bool | Awaitable[bool]
+"""True where nothing more is wanted; to be awaited where nothing more may be read until it is known."""
+
+Take = Callable[[bytes], Done]
+"""Gets a message in one line."""
 
 
 class TooLong(Exception):
@@ -70,8 +81,12 @@ async def read(
     if kind == EVENTS:
         await read_events(response, limit, lambda event: _taken(event, take), place, too_long)
     elif kind == JSON or not kind:
-        for message in messages(await body(response, limit)):
-            take(message)
+        text = await body(response, limit)
+        found = messages(text) if len(text) <= LARGE else await asyncio.to_thread(messages, text)
+        pace = Pace()
+        for message in found:
+            await _settled(take(message))
+            await pace.keep()
     else:
         raise UpstreamError(say(
             "the answer is {kind}, neither JSON nor a stream of events. Is the URL that of an MCP server?",
@@ -101,8 +116,10 @@ async def body(response: ClientResponse, limit: int) -> bytes:
         with _breaks():
             return await response.read()
     parts = bytearray()
+    pace = Pace()
     while chunk := await _chunk(response):
         parts += chunk
+        await pace.keep()
         if len(parts) > limit:
             raise TooLong(bytes(parts[:HEAD]))
     return bytes(parts)
@@ -121,7 +138,7 @@ def error_in(text: bytes) -> Raw | None:
 async def read_events(
     response: ClientResponse,
     limit: int,
-    take: Callable[[Event], bool],
+    take: Callable[[Event], Done],
     place: Position,
     too_long: Callable[[bytes], None],
 ) -> None:
@@ -131,16 +148,16 @@ async def read_events(
     """
     parser = EventParser(limit)
     try:
-        while chunk := await _chunk(response):
+        async for piece in _pieces(response):
             try:
-                events = parser.feed(chunk)
+                events = parser.feed(piece)
             except TooLarge as large:
                 events = large.events
                 for head in large.heads:
                     too_long(head)
             for event in events:
                 place.count += 1
-                if take(event):
+                if await _settled(take(event)):
                     await _to_end(response)
                     return
     finally:
@@ -149,16 +166,49 @@ async def read_events(
             place.wait = parser.retry / 1000
 
 
-def _taken(event: Event, take: Take) -> bool:
-    return event.event == "message" and bool(event.data) and take(one_line(event.data))
+async def after(waits: Awaitable[None], done: Callable[[], bool]) -> bool:
+    """What ``done`` tells when that is over."""
+    await waits
+    return done()
+
+
+class Pace:
+    """Lets the loop turn whenever a slice of time is used up: reading what is there already never does."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = monotonic() + SLICE
+
+    async def keep(self) -> None:
+        if monotonic() > self._until:
+            await asyncio.sleep(0)
+            self._until = monotonic() + SLICE
+
+
+async def _settled(done: Done) -> bool:
+    return done if isinstance(done, bool) else await done
+
+
+def _taken(event: Event, take: Take) -> Done:
+    return take(one_line(event.data)) if event.event == "message" and event.data else False
+
+
+async def _pieces(response: ClientResponse) -> AsyncIterator[bytes]:
+    pace = Pace()
+    while chunk := await _chunk(response):
+        for at in range(0, len(chunk), PIECE):
+            yield chunk[at : at + PIECE]
+            await pace.keep()
 
 
 async def _to_end(response: ClientResponse) -> None:
     if not response.content.at_eof():
         with contextlib.suppress(TimeoutError, Broken):
             async with asyncio.timeout(LINGER):
+                pace = Pace()
                 while await _chunk(response):
-                    pass
+                    await pace.keep()
 
 
 async def _chunk(response: ClientResponse) -> bytes:

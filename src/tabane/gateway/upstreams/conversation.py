@@ -275,14 +275,10 @@ class Conversation:
         self._skip(line, fault)
         head = line[: json.HEAD]
         number = json.id_in(head)
-        if (
-            number
-            and number.isdigit()
-            and b'"jsonrpc"' in head
-            and (b'"result"' in head or b'"error"' in head)
-        ):
-            self.fail(int(number), UpstreamError(say(
-                "The answer of {server} cannot be read: {fault}.", server=self._name, fault=fault)))  # fmt: skip
+        answers = b'"jsonrpc"' in head and (b'"result"' in head or b'"error"' in head)
+        if answers and number and number.isdigit():
+            why = say("The answer of {server} cannot be read: {fault}.", server=self._name, fault=fault)
+            self.fail(int(number), UpstreamError(why))
 
     def _answered(self, frame: Frame, line: bytes) -> asyncio.Future[None] | None:
         try:
@@ -403,7 +399,7 @@ class _Found(NamedTuple):
 
 
 def _read(line: bytes) -> _Found:
-    """A line as a message. Where it is not UTF-8, its stray bytes are replaced: better than nothing at all."""
+    """Read a line as a message. Bytes that are not UTF-8 are replaced: better than no answer at all."""
     try:
         return _Found(json.decode_frame(line))
     except Garbage as error:

@@ -46,7 +46,7 @@ class Delivery:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def give(self, call: Call, reply: Reply) -> asyncio.Future[None] | None:
-        """Answer a call, now or when there is room; a future where the upstream is not to be read until then."""
+        """Answer a call, now or when there is room. A future: the upstream is not read until then."""
         size = len(reply.result or reply.error or b"")
         if size <= SMALL or call.unsent() <= ROOM or self._waiting + size > self._most:
             call.answer(reply)

@@ -19,8 +19,10 @@ from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamUnav
 from tabane.gateway.upstreams.answers import (
     EVENTS,
     LARGEST_ERROR,
+    Done,
     Position,
     TooLong,
+    after,
     body,
     error_in,
     kind_of,
@@ -181,11 +183,11 @@ class Errand:
     async def _read(self, response: ClientResponse) -> None:
         call, site = self.call, self._site
 
-        def take(message: bytes) -> bool:
+        def take(message: bytes) -> Done:
             if call.method == b"initialize":
                 site.session.introduced(self.line, response, message)
-            site.conversation.receive(message, call.number)
-            return call.done
+            waits = site.conversation.receive(message, call.number)
+            return call.done if waits is None else after(waits, lambda: call.done)
 
         try:
             await read(response, site.limit, take, self._place, site.conversation.oversized)

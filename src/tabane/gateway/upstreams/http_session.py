@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.upstreams.answers import EVENTS, JSON, Position, kind_of, read
+from tabane.gateway.upstreams.answers import EVENTS, JSON, Done, Position, after, kind_of, read
 from tabane.gateway.upstreams.dialling import Broken, Dialler, Unreached
 from tabane.gateway.upstreams.patience import BUSY
 from tabane.messages import say
@@ -63,7 +63,7 @@ class HttpSession:
         dialler: Dialler,
         loop: asyncio.AbstractEventLoop,
         limit: int,
-        receive: Callable[[bytes], None],
+        receive: Callable[[bytes], asyncio.Future[None] | None],
         on_unreached: Callable[[Unreached], None],
         on_anew: Callable[[], None],
     ) -> None:
@@ -218,9 +218,9 @@ class HttpSession:
         finally:
             response.close()
 
-    def _heard(self, message: bytes) -> bool:
-        self._receive(message)
-        return False
+    def _heard(self, message: bytes) -> Done:
+        waits = self._receive(message)
+        return False if waits is None else after(waits, lambda: False)
 
     def _too_long(self, head: bytes) -> None:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec import Raw
 
 from tabane.errors import UpstreamError
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.peer import Peer, Refused
-from tabane.messages import Message
+from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.era import METHOD_NOT_FOUND
 from tabane.wire.json import Garbage, Members
@@ -25,11 +26,38 @@ REFRESH = 0.2
 FRESH = 5.0
 """Seconds for which a list counts as that of now, where its server neither announces changes nor says."""
 
-MOST_PAGES = 1000
-MOST_ITEMS = 20_000
+LONGEST_REFRESH = 5.0
+"""The same for a server that announces change after change."""
 
-OnListed = Callable[[Peer, str, list[Raw]], None]
-"""Given who listed, the name of the list, and its items verbatim."""
+MOST_PAGES = 1000
+
+LARGE = 256 << 10
+"""Bytes of a page above which it is taken apart in a thread."""
+
+READ = 4
+"""Times the size of a list that may be read of its pages: they hold more than its items."""
+
+OnListed = Callable[[Peer, str, list[Raw]], Awaitable[None] | None]
+"""Given who listed, the name of the list, and its items verbatim. What it returns is waited for."""
+
+
+class Budget(NamedTuple):
+    """How much of a list is kept: bytes of its items, and how many of them."""
+
+    size: int
+    items: int
+
+
+class Found(NamedTuple):
+    """The items of a list that are kept, for how many seconds it holds, and whether there were more."""
+
+    items: list[Raw]
+    ttl: float | None = None
+    cut: bool = False
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +80,14 @@ LISTS = {
 @dataclass(slots=True)
 class _State:
     """One list: when it was taken, how long that holds (as ``given`` by the server, or else taken), and
-    the order of what is under way."""
+    the order of what is under way. ``size`` is that of its items."""
 
     known: asyncio.Event = field(default_factory=asyncio.Event)
     at: float = float("-inf")
     ttl: float = FRESH
     given: float | None = None
+    size: int = 0
+    delay: float = REFRESH
     begun: int = 0
     taken: int = 0
     waiting: asyncio.Task[None] | None = None
@@ -68,7 +98,8 @@ class Lists:
     """What an instance lists, given to ``on_listed`` each time and list by list.
 
     A list that cannot be had leaves the others as they are: ``on_fault`` is told why. One that the
-    server has no capability for, or does not know, is empty.
+    server has no capability for, or does not know, is empty. Of one that is larger than ``budget`` says the
+    first items are taken, and ``on_fault`` is told; ``most`` bounds the bytes of all its lists together.
     """
 
     def __init__(
@@ -77,8 +108,11 @@ class Lists:
         loop: asyncio.AbstractEventLoop,
         on_listed: OnListed,
         on_fault: Callable[[Message], None],
+        budget: Callable[[], Budget] = lambda: Budget(8 << 20, 5_000),
+        most: Callable[[], int] = lambda: 16 << 20,
     ) -> None:
         self._server, self._loop = server, loop
+        self._budget, self._most = budget, most
         self._on_listed, self._on_fault = on_listed, on_fault
         self._conversation: Conversation | None = None
         self._states = {name: _State() for name in LISTS}
@@ -112,7 +146,18 @@ class Lists:
         """The server announced a change: its lists of that kind are taken anew, soon."""
         for name, listed in LISTS.items():
             if listed.capability == kind:
-                self.refresh(name, REFRESH)
+                self.refresh(name, self._delay(name))
+
+    def _delay(self, name: str) -> float:
+        """How long to wait for more changes: longer each time while one follows the other."""
+        state = self._states[name]
+        follows = self._loop.time() - state.at < 2 * state.delay
+        state.delay = (
+            min(2 * state.delay, LONGEST_REFRESH) if follows and state.waiting is None else state.delay
+        )
+        if not follows:
+            state.delay = REFRESH
+        return state.delay
 
     def refresh(self, name: str, delay: float = 0.0) -> None:
         state = self._states[name]
@@ -159,19 +204,36 @@ class Lists:
             return
         state.begun = number = state.begun + 1
         try:
-            items, ttl = await list_all(conversation, LISTS[name], self._server)
+            found = await list_all(conversation, LISTS[name], self._server, self._room(name))
         except UpstreamError as error:
             self._on_fault(error.message)
             log.warning("%s did not list its %s: %s", self._server, name, error)
         else:
             # Two may be under way: what was asked for later is what holds.
             if number > state.taken:
-                state.taken, state.at = number, self._loop.time()
-                state.given, state.ttl = ttl, FRESH if ttl is None else ttl
-                self._on_listed(peer, name, items)
+                state.taken, state.at, state.size = number, self._loop.time(), found.size
+                state.given, state.ttl = found.ttl, FRESH if found.ttl is None else found.ttl
+                if found.cut:
+                    self._tell_cut(name, found)
+                waits = self._on_listed(peer, name, found.items)
+                if waits is not None:
+                    await waits
         finally:
             state.running = None
             state.known.set()
+
+    def _room(self, name: str) -> Budget:
+        budget = self._budget()
+        others = sum(state.size for other, state in self._states.items() if other != name)
+        return Budget(max(0, min(budget.size, self._most() - others)), budget.items)
+
+    def _tell_cut(self, name: str, found: Found) -> None:
+        fault = say(
+            "it lists more {name} than are kept: the first {count} ({kilobytes} KiB) are used. The settings "
+            "list_items, list_size and catalogue_size bound that",
+            name=LISTS[name].member, count=len(found.items), kilobytes=found.size >> 10)  # fmt: skip
+        self._on_fault(fault)
+        log.warning("%s: %s", self._server, fault)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -180,29 +242,36 @@ class Lists:
         return task
 
 
-async def list_all(conversation: Conversation, wanted: Listed, server: str) -> tuple[list[Raw], float | None]:
-    """All items of a list, verbatim, following cursors, and the seconds for which its server says it holds.
+async def list_all(conversation: Conversation, wanted: Listed, server: str, budget: Budget) -> Found:
+    """The items of a list, verbatim, following cursors. One that the server does not have is empty.
 
-    A list that does not end is cut; one that the server does not have is empty. Raises UpstreamError.
+    A list that does not end, or that is larger than the budget, is cut. Raises UpstreamError.
     """
     if conversation.peer is None or not conversation.peer.has(wanted.capability):
-        return [], None
-    items: list[Raw] = []
+        return Found([])
+    kept: list[Raw] = []
     seen: set[bytes] = set()
     cursor: Raw | None = None
     ttl: float | None = None
+    size = read = 0
     for _ in range(MOST_PAGES):
         page = await _page(conversation, wanted, cursor)
-        items += _items(page.get(wanted.member))
+        for item in await _items(page.get(wanted.member)):
+            size += len(item)
+            if size > budget.size or len(kept) == budget.items:
+                return Found(kept, ttl, True)
+            # A copy: what is kept must not keep the page it came in.
+            kept.append(item.copy())
         ttl = _shorter(ttl, json.member(page, "ttlMs"))
+        read += sum(map(len, page.values()))
         cursor = page.get("nextCursor")
         if cursor is None or bytes(cursor) == b"null":
-            return items[:MOST_ITEMS], ttl
-        if bytes(cursor) in seen or len(items) > MOST_ITEMS:
+            return Found(kept, ttl)
+        if bytes(cursor) in seen or read > READ * budget.size:
             break
         seen.add(bytes(cursor))
-    log.warning("%s: its %s does not end; the first %d are taken", server, wanted.method, MOST_ITEMS)
-    return items[:MOST_ITEMS], ttl
+    log.warning("%s: its %s does not end", server, wanted.method)
+    return Found(kept, ttl, True)
 
 
 async def _page(conversation: Conversation, wanted: Listed, cursor: Raw | None) -> Members:
@@ -214,9 +283,11 @@ async def _page(conversation: Conversation, wanted: Listed, cursor: Raw | None) 
         raise
 
 
-def _items(raw: Raw | None) -> list[Raw]:
+async def _items(raw: Raw | None) -> list[Raw]:
     try:
-        return json.elements(raw) if raw is not None else []
+        if raw is None:
+            return []
+        return json.elements(raw) if len(raw) <= LARGE else await asyncio.to_thread(json.elements, raw)
     except Garbage:
         return []
 

@@ -18,8 +18,10 @@ from tabane.gateway.upstreams.answers import (
     EVENTS,
     JSON,
     LARGEST_ERROR,
+    Done,
     Position,
     TooLong,
+    after,
     body,
     kind_of,
     one_line,
@@ -214,11 +216,13 @@ class SseCarrier:
         finally:
             response.close()
 
-    def _event(self, event: Event) -> bool:
+    def _event(self, event: Event) -> Done:
         if event.event == "endpoint":
             self._take_endpoint(event.data)
         elif event.event == "message" and event.data:
-            self._conversation.receive(one_line(event.data))
+            waits = self._conversation.receive(one_line(event.data))
+            if waits is not None:
+                return after(waits, lambda: self._closed)
         return self._closed
 
     def _take_endpoint(self, data: bytes) -> None:

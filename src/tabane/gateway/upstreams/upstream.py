@@ -29,7 +29,7 @@ from tabane.errors import (
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, Reply
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.lists import Lists, OnListed
+from tabane.gateway.upstreams.lists import Budget, Lists, OnListed
 from tabane.gateway.upstreams.peer import KINDS
 from tabane.gateway.upstreams.subscriptions import Listener, Subscriptions
 from tabane.messages import Message, say
@@ -78,7 +78,8 @@ Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], 
 class Limits:
     """How patient an instance is, and how many there may be of one server; times in seconds.
 
-    An instance that is not shared by all is ended after ``instance_idle`` without a call.
+    An instance that is not shared by all is ended after ``instance_idle`` without a call. Of a list so many
+    items and bytes are kept, and so many bytes of all lists of a server.
     """
 
     start_timeout: float = 60.0
@@ -90,6 +91,9 @@ class Limits:
     queue_length: int = 1000
     instance_idle: float = 600.0
     instances: int = 64
+    list_items: int = 5_000
+    list_size: int = 8 << 20
+    catalogue_size: int = 16 << 20
 
 
 @dataclass
@@ -133,7 +137,14 @@ class Upstream:
         self.vitals = Vitals(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
         self._on_asked, self._on_log, self._starts = on_asked, on_log, starts
-        self._lists = Lists(server.name, loop, on_listed, self._note)
+        self._lists = Lists(
+            server.name,
+            loop,
+            on_listed,
+            self._note,
+            lambda: Budget(self.limits.list_size, self.limits.list_items),
+            lambda: self.limits.catalogue_size,
+        )
         self._subscriptions = Subscriptions(server.name, loop, self._catch_up)
         self._era = era
         self._connection: Connection | None = None

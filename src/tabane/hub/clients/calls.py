@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT = 30.0
 
 MOST_UNREAD = 1 << 20
-"""Bytes that a client has not read yet, above which it is told no more of calls in flight: the answers count."""
+"""Bytes not read yet above which a client is not told of the progress of its calls: their answers count."""
 
 
 class Calls:

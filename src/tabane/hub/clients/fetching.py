@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -9,7 +10,7 @@ from msgspec import Raw
 from tabane.errors import TabaneError
 from tabane.gateway.upstreams.call import Reply
 from tabane.hub.clients import library
-from tabane.hub.clients.tool_calls import note_question, question_of
+from tabane.hub.clients.tool_calls import LARGE, answer_line, note_question, question_of
 from tabane.operations import Privilege
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -95,11 +96,8 @@ def _read(session: Session, key: bytes, params: Members, meta: Members, sources:
             except TabaneError as error:
                 # No task stands around this: the client is answered here or never.
                 session.fail(key, error)
-        elif reply.result is not None and source.shown != source.uri:
-            renamed = _renamed(reply.result, source)
-            _replied(session, key, source.shown, Reply(result=renamed, era=reply.era), cached=True)
         else:
-            _replied(session, key, source.shown, reply, cached=True)
+            _replied(session, key, source.shown, reply, source)
 
     upstream = session.hub.gateway.instance_for(session.caller, source.server)
     given = {**params, "uri": Raw(json.quote(source.uri))}
@@ -117,20 +115,38 @@ def _forward(
     )
 
 
-def _replied(session: Session, key: bytes, name: str, reply: Reply, *, cached: bool = False) -> None:
+def _replied(session: Session, key: bytes, name: str, reply: Reply, source: Source | None = None) -> None:
+    """Pass an answer on; ``source`` is what was read, where that may be kept for a while."""
     result = reply.result
     if reply.failure is not None:
         session.fail(key, reply.failure)
     elif result is None:
         session.give(key, json.error_line(key, reply.error or b"null"), ok=False)
-    elif session.era is Era.MODERN:
-        whole = eras.completed(result)
-        session.give(key, json.result_line(key, eras.cacheable(whole) if cached else whole))
-    elif reply.era is Era.MODERN and eras.result_type(result) not in (None, "complete"):
-        note_question(name)
-        session.fail(key, question_of(name))
+    elif len(result) > LARGE:
+        session.prepare(key, len(result), _give_large(session, key, name, reply, source))
     else:
-        session.give(key, json.result_line(key, result))
+        _give(session, key, name, _line(session.era, key, reply, source))
+
+
+async def _give_large(session: Session, key: bytes, name: str, reply: Reply, source: Source | None) -> None:
+    _give(session, key, name, await asyncio.to_thread(_line, session.era, key, reply, source))
+
+
+def _give(session: Session, key: bytes, name: str, line: bytes | None) -> None:
+    if line is not None:
+        session.give(key, line)
+        return
+    note_question(name)
+    session.fail(key, question_of(name))
+
+
+def _line(era: Era | None, key: bytes, reply: Reply, source: Source | None) -> bytes | None:
+    result = reply.result or Raw(b"{}")
+    if source is not None and source.shown != source.uri:
+        result = _renamed(result, source)
+    if era is Era.MODERN and source is not None:
+        return json.result_line(key, eras.cacheable(eras.completed(result)))
+    return answer_line(key, era, reply.era, result)
 
 
 async def _sources(session: Session, uri: str) -> tuple[Source, ...]:

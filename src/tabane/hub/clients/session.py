@@ -66,6 +66,7 @@ class Session:
         "mode",
         "outlet",
         "over",
+        "preparing",
         "shared",
         "version",
     )
@@ -85,6 +86,7 @@ class Session:
         self.key, self.shared = key or caller.session, shared
         self.version: str | None = None
         self.over = False
+        self.preparing = 0
         self.asking: Asking | None = None
         self.calls = Calls(self)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
@@ -107,8 +109,8 @@ class Session:
 
     @property
     def unsent(self) -> int:
-        """Bytes of answers that the client has not read yet."""
-        return self.outlet.unsent
+        """Bytes of answers that the client has not read yet, those included that are being made."""
+        return self.outlet.unsent + self.preparing
 
     def drain(self) -> None:
         """Ask the client to send no more requests here."""
@@ -317,6 +319,20 @@ class Session:
         """Answer a request in a task; errors become its answer."""
         key = bytes(request_id)
         self._tasks[key] = self.hub.loop.create_task(self._guard(request_id, work))
+
+    def prepare(self, key: bytes, size: int, work: Coroutine[Any, Any, None]) -> None:
+        """Answer a request of which the result is there, ``size`` bytes long, but takes work."""
+        if self.over:
+            work.close()
+        else:
+            self.run(Raw(key), self._prepared(size, work))
+
+    async def _prepared(self, size: int, work: Coroutine[Any, Any, None]) -> None:
+        self.preparing += size
+        try:
+            await work
+        finally:
+            self.preparing -= size
 
     def no_longer_runs(self, request_id: Raw) -> None:
         """The task of a request hands it over to an upstream."""

@@ -6,6 +6,7 @@ plane. Whatever needs to wait (searching, a server that is still starting) runs 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable
 from dataclasses import replace
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from tabane.hub.clients.session import Session
 
 log = logging.getLogger(__name__)
+
+LARGE = 1 << 20
+"""Bytes of a result above which it is made an answer in a thread."""
+
+BRIEF = 64 << 10
+"""The same for a result that may be given in parts, which takes more work."""
 
 THROUGH = {"call_tool": False, "call_readonly_tool": True}
 """The tools that call another tool, and whether they take read-only ones alone."""
@@ -133,16 +140,39 @@ def _replied(session: Session, key: bytes, tool: Tool, reply: Reply, through: bo
     result = reply.result
     if result is None:
         _unanswered(session, key, tool, reply, through)
-        return
-    if through and len(result) > SHORT:
-        result = session.hub.in_parts(session.caller, tool, result)
-    if session.era is Era.MODERN:
-        session.give(key, json.result_line(key, eras.completed(result)))
-    elif reply.era is Era.MODERN and eras.result_type(result) not in (None, "complete"):
-        note_question(tool.server)
-        _fail(session, key, question_of(tool.alias), through)
+    elif len(result) > (BRIEF if through else LARGE):
+        session.prepare(key, len(result), _give_large(session, key, tool, reply, result, through))
     else:
-        session.give(key, json.result_line(key, result))
+        if through and len(result) > SHORT:
+            result = session.hub.in_parts(session.caller, tool, result)
+        _give(session, key, tool, answer_line(key, session.era, reply.era, result), through)
+
+
+async def _give_large(
+    session: Session, key: bytes, tool: Tool, reply: Reply, result: Raw, through: bool
+) -> None:
+    """The same with the work in a thread, so that nobody else waits for it."""
+    if through:
+        result = await session.hub.large_in_parts(session.caller, tool, result)
+    line = await asyncio.to_thread(answer_line, key, session.era, reply.era, result)
+    _give(session, key, tool, line, through)
+
+
+def _give(session: Session, key: bytes, tool: Tool, line: bytes | None, through: bool) -> None:
+    if line is not None:
+        session.give(key, line)
+        return
+    note_question(tool.server)
+    _fail(session, key, question_of(tool.alias), through)
+
+
+def answer_line(key: bytes, era: Era | None, given: Era, result: Raw) -> bytes | None:
+    """The answer to a client of one era with the result from a server of another; None for a question."""
+    if era is Era.MODERN:
+        return json.result_line(key, eras.completed(result))
+    if given is Era.MODERN and eras.result_type(result) not in (None, "complete"):
+        return None
+    return json.result_line(key, result)
 
 
 def _unanswered(session: Session, key: bytes, tool: Tool, reply: Reply, through: bool) -> None:

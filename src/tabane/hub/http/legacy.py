@@ -114,7 +114,7 @@ class HttpSession:
         else:
             post.waiting.discard(request_id)
         if post.resumable or (stream and stream.begun):
-            self._say(post, self._fitted(request_id, line, stream))
+            self._say(post, self._fitted(request_id, line, stream), due=True)
         elif post.batch:
             post.answers.append(line)
         elif stream:
@@ -226,7 +226,7 @@ class HttpSession:
         finally:
             self._current = None
 
-    def _say(self, post: _Post, line: bytes) -> None:
+    def _say(self, post: _Post, line: bytes, *, due: bool = False) -> None:
         stream = post.stream
         if stream and stream.mute:
             return
@@ -236,7 +236,7 @@ class HttpSession:
             return  # Nobody will ever ask for it.
         event = self._kept(post, line)
         if stream:
-            stream.event(event)
+            stream.event(event, due=due)
 
     def _fitted(self, request_id: bytes | None, line: bytes, stream: Stream | None) -> bytes:
         """The answer, or where its client has too much to read already, the error that stands for it."""

@@ -115,7 +115,7 @@ class SingleOutlet:
         if answers_json(self._kinds, method, self._stream.begun) or not (ok or self._stream.begun):
             self._stream.answer(200 if ok else status_of(error_code(line)), line)
         else:
-            self._stream.event(encode_event(line))
+            self._stream.event(encode_event(line), due=True)
             self._stream.finish()
 
     def tell(self, line: bytes, about: bytes | None) -> None:

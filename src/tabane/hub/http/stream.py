@@ -119,12 +119,15 @@ class Stream:
     def unsent(self) -> int:
         return 0 if self._lost else self._size + self._request.line.unsent
 
-    def event(self, event: bytes) -> None:
-        """Send an encoded event; the response is a stream from here on."""
+    def event(self, event: bytes, *, due: bool = False) -> None:
+        """Send an encoded event; the response is a stream from here on.
+
+        One that is ``due``, an answer, is taken however much waits: who gives it bounds that.
+        """
         if self.finished or self._lost:
             return
         self.begin()
-        self._push(event)
+        self._push(event, due=due)
 
     def begin(self) -> None:
         """Make the response a stream of events, if it is none yet."""
@@ -198,9 +201,9 @@ class Stream:
         finally:
             self._future = None
 
-    def _push(self, data: bytes) -> None:
+    def _push(self, data: bytes, *, due: bool = False) -> None:
         # One message may be as long as it is; what counts is what was not read when it came.
-        if self._size + self._request.line.unsent > self._limit:
+        if not due and self._size + self._request.line.unsent > self._limit:
             self._request.line.transport.abort()
             self._on_lost()
             return
