@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tabane.reader import cleaning, paging, plain
+from tabane.reader import cleaning, paging, plain, visible
 from tabane.reader.fetched import Fetched
 from tabane.reader.ways import signs
 
@@ -20,16 +20,15 @@ BAD = (
     "` `` ", "<!--", "<!---->", "<a", "</", "**a ", "~~a ", "_a ", "__a ", "*", " ", "\n", "\r", "|",
     "| a ", "|-", "> - ", "1. ", "```\n", "\ufeff", "a\ufe0f\u200d", '<div id="root">',
     "<div id=root><!---->", "<app-app ", "<noscript>", "<noscript", "<link ", "<meta ", "<svg", "<style>",
-    "<script>",
+    "<script>", "<div hidden>", "<div ", '<a b="', "<a b='", "<a b=", "<a b='\"", "<svg/", "</div hidden",
 )  # fmt: skip
 
-AFTER = {"signs": '<div id="root">', "without_links": "[a](", "plain": "[a]("}
+AFTER = {"visible": "<div hidden>", "signs": '<div id="root">', "without_links": "[a](", "plain": "[a]("}
 
 
 def _signs(text: str) -> None:
     body = b"<script></script>" + text.encode()
     signs.told(Fetched("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html"))
-    signs.visible_text(text)
     signs.pruned(text)
 
 
@@ -42,6 +41,7 @@ DONE: dict[str, Callable[[str], object]] = {
     "plain": plain.plain,
     "part": lambda text: (paging.part(text, 0, 1000), paging.part(text, len(text) // 2, 1000)),
     "signs": _signs,
+    "visible": lambda text: (visible.visible_text(text), visible.title_of(text)),
 }
 
 

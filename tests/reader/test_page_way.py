@@ -10,6 +10,7 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.fetched import Fetched
 from tabane.reader.page import Page
+from tabane.reader.visible import visible_text
 from tabane.reader.ways import signs
 from tabane.reader.ways.page import PageWay
 from tests.reader.fakes import FakeFetcher, answer, means
@@ -210,5 +211,5 @@ def test_the_text_of_a_page_is_what_it_shows() -> None:
         "<span style=visibility:hidden>e</span><i style='font-size:0'>f</i><b style='opacity:0.9'>bold</b>"
         "<input hidden><em aria-hidden=false>here</em>"
     )
-    assert signs.visible_text(source).split() == ["Seen.", "boldhere"]
-    assert signs.visible_text("<p>Seen.<div hidden>never closed") == "Seen."
+    assert visible_text(source).split() == ["Seen.", "boldhere"]
+    assert visible_text("<p>Seen.<div hidden>never closed") == "Seen."

@@ -1,212 +1,132 @@
-"""Pages made of bytes, in a process of their own.
+"""Pages made of bytes, in processes of their own.
 
-Parsers of HTML, PDF and images are written in C, are given what strangers made, and take what memory and time
-it makes them take. One child process does it, page after page: where it dies, hangs or swells it is ended and
-another started, and what the hub loses is one page.
+Parsers of HTML, PDF and images are written in C, are given what anybody made, and take what memory and time
+it makes them take. Where one dies, hangs or swells, what the hub loses is one page: another process makes the
+others meanwhile. A page that takes too much processor time comes as plain text.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import sys
 from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import structs
 
-from tabane.errors import ReadError
+from tabane.errors import ReadError, WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
 from tabane.messages import say
 from tabane.reader.page import Page
-from tabane.reader.worker.frames import Ask, Failed, Report, length, pack, report
+from tabane.reader.worker.frames import Ask, Failed, Report, pack, report
+from tabane.workers.pool import Budget, Pool
+from tabane.workers.turns import Room
+from tabane.workers.worker import Program, environment, module
 
-_DEADLINE = 30.0
+_SECONDS = 10.0  # of the processor
+_DEADLINE = 40.0
+_PLAIN = 20.0  # seconds for the text alone
 _IDLE = 300.0
 _MEMORY = 1_500_000_000  # bytes of address space: libraries that are mapped and never touched count too
 _LARGEST = 64_000_000  # bytes of a body
-_WAITING = 256_000_000  # bytes of bodies that wait for their turn
-_ENDING = 5.0  # seconds a process has to end by itself
-
-_TOLD = frozenset({
-    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
-})  # fmt: skip
-"""What the process knows of the environment: not the keys and tokens that are kept there."""
-
-_RUN = (sys.executable, "-I", "-m", "tabane.reader.worker")
-
-
-class _Died(Exception):
-    """The process ended before it had answered."""
+_WAITING = 256_000_000  # bytes of bodies that wait for their turn, or are at work
+_MOST_WAITING = 256
+_WORKERS = 2
 
 
 class Conversion:
-    """Makes pages, one after the other, in a process that is started with the first.
+    """Makes pages, two at once, in processes that are started on demand; those of one site take turns.
 
-    ``deadline`` is the seconds a page may take, ``idle`` those after which a process without work is ended,
-    ``memory`` the bytes of address space it may have (Linux), ``errors`` the descriptor its stderr goes to,
-    None for nowhere. To be used on one event loop.
+    ``seconds`` is the processor time of a page, ``deadline`` its time by the clock, ``idle`` the seconds
+    after which a process without work is ended, ``memory`` the bytes of address space it may have (Linux),
+    ``errors`` the descriptor its stderr goes to, None for nowhere. To be used on one event loop.
     """
 
     def __init__(
         self,
         environ: Mapping[str, str],
         *,
+        seconds: float = _SECONDS,
         deadline: float = _DEADLINE,
         idle: float = _IDLE,
         memory: int = _MEMORY,
         errors: int | None = None,
     ) -> None:
-        known = {name: value for name, value in environ.items() if name in _TOLD}
-        self._environ = {**known, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-        self._deadline, self._idle, self._memory, self._errors = deadline, idle, memory, errors
-        self._child: asyncio.subprocess.Process | None = None
-        self._turn = asyncio.Lock()
-        self._waiting = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._endings: set[asyncio.Task[None]] = set()
-        self._closed = False
+        program = Program(module("tabane.reader.worker"), environment(environ), memory, errors)
+        room = Room(turns=_WORKERS, each=_WORKERS - 1, waiting=_MOST_WAITING, size=_WAITING)
+        self._pool = Pool(program, room, idle=idle)
+        self._whole = Budget(seconds, deadline)
+        self._plain = Budget(max(seconds, _SECONDS), min(deadline, _PLAIN), tries=1)
 
     @property
-    def pid(self) -> int | None:
-        """The process that runs now, if one does."""
-        return self._child.pid if self._child else None
+    def pids(self) -> list[int]:
+        """The processes that run now."""
+        return self._pool.pids
+
+    @property
+    def busy(self) -> list[int]:
+        """Those of them that make a page."""
+        return self._pool.busy
 
     async def page(
         self, body: bytes, url: str, media_type: str = "", charset: str | None = None, *, name: str = ""
     ) -> Page:
-        """The page that these bytes are.
+        """Return the page that these bytes are; its text alone, where anything more takes too long.
 
-        Raises ReadError: ``type`` where nothing here reads it, ``broken`` where it cannot be read, took the
+        Raises ReadError: ``type`` where nothing here reads it, ``broken`` where it cannot be read, took its
         process with it twice or took too long, ``large`` where it is or would become too large, ``rate``
         where too much waits already.
         """
         if len(body) > _LARGEST:
             raise ReadError(say("A body of {size} bytes is too large to be read.", size=len(body)), "large")
-        if self._waiting + len(body) > _WAITING:
-            raise ReadError(say("Too many pages wait to be read: try again."), "rate", wait=1.0)
-        ask = Ask(body, url, media_type, charset, name, seconds=int(self._deadline * 2))
-        self._waiting += len(body)
+        ask = Ask(body, url, media_type, charset, name)
         try:
-            async with self._turn:
-                return await self._made(ask)
-        finally:
-            self._waiting -= len(body)
+            told = await self._told(ask, self._whole)
+        except WorkerSpent as error:
+            return await self._text(ask, ReadError(error.message, "broken"))
+        except WorkerEnded:
+            return await self._text(
+                ask, ReadError(say("The page made the converting process end, twice."), "broken")
+            )
+        if isinstance(told, Failed):
+            if told.ending:
+                return await self._text(ask, ReadError(told.message, told.cause))
+            raise ReadError(told.message, told.cause)
+        return told.page
 
     async def close(self) -> None:
-        """End the process; a page that is being made fails."""
-        self._closed = True
-        if self._turn.locked():
-            self._kill()
-        async with self._turn:
-            self._retire()
-        if self._endings:
-            await asyncio.wait(self._endings)
+        """End the processes; pages that are being made fail."""
+        await self._pool.close()
 
-    async def _made(self, ask: Ask) -> Page:
-        """The page. Only one is being made at a time: a process that died did so of it, or was killed."""
-        for _ in range(2):
-            if self._closed:
-                break
-            with contextlib.suppress(_Died):
-                told = await self._answer(ask)
-                if isinstance(told, Failed):
-                    raise ReadError(told.message, told.cause)
-                return told.page
-        if self._closed:
-            raise ReadError(say("The reader is being ended."), "broken")
-        raise ReadError(say("The page made the converting process end, twice."), "broken")
-
-    async def _answer(self, ask: Ask) -> Report:
-        child = await self._ready()
+    async def _text(self, ask: Ask, why: ReadError) -> Page:
+        """Return the text alone. Raises ``why`` where that is not to be had either."""
         try:
-            async with asyncio.timeout(self._deadline):
-                told = await self._exchange(child, ask)
-        except TimeoutError:
-            await self._bury()
-            raise ReadError(
-                say("The page took longer than {seconds} seconds to convert.", seconds=self._deadline),
-                "broken",
-            ) from None
-        except BaseException:
-            await asyncio.shield(self._bury())
+            told = await self._told(structs.replace(ask, plain=True), self._plain)
+        except (WorkerSpent, WorkerEnded):
+            raise why from None
+        if isinstance(told, Failed):
+            raise why
+        warning = say(
+            "The page cannot be analyzed, and this is its text alone, without structure. {reason}",
+            reason=why.message,
+        )
+        return replace(told.page, warnings=(warning, *told.page.warnings))
+
+    async def _told(self, ask: Ask, budget: Budget) -> Report:
+        try:
+            return report(await self._pool.ask(pack(ask), budget, key=_site(ask.url)))
+        except WorkerBusy:
+            raise ReadError(say("Too many pages wait to be read: try again."), "rate", wait=1.0) from None
+        except (WorkerSpent, WorkerEnded):
             raise
-        if isinstance(told, Failed) and told.ending:
-            await self._bury()
-        else:
-            self._rest()
-        return told
-
-    async def _ready(self) -> asyncio.subprocess.Process:
-        """The process, started where none runs. It may have ended by itself after its last page."""
-        if self._timer:
-            self._timer.cancel()
-        if self._child is not None and (self._child.returncode is not None or _at_end(self._child)):
-            await self._bury()
-        if self._child is None:
-            try:
-                self._child = await asyncio.create_subprocess_exec(
-                    *_RUN,
-                    str(self._memory),
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.DEVNULL if self._errors is None else self._errors,
-                    env=self._environ,
-                    limit=1 << 20,
-                )
-            except OSError as error:
-                raise ReadError(
-                    say("The converting process cannot be started: {reason}", reason=error), "broken"
-                ) from None
-        return self._child
-
-    async def _exchange(self, child: asyncio.subprocess.Process, ask: Ask) -> Report:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        try:
-            child.stdin.write(pack(ask))
-            await child.stdin.drain()
-            size = length(await child.stdout.readexactly(4))
-            return report(await child.stdout.readexactly(size))
-        except (asyncio.IncompleteReadError, ConnectionError, ValueError, msgspec.DecodeError) as error:
-            raise _Died from error
-
-    def _rest(self) -> None:
-        """Wait for more work, for a while."""
-        self._timer = asyncio.get_running_loop().call_later(self._idle, self._retire)
-
-    def _retire(self) -> None:
-        """Let the process end, where it is not at work."""
-        if self._timer:
-            self._timer.cancel()
-        child, self._child = self._child, None
-        if child is not None:
-            ending = asyncio.get_running_loop().create_task(_end(child))
-            self._endings.add(ending)
-            ending.add_done_callback(self._endings.discard)
-
-    async def _bury(self) -> None:
-        self._kill()
-        child, self._child = self._child, None
-        if child is not None:
-            await _end(child)
-
-    def _kill(self) -> None:
-        if self._child is not None and self._child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._child.kill()
+        except WorkerError as error:
+            raise ReadError(error.message, "broken") from None
+        except (ValueError, msgspec.DecodeError):
+            raise WorkerEnded(say("The process that did the work ended.")) from None
 
 
-def _at_end(child: asyncio.subprocess.Process) -> bool:
-    return child.stdout is None or child.stdout.at_eof()
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    """Close its questions, and wait for it; it is killed where it does not end."""
-    if child.stdin:
-        child.stdin.close()
+def _site(url: str) -> str:
+    """Return the host of a URL; empty for files, which take turns with each other."""
     try:
-        async with asyncio.timeout(_ENDING):
-            await child.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
-        await child.wait()
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""

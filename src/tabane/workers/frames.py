@@ -18,14 +18,17 @@ ANSWER = struct.Struct(">IB")
 _MOST_MILLISECONDS = (1 << 32) - 1
 
 
-def request(body: bytes, seconds: float) -> bytes:
-    """Frame a request that may take ``seconds`` of the processor. Raises ValueError beyond LONGEST."""
-    return REQUEST.pack(_checked(len(body)), max(1, min(int(seconds * 1000), _MOST_MILLISECONDS))) + body
+def request(length: int, seconds: float) -> bytes:
+    """Return the head of a request that may take ``seconds`` of the processor.
+
+    Raises ValueError for a body beyond LONGEST.
+    """
+    return REQUEST.pack(_checked(length), max(1, min(int(seconds * 1000), _MOST_MILLISECONDS)))
 
 
-def answer(body: bytes, *, last: bool = False) -> bytes:
-    """Frame an answer. Raises ValueError beyond LONGEST."""
-    return ANSWER.pack(_checked(len(body)), last) + body
+def answer(length: int, *, last: bool = False) -> bytes:
+    """Return the head of an answer. Raises ValueError for a body beyond LONGEST."""
+    return ANSWER.pack(_checked(length), last)
 
 
 def request_head(head: bytes) -> tuple[int, float]:

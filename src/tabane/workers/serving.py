@@ -51,7 +51,7 @@ def serve(respond: Respond, *, large: int = LARGE, nice: int = 0) -> None:
 
 
 def _answer_all(requests: BinaryIO, answers: BinaryIO, respond: Respond, large: int) -> None:
-    _say(answers, answer(b""))
+    _say(answers, b"")
     while len(head := requests.read(REQUEST.size)) == REQUEST.size:
         length, seconds = request_head(head)
         body = requests.read(length)
@@ -62,13 +62,14 @@ def _answer_all(requests: BinaryIO, answers: BinaryIO, respond: Respond, large: 
         signal.setitimer(signal.ITIMER_PROF, 0)
         del body
         last = isinstance(reply, Last) or held() > large
-        _say(answers, answer(reply, last=last))
+        _say(answers, reply, last=last)
         if last:
             return
 
 
-def _say(answers: BinaryIO, frame: bytes) -> None:
-    answers.write(frame)
+def _say(answers: BinaryIO, body: bytes, *, last: bool = False) -> None:
+    answers.write(answer(len(body), last=last))
+    answers.write(body)
     answers.flush()
 
 

@@ -102,13 +102,13 @@ class Worker:
         beyond either and WorkerEnded where the process ended for another reason, ValueError for a body that
         is too long. After any of these, or where the caller gives up, it has to be ended.
         """
-        frame = request(body, seconds)
+        head = request(len(body), seconds)
         assert self._child is not None
         assert self._child.stdin is not None
         try:
             async with asyncio.timeout(deadline):
-                self._child.stdin.write(frame)
-                del frame
+                self._child.stdin.write(head)
+                self._child.stdin.write(body)
                 await self._child.stdin.drain()
                 return await self._heard()
         except TimeoutError:

@@ -26,7 +26,9 @@ def parsed(html: str) -> Element:
     parser = HTMLParser(encoding="utf-8", remove_pis=True)
     try:
         root = etree.fromstring(text.encode("utf-8"), parser)
-    except (etree.XMLSyntaxError, ValueError):
+    except (etree.XMLSyntaxError, ValueError) as error:
+        if getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from None  # which is no fault of the page's, and must not look like an empty one
         root = None
     if root is None:
         root = etree.fromstring(b"<html><body></body></html>", HTMLParser(encoding="utf-8"))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tabane.reader.types.reading import page_of
+from tabane.reader.types.reading import page_of, plain_page_of
 
-__all__ = ["page_of"]
+__all__ = ["page_of", "plain_page_of"]

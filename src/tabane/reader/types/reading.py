@@ -12,6 +12,8 @@ from tabane.reader.decoding import decoded
 from tabane.reader.page import Page
 from tabane.reader.types.telling import Kind, Unread, code_language, kind_of
 
+_LONGEST = 20_000_000  # characters of markup that are read in one pass
+
 
 @dataclass(frozen=True, slots=True)
 class _Body:
@@ -39,6 +41,41 @@ def page_of(body: bytes, url: str, media_type: str = "", charset: str | None = N
     except Unread as unread:
         raise _unread(str(unread.args[0])) from None
     return _READERS[kind](_Body(body, url, media, charset, name))
+
+
+_STRUCTURED = frozenset({"html", "whole", "wiki", "xml"})
+_TEXTUAL = frozenset({"plain", "code", "markdown", "json", "ndjson", "csv", "tsv"})
+
+
+def plain_page_of(
+    body: bytes, url: str, media_type: str = "", charset: str | None = None, name: str = ""
+) -> Page:
+    """Return the text of what takes too long to be analyzed, in one pass. Parameters are those of page_of.
+
+    Raises ReadError: ``type`` for what is no text.
+    """
+    media = media_type.partition(";")[0].strip().lower()
+    try:
+        kind = kind_of(body, media, name, url)
+    except Unread as unread:
+        raise _unread(str(unread.args[0])) from None
+    if kind not in _STRUCTURED | _TEXTUAL:
+        raise _unread(media or kind)
+    text = decoded(body, charset, "text/html" if kind in _STRUCTURED else media)
+    return _plain_page(text, url, media, structured=kind in _STRUCTURED)
+
+
+def _plain_page(text: str, url: str, media: str, *, structured: bool) -> Page:
+    from tabane.reader.types.made import bounded
+    from tabane.reader.types.texts import unix
+    from tabane.reader.visible import title_of, visible_text
+
+    title = title_of(text) if structured else None
+    shown = visible_text(text[:_LONGEST], with_scripts=True) if structured else unix(text)
+    shown, cut = bounded(shown.strip("\n"))
+    if structured and len(text) > _LONGEST:
+        cut = (say("The page is larger than can be read: its end is missing."), *cut)
+    return Page(url, shown, title=title, way="plain", media_type=media or "text/plain", warnings=cut)
 
 
 def _unread(kind: str) -> ReadError:

@@ -16,6 +16,7 @@ from tabane.reader.decoding import decoded
 from tabane.reader.fetched import Fetched
 from tabane.reader.page import Page
 from tabane.reader.paging import tokens
+from tabane.reader.visible import visible_text
 from tabane.reader.ways import signs
 from tabane.reader.ways.way import Means
 
@@ -191,7 +192,7 @@ async def _last(url: str, fetched: Fetched, why: ReadError, means: Means) -> Pag
     listed = await _listed(url, means)
     if listed is not None:
         return replace(listed, warnings=(*listed.warnings, _said(why)))
-    text = await asyncio.to_thread(lambda: signs.visible_text(_source(fetched)))
+    text = await asyncio.to_thread(lambda: visible_text(_source(fetched)))
     if not text or (why.cause == "javascript" and tokens(text) < NEXT_TO_NOTHING):
         raise why
     return Page(

@@ -46,22 +46,6 @@ _SHELL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-_TAG = re.compile(r"<(!--|[/!?]?[a-zA-Z][a-zA-Z0-9]{0,30})")
-_UNSEEN = {
-    "script": "</script",
-    "style": "</style",
-    "template": "</template",
-    "title": "</title",
-    "svg": "</svg",
-}
-_HIDES = re.compile(
-    r"""\shidden(?=[\s=/]|$)|display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?![.\d]*[1-9])"""
-)
-_NAMES = "html body br hr img input link meta area base col embed source track wbr"
-_WITHOUT_END = frozenset(_NAMES.split())
-_ATTRIBUTES = 2_000  # characters of a tag that are looked at
-_BLOCKS = re.compile(r"p|div|br|li|tr|h[1-6]|section|article|table|[uod]l|d[td]|pre|blockquote|hr")
-
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s")
 _ONE_LINK = re.compile(
     r"!?\[(?:[^\[\]]|\[[^\[\]\n]{0,200}\](?:\([^()\n]{0,500}\))?){0,500}\]\([^()\n]{0,2000}\)"
@@ -178,42 +162,6 @@ def _without_programs(body: bytes) -> Iterator[bytes]:
         end = said.lower().find(b"</noscript")
         if end >= 0:
             yield said[:end]
-
-
-def visible_text(source: str) -> str:
-    """All the text that HTML shows, by its tags alone: for what no parser makes sense of."""
-    lowered = source.lower() if len(source.lower()) == len(source) else source
-    parts: list[str] = []
-    at = 0
-    while found := _TAG.search(source, at):
-        parts.append(source[at : found.start()])
-        name = found[1].lower().lstrip("/!?")
-        end = "-->" if found[1] == "!--" else _UNSEEN.get(found[1].lower())
-        closed = lowered.find(end, found.end()) if end else found.start()
-        closing = lowered.find(">", closed) if closed >= 0 else -1
-        if not end and closing >= 0 and _is_hidden(name, lowered[found.end() : closing]):
-            closing = _end_of(name, lowered, closing)
-        if _BLOCKS.fullmatch(name):
-            parts.append("\n")
-        at = closing + 1 if closing >= 0 else len(source)
-    parts.append(source[at:])
-    lines = (" ".join(line.split()) for line in html.unescape("".join(parts)).split("\n"))
-    return "\n\n".join(line for line in lines if line)
-
-
-def _is_hidden(name: str, attributes: str) -> bool:
-    """Whether a tag says that nobody sees what it holds. A whole page is shown by its program later."""
-    return name not in _WITHOUT_END and _HIDES.search(attributes[:_ATTRIBUTES]) is not None
-
-
-def _end_of(name: str, lowered: str, begin: int) -> int:
-    """Where the ``>`` of an element's end is; that of the text, where it has none."""
-    depth = 1
-    for found in re.compile(rf"<(/?){name}\b[^<>]{{0,{_ATTRIBUTES}}}>").finditer(lowered, begin):
-        depth += -1 if found[1] else 1
-        if not depth:
-            return found.end() - 1
-    return len(lowered)
 
 
 def pruned(markdown: str) -> str:

@@ -1,0 +1,90 @@
+"""All the text that HTML shows, by its tags alone and in one pass: for what no parser reads in time."""
+
+from __future__ import annotations
+
+import html
+import re
+
+_TAG = re.compile(r"<(!--|[/!?]?[a-zA-Z][a-zA-Z0-9]{0,30})")
+# The rest of a tag: a bracket within a quoted value does not end it. Possessive, so that it is linear.
+_REST_OF_TAG = re.compile(r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')|=)*+>""")
+_UNSEEN = {
+    "script": "</script",
+    "style": "</style",
+    "template": "</template",
+    "title": "</title",
+    "svg": "</svg",
+}
+_UNSEEN_WITH_SCRIPTS = {**_UNSEEN, "noscript": "</noscript"}
+_HIDES = re.compile(
+    r"""\shidden(?=[\s=/]|$)|aria-hidden\s*+=\s*+["']?true|display\s*+:\s*+none|visibility\s*+:\s*+hidden"""
+    r"""|(?:font-size|opacity)\s*+:\s*+0(?![.\d]*[1-9])|\b(?:sr-only|visually-?hidden)\b"""
+)
+_NAMES = "html body br hr img input link meta area base col embed source track wbr"
+_WITHOUT_END = frozenset(_NAMES.split())
+_BLOCKS = re.compile(r"p|div|br|li|tr|h[1-6]|section|article|table|[uod]l|d[td]|pre|blockquote|hr")
+_TITLE = re.compile(r"<title\b[^<>]*+>([^<]{0,2000}+)", re.IGNORECASE)
+
+
+def visible_text(source: str, *, with_scripts: bool = False) -> str:
+    """Return all the text that HTML shows, a paragraph for each block.
+
+    Left out is what nobody sees: scripts, styles, comments, templates and elements that their own attributes
+    hide. ``with_scripts``: what is said to browsers without scripts is left out too.
+    """
+    lowered = source.lower() if len(source.lower()) == len(source) else source
+    unseen = _UNSEEN_WITH_SCRIPTS if with_scripts else _UNSEEN
+    parts: list[str] = []
+    at = 0
+    while found := _TAG.search(source, at):
+        parts.append(source[at : found.start()])
+        at = _behind(found, lowered, unseen)
+        if _BLOCKS.fullmatch(found[1].lower().lstrip("/!?")):
+            parts.append("\n")
+    parts.append(source[at:])
+    lines = (" ".join(line.split()) for line in html.unescape("".join(parts)).split("\n"))
+    return "\n\n".join(line for line in lines if line)
+
+
+def title_of(source: str) -> str | None:
+    """Return the title in the head of a page, in one line."""
+    found = _TITLE.search(source[:200_000])
+    return " ".join(html.unescape(found[1]).split())[:500] or None if found else None
+
+
+def _behind(tag: re.Match[str], lowered: str, unseen: dict[str, str]) -> int:
+    """Return where the text goes on: behind a tag, or behind all that it keeps from being seen."""
+    name = tag[1].lower()
+    if name == "!--":
+        end = lowered.find("-->", tag.end())
+        return end + 3 if end >= 0 else len(lowered)
+    rest = _REST_OF_TAG.match(lowered, tag.end())
+    if rest is None:
+        return len(lowered)
+    if end_tag := unseen.get(name):
+        end = lowered.find(end_tag, rest.end())
+        closing = lowered.find(">", end) if end >= 0 else -1
+        return closing + 1 if closing >= 0 else len(lowered)
+    if name[0] not in "/!?" and _is_hidden(name, rest[0][:-1]):
+        return _end_of(name, lowered, rest.end())
+    return rest.end()
+
+
+def _is_hidden(name: str, attributes: str) -> bool:
+    """Return whether a tag says that nobody sees what it holds. A page's script shows a whole page later."""
+    return name not in _WITHOUT_END and _HIDES.search(attributes) is not None
+
+
+def _end_of(name: str, lowered: str, begin: int) -> int:
+    """Return where an element ends; the end of the text, where it has none."""
+    tags = re.compile(rf"<(/?){name}(?=[\s/>])")
+    depth, at = 1, begin
+    while found := tags.search(lowered, at):
+        rest = _REST_OF_TAG.match(lowered, found.end())
+        if rest is None:
+            break
+        at = rest.end()
+        depth += -1 if found[1] else 1
+        if not depth:
+            return at
+    return len(lowered)
