@@ -331,13 +331,13 @@ def huge_numbers(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="failure")
+@register("call", ends="failure", shown=True)
 def an_error_of_the_wrong_shape(message: Json) -> Any:
     send({"jsonrpc": "2.0", "id": message["id"], "error": 7})
     return IGNORED
 
 
-@register("call", ends="failure")
+@register("call", ends="failure", shown=True)
 def an_error_without_members(message: Json) -> Any:
     send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": "x", "message": {"a": 1}}})
     return IGNORED
@@ -355,7 +355,7 @@ def neither_result_nor_error(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="either", timeout=5)
+@register("call", ends="failure", shown=True)
 def a_result_that_is_no_object(message: Json) -> Any:
     send({"jsonrpc": "2.0", "id": message["id"], "result": [1, 2, 3]})
     return IGNORED
