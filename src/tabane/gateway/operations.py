@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -65,6 +66,20 @@ class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
     pass
+
+
+class Slices:
+    """Slices of time on the event loop: between two of them, others are served."""
+
+    def __init__(self, seconds: float = 0.004) -> None:
+        self._seconds = seconds
+        self._end = time.perf_counter() + seconds
+
+    async def pause(self) -> None:
+        """Let others be served, where a slice is over."""
+        if time.perf_counter() > self._end:
+            await asyncio.sleep(0)
+            self._end = time.perf_counter() + self._seconds
 
 
 class Found(Struct, frozen=True):
@@ -146,7 +161,9 @@ class ToolOperations:
         """The parameters of each tool; for an unknown name the nearest ones are named."""
         results: list[dict[str, Any]] = []
         texts: list[str] = []
+        turns = Slices()
         for name in params.names:
+            await turns.pause()
             try:
                 tool = await self._gateway.find(caller, name)
             except CallerError as error:
@@ -178,7 +195,11 @@ class ToolOperations:
             )
         else:
             tools = self._gateway.catalogue.tools
-        return {"results": [_row(tool) for tool in tools], "waiting": list(waiting)}
+        turns, rows = Slices(), []
+        for tool in tuple(tools):
+            await turns.pause()
+            rows.append(_row(tool))
+        return {"results": rows, "waiting": list(waiting)}
 
     async def perform(
         self, caller: Caller, name: str, arguments: dict[str, Any], *, read_only: bool = False

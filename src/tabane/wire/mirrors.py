@@ -27,6 +27,17 @@ _HOLD_NAMED = frozenset(("patternProperties", "dependentSchemas", "$defs", "defi
 _Path = tuple[str, ...] | None
 
 
+class _Step(NamedTuple):
+    """A property on the way to a schema. Paths are linked, since a copy at each level would be large."""
+
+    above: _Step | None
+    name: str
+
+
+_ELSEWHERE = _Step(None, "")
+"""Where no chain of properties alone leads."""
+
+
 class Mirror(NamedTuple):
     """An argument that is sent as a header too. ``header`` is the name after ``Mcp-Param-``.
 
@@ -59,9 +70,9 @@ def _read(definition: bytes) -> tuple[tuple[Mirror, ...], str | None]:
     except Garbage:
         return (), None
     found: dict[str, Mirror] = {}
-    for path, schema in _positions(tool.get("inputSchema") if isinstance(tool, dict) else None):
+    for step, schema in _positions(tool.get("inputSchema") if isinstance(tool, dict) else None):
         if MARK in schema:
-            mirror = _marked(path, schema)
+            mirror = _marked(_path(step), schema)
             if isinstance(mirror, str):
                 return (), mirror
             twin = found.setdefault(mirror.header.lower(), mirror)
@@ -83,24 +94,35 @@ def _marked(path: _Path, schema: dict[str, Any]) -> Mirror | str:
     return Mirror(header, path, kind)
 
 
-def _positions(root: Any) -> Iterator[tuple[_Path, dict[str, Any]]]:
-    """Each schema within a schema, with the names of the properties that lead to it.
+def _path(step: _Step | None) -> _Path:
+    """Return the names that lead to a schema; None where anything but properties lies between."""
+    if step is _ELSEWHERE:
+        return None
+    names = []
+    while step is not None:
+        names.append(step.name)
+        step = step.above
+    return tuple(reversed(names))
 
-    The names are None where anything but ``properties`` lies between. No recursion: depth is the
-    peer's choice.
+
+def _positions(root: Any) -> Iterator[tuple[_Step | None, dict[str, Any]]]:
+    """Each schema within a schema, with the last of the properties that lead to it.
+
+    No recursion: depth is the peer's choice.
     """
-    waiting: list[tuple[_Path, Any]] = [((), root)]
-    for path, schema in waiting:  # which grows as it is read
+    waiting: list[tuple[_Step | None, Any]] = [(None, root)]
+    for step, schema in waiting:  # which grows as it is read
         if not isinstance(schema, dict):
             continue
-        yield path, schema
+        yield step, schema
         for keyword, value in schema.items():
             if keyword == "properties" and isinstance(value, dict):
                 waiting.extend(
-                    (None if path is None else (*path, name), part) for name, part in value.items()
+                    (_ELSEWHERE if step is _ELSEWHERE else _Step(step, name), part)
+                    for name, part in value.items()
                 )
             else:
-                waiting.extend((None, part) for part in _held(keyword, value))
+                waiting.extend((_ELSEWHERE, part) for part in _held(keyword, value))
 
 
 def _held(keyword: str, value: Any) -> list[Any]:

@@ -18,6 +18,8 @@ _DEEPEST = 48
 _LONGEST_PATTERN = 256
 _MOST_REPEATS = 128
 _OF_PATTERN = 8  # bytes of arguments that a sign of a pattern is held against in a step
+_OF_COMPILING = 20  # parts that compiling a pattern is worth, besides its signs
+_OF_CLASS = 4  # what an escape is worth that may stand for a large class of characters
 _OF_TEXT = 64  # bytes of a text that are a step
 _UNPROVEN = frozenset(("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"))
 _NAMING = frozenset(("$id", "id"))
@@ -121,7 +123,7 @@ class _Reading:
 
     def _named(self, keyword: str, value: Any, depth: int) -> Cost:
         if keyword == "pattern":
-            return Cost(patterns=_weight(value))
+            return Cost(patterns=self._weight(value))
         return self.cost(_target(value, self._root), depth)
 
     def _children(self, keyword: str, value: Any, depth: int) -> Cost:
@@ -130,7 +132,7 @@ class _Reading:
         if keyword in ("items", "prefixItems") and isinstance(value, list):
             return _beside([self.cost(part, depth) for part in value])
         if keyword == "patternProperties" and isinstance(value, dict):
-            weight = sum(_weight(name) for name in value)
+            weight = sum(self._weight(name) for name in value)
             found = _together([_for_each(self.cost(part, depth)) for part in value.values()])
             return _together([found, Cost(len(value), len(value), patterns=weight)])
         return _for_each(self.cost(value, depth))
@@ -147,6 +149,11 @@ class _Reading:
                 self._spend(len(part))
                 waiting.extend(part.values() if isinstance(part, dict) else part)
         return count
+
+    def _weight(self, pattern: Any) -> int:
+        weight = _weight(pattern)
+        self._spend(_OF_COMPILING + weight + _OF_CLASS * pattern.count("\\"))
+        return weight
 
     def _spend(self, parts: int) -> None:
         self._left -= parts

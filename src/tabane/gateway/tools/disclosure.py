@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tabane.gateway.tools.likeness import nearest
 from tabane.gateway.tools.page import page
-from tabane.gateway.tools.schemas import BRIEF, BRIEFEST, Parameter, parameters, type_of
+from tabane.gateway.tools.schemas import BRIEF, BRIEFEST, Parameter, Root, parameters, type_of
 from tabane.messages import say
 from tabane.search.sentences import first_sentence, one_line, shortened
 from tabane.wire.json import encode
@@ -84,22 +84,23 @@ def _marks(tool: Tool) -> str:
 
 
 def _arguments(tool: Tool) -> str:
-    found = parameters(tool.schema, tool.schema)
+    root = Root(tool.schema)
+    found = parameters(tool.schema, root)
     required = [parameter for parameter in found if parameter.required]
     optional = [parameter for parameter in found if not parameter.required]
     shown = [
-        _argument(parameter, tool) for parameter in required[:_MOST_REQUIRED] + optional[:_MOST_OPTIONAL]
+        _argument(parameter, root) for parameter in required[:_MOST_REQUIRED] + optional[:_MOST_OPTIONAL]
     ]
     if len(required) > _MOST_REQUIRED or len(optional) > _MOST_OPTIONAL:
         shown.append("…")
     return ", ".join(shown)
 
 
-def _argument(parameter: Parameter, tool: Tool) -> str:
+def _argument(parameter: Parameter, root: Root) -> str:
     # An optional choice is shown by its first value: that there is a choice is all one needs to choose.
     if parameter.required:
-        return f"{parameter.name}: {type_of(parameter.schema, tool.schema, BRIEF)}"
-    return f"{parameter.name}?: {type_of(parameter.schema, tool.schema, BRIEFEST)}"
+        return f"{parameter.name}: {type_of(parameter.schema, root, BRIEF)}"
+    return f"{parameter.name}?: {type_of(parameter.schema, root, BRIEFEST)}"
 
 
 def _nothing(query: str, near: Sequence[str]) -> Message:

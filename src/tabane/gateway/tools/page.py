@@ -6,7 +6,6 @@ range and default; members of objects are indented below them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from tabane.gateway.tools.schemas import (
     WHOLE,
     Detail,
     Parameter,
+    Root,
     Schema,
     literal,
     parameters,
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = 1500
 _HINT = 180
+_LONGEST_HINT = 4_000
 _BRIEF_HINT = 90  # of a tool with many parameters, and of nested members
 _MANY = 16
 _DEEPEST = 3
 _MOST_LINES = 80
 _TYPE = 600
 _RESULT = 300
+_LONGEST_RESULT = 100_000  # bytes of JSON that are read for it
+# What JavaScript calls a safe integer is what generators write for "no limit".
+_MOST = 2**53 - 1
 _MORE = "(more: detail full)"
 
 
@@ -53,7 +57,7 @@ def page(tool: Tool) -> str:
 
 def _arguments(schema: Schema) -> list[str]:
     # References may make endless members: no more are read than are shown.
-    members = list(islice(_members(schema, schema, 0), _MOST_LINES + 1))
+    members = list(islice(_members(schema, Root(schema), 0), _MOST_LINES + 1))
     if len(members) > _MOST_LINES:
         members[-1] = f"… {_MORE}"
     if members:
@@ -65,7 +69,8 @@ def _traits(tool: Tool) -> str:
     if tool.read_only:
         return " [read-only]"
     try:
-        annotations = decode(fields(tool.definition).get("annotations", b"null"))
+        raw = fields(tool.definition).get("annotations", b"null")
+        annotations = decode(raw) if len(raw) <= _LONGEST_RESULT else None
     except Garbage:
         annotations = None
     idempotent = isinstance(annotations, dict) and annotations.get("idempotentHint") is True
@@ -73,7 +78,7 @@ def _traits(tool: Tool) -> str:
     return f" [{', '.join(traits)}]" if traits else ""
 
 
-def _members(schema: Any, root: Schema, level: int) -> Iterator[str]:
+def _members(schema: Any, root: Root, level: int) -> Iterator[str]:
     found = parameters(schema, root)
     most = _BRIEF_HINT if level or len(found) > _MANY else _HINT
     for parameter in found:
@@ -84,14 +89,14 @@ def _members(schema: Any, root: Schema, level: int) -> Iterator[str]:
             yield from _members(inner, root, level + 1)
 
 
-def _inner(schema: Schema, root: Schema) -> Schema | None:
+def _inner(schema: Schema, root: Root) -> Schema | None:
     """The object whose members are shown below a parameter: its own, or those of its items."""
     if isinstance(schema.get("items"), dict):
         schema = resolved(schema["items"], root)
     return schema if isinstance(schema.get("properties"), dict) and schema["properties"] else None
 
 
-def _kind(schema: Schema, root: Schema, inner: Schema | None, detail: Detail) -> str:
+def _kind(schema: Schema, root: Root, inner: Schema | None, detail: Detail) -> str:
     if inner is None:
         return shortened(type_of(schema, root, detail), _TYPE)
     return "object[]" if isinstance(schema.get("items"), dict) else "object"
@@ -103,7 +108,7 @@ def _line(parameter: Parameter, kind: str, most: int) -> str:
     if schema.get("default") is not None:
         text += f" = {literal(schema['default'])}"
     hint = schema.get("description")
-    hint = shortened(one_line(hint), most) if isinstance(hint, str) else ""
+    hint = shortened(one_line(hint[:_LONGEST_HINT]), most) if isinstance(hint, str) else ""
     return f"{text} — {hint}" if hint else text
 
 
@@ -115,7 +120,7 @@ def limits(schema: Schema) -> str:
         _counted(schema.get("minLength"), schema.get("maxLength"), "chars"),
         _counted(schema.get("minItems"), schema.get("maxItems"), "items"),
     ]
-    if isinstance(step := schema.get("multipleOf"), int | float):
+    if isinstance(step := schema.get("multipleOf"), int | float) and abs(step) < _MOST:
         found.append(f"multiple of {step}")
     if isinstance(pattern := schema.get("pattern"), str):
         found.append(f"/{shortened(pattern, 120)}/")
@@ -133,10 +138,9 @@ def _range(low: Any, high: Any, *, strict: bool = False) -> str:
 
 
 def _bound(value: Any) -> str:
-    # What JavaScript calls a safe integer is what generators write for "no limit".
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         return ""
-    return "" if abs(value) >= 2**53 - 1 else str(value)
+    return "" if abs(value) >= _MOST else str(value)
 
 
 def _counted(low: Any, high: Any, unit: str) -> str:
@@ -147,9 +151,10 @@ def _counted(low: Any, high: Any, unit: str) -> str:
 def _result(tool: Tool) -> str:
     """What comes back, where the upstream says it."""
     try:
-        schema = decode(fields(tool.definition).get("outputSchema", b"null"))
+        raw = fields(tool.definition).get("outputSchema", b"null")
+        schema = decode(raw) if len(raw) <= _LONGEST_RESULT else None
     except Garbage:
         return ""
     if not isinstance(schema, dict) or not schema:
         return ""
-    return "→ " + shortened(type_of(schema, schema, WHOLE), _RESULT)
+    return "→ " + shortened(type_of(schema, Root(schema), WHOLE), _RESULT)

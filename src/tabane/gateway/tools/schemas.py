@@ -1,7 +1,8 @@
 """JSON Schemas read for showing: what a parameter is, in a few characters.
 
 Upstreams' schemas are anything: every function takes any JSON value, follows local references only,
-never recurses deeper than a handful, and never raises.
+never recurses deeper than a handful, and never raises. References let a short schema stand for endless work:
+all that is read of one is counted (:class:`Root`), and nothing more is read at the limit.
 """
 
 from __future__ import annotations
@@ -18,10 +19,30 @@ _MOST_REFERENCES = 8
 _MOST_PARAMETERS = 200
 _LONGEST_NAME = 200
 _LONGEST_TYPE = 40
+_LONGEST_LITERAL = 60
+_LONGEST_REFERENCE = 1_000
 _DEEPEST = 4
 # References let a short schema name endless members: what is written inline is few of few.
 _MOST_INLINE = 12
 _MOST_ALTERNATIVES = 8
+
+
+MOST_STEPS = 20_000
+"""Steps in which one schema is read: some milliseconds."""
+
+
+class Root:
+    """A schema that local references point into, and the steps that are left to read it."""
+
+    __slots__ = ("left", "schema")
+
+    def __init__(self, schema: Schema, steps: int = MOST_STEPS) -> None:
+        self.schema, self.left = schema, steps
+
+    def spend(self, steps: int) -> bool:
+        """Take so many steps. False where they are more than are left, and then for ever."""
+        self.left -= steps
+        return self.left >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +72,24 @@ WHOLE = Detail(values=60, levels=2)
 FLAT = Detail(values=60, levels=0)
 
 
-def resolved(node: Any, root: Schema) -> Schema:
+def resolved(node: Any, root: Root) -> Schema:
     """The schema that a node stands for: local ``$ref`` followed, ``allOf`` put together."""
     for _ in range(_MOST_REFERENCES):
-        if not isinstance(node, dict):
+        if not isinstance(node, dict) or not root.spend(1):
             return {}
         reference = node.get("$ref", node.get("$dynamicRef"))
         if not isinstance(reference, str):
             return _together(node, root)
+        if not root.spend(len(node)):
+            return {}
         beside = {key: value for key, value in node.items() if key not in ("$ref", "$dynamicRef")}
         target = _pointed(reference, root)
-        node = {**target, **beside} if isinstance(target, dict) else beside
+        followed = isinstance(target, dict) and root.spend(len(target))
+        node = {**target, **beside} if followed else beside
     return {}
 
 
-def parameters(schema: Any, root: Schema, most: int = _MOST_PARAMETERS) -> list[Parameter]:
+def parameters(schema: Any, root: Root, most: int = _MOST_PARAMETERS) -> list[Parameter]:
     """The parameters of an object schema: required ones first, each group in the schema's order.
 
     No more than ``most``, which are the first of the schema.
@@ -75,26 +99,29 @@ def parameters(schema: Any, root: Schema, most: int = _MOST_PARAMETERS) -> list[
     if not isinstance(members, dict):
         return []
     wanted = node.get("required")
-    required = {name for name in wanted if isinstance(name, str)} if isinstance(wanted, list) else set()
+    if not isinstance(wanted, list) or not root.spend(len(wanted) // 8):
+        wanted = []
+    required = {name for name in wanted if isinstance(name, str)}
     found = [
         Parameter(name[:_LONGEST_NAME], resolved(member, root), name in required)
         for name, member in islice(members.items(), most)
+        if root.spend(1)
     ]
     return sorted(found, key=lambda parameter: not parameter.required)
 
 
-def type_of(node: Any, root: Schema, detail: Detail) -> str:
+def type_of(node: Any, root: Root, detail: Detail) -> str:
     """A schema as a type: ``string``, ``"a"|"b"``, ``integer[]``, ``{path: string, mode?: string}``."""
     return "|".join(dict.fromkeys(_types(resolved(node, root), root, detail, 0))) or "any"
 
 
 def texts(schema: Schema) -> Iterator[tuple[str, str]]:
     """Each parameter's name and description, those of nested objects after it."""
-    pending = [(schema, 0)]
+    root, pending = Root(schema), [(schema, 0)]
     seen = 0
     while pending and seen < _MOST_PARAMETERS:
         node, level = pending.pop(0)
-        for parameter in parameters(node, schema):
+        for parameter in parameters(node, root):
             seen += 1
             description = parameter.schema.get("description")
             yield parameter.name, description if isinstance(description, str) else ""
@@ -103,7 +130,9 @@ def texts(schema: Schema) -> Iterator[tuple[str, str]]:
                 pending.append((inner, level + 1))
 
 
-def _types(node: Schema, root: Schema, detail: Detail, level: int) -> list[str]:
+def _types(node: Schema, root: Root, detail: Detail, level: int) -> list[str]:
+    if not root.spend(1):
+        return ["…"]
     if "const" in node:
         return [literal(node["const"])]
     if isinstance(values := node.get("enum"), list):
@@ -119,12 +148,16 @@ def _types(node: Schema, root: Schema, detail: Detail, level: int) -> list[str]:
         return [*found, "…"] if len(options) > _MOST_ALTERNATIVES else found
     kinds = node.get("type")
     if isinstance(kinds, list):
-        kept = [kind for kind in kinds if isinstance(kind, str) and (detail.null or kind != "null")]
+        kept = [
+            kind
+            for kind in kinds[:_MOST_ALTERNATIVES]
+            if isinstance(kind, str) and (detail.null or kind != "null")
+        ]
         return [name for kind in kept for name in _kind(kind, node, root, detail, level)]
     return _kind(kinds if isinstance(kinds, str) else _guessed(node), node, root, detail, level)
 
 
-def _kind(kind: str, node: Schema, root: Schema, detail: Detail, level: int) -> list[str]:
+def _kind(kind: str, node: Schema, root: Root, detail: Detail, level: int) -> list[str]:
     if kind == "array":
         return [_array(node, root, detail, level)]
     if kind == "object":
@@ -132,7 +165,7 @@ def _kind(kind: str, node: Schema, root: Schema, detail: Detail, level: int) -> 
     return [kind[:_LONGEST_TYPE]]
 
 
-def _array(node: Schema, root: Schema, detail: Detail, level: int) -> str:
+def _array(node: Schema, root: Root, detail: Detail, level: int) -> str:
     items = node.get("items")
     if level >= _DEEPEST or not isinstance(items, dict):
         return "any[]"
@@ -140,7 +173,7 @@ def _array(node: Schema, root: Schema, detail: Detail, level: int) -> str:
     return f"({'|'.join(kinds)})[]" if len(kinds) > 1 else f"{kinds[0]}[]"
 
 
-def _object(node: Schema, root: Schema, detail: Detail, level: int) -> str:
+def _object(node: Schema, root: Root, detail: Detail, level: int) -> str:
     members = parameters(node, root, _MOST_INLINE + 1)
     if not members:
         values = node.get("additionalProperties")
@@ -154,13 +187,14 @@ def _object(node: Schema, root: Schema, detail: Detail, level: int) -> str:
     return "{" + ", ".join(shown) + (", …}" if len(members) > _MOST_INLINE else "}")
 
 
-def _member(member: Parameter, root: Schema, detail: Detail, level: int) -> str:
+def _member(member: Parameter, root: Root, detail: Detail, level: int) -> str:
     kinds = "|".join(dict.fromkeys(_types(member.schema, root, detail, level))) or "any"
     return f"{member.name}{'' if member.required else '?'}: {kinds}"
 
 
 def _values(values: list[Any], detail: Detail) -> list[str]:
-    shown = [literal(value) for value in values if detail.null or value is not None][: detail.values]
+    wanted = (value for value in values if detail.null or value is not None)
+    shown = [literal(value) for value in islice(wanted, detail.values)]
     return [*shown, "…"] if len(values) > detail.values else shown
 
 
@@ -172,19 +206,37 @@ def _guessed(node: Schema) -> str:
 
 
 def literal(value: Any) -> str:
-    """A JSON value as it is written, cut at 60 characters."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text if len(text) <= 60 else text[:59] + "…"
+    """A JSON value as it is written, cut at 60 characters. No more of it is written than that."""
+    try:
+        text = json.dumps(_beginning(value, [_LONGEST_LITERAL]), ensure_ascii=False, separators=(",", ":"))
+    except ValueError:  # an integer of more digits than Python writes down
+        return "…"
+    return text if len(text) <= _LONGEST_LITERAL else text[: _LONGEST_LITERAL - 1] + "…"
 
 
-def _pointed(reference: str, root: Schema) -> Any:
+def _beginning(value: Any, left: list[int]) -> Any:
+    """So much of a value as is seen in its first 60 characters: each part of it takes one at least."""
+    left[0] -= 1
+    if isinstance(value, str):
+        return value[: _LONGEST_LITERAL + 1]
+    if isinstance(value, list):
+        return [_beginning(item, left) for item in value if left[0] >= 0]
+    if isinstance(value, dict):
+        return {
+            key[: _LONGEST_LITERAL + 1]: _beginning(item, left) for key, item in value.items() if left[0] >= 0
+        }
+    return value
+
+
+def _pointed(reference: str, root: Root) -> Any:
     """What a local reference points to; None for a remote one or none that is there."""
     if reference == "#":
-        return root
-    if not reference.startswith("#/"):
+        return root.schema
+    steps = reference[2:_LONGEST_REFERENCE].split("/") if reference.startswith("#/") else []
+    if not steps or not root.spend(len(steps)):
         return None
-    node: Any = root
-    for step in reference[2:].split("/"):
+    node: Any = root.schema
+    for step in steps:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(node, list) and key.isdigit() and int(key) < len(node):
             node = node[int(key)]
@@ -195,14 +247,16 @@ def _pointed(reference: str, root: Schema) -> Any:
     return node
 
 
-def _together(node: Schema, root: Schema) -> Schema:
+def _together(node: Schema, root: Root) -> Schema:
     parts = node.get("allOf")
-    if not isinstance(parts, list):
+    if not isinstance(parts, list) or not root.spend(len(node)):
         return node
     merged: Schema = {key: value for key, value in node.items() if key != "allOf"}
     for part in parts[:_MOST_REFERENCES]:
         # One level: an allOf inside an allOf is rare, and endless where it names itself.
         part = _followed(part, root)
+        if not root.spend(_width(part) + _width(merged)):
+            break
         for key, value in part.items():
             if key == "properties" and isinstance(value, dict) and isinstance(merged.get(key), dict):
                 merged[key] = {**value, **merged[key]}
@@ -213,7 +267,14 @@ def _together(node: Schema, root: Schema) -> Schema:
     return merged
 
 
-def _followed(node: Any, root: Schema) -> Schema:
+def _followed(node: Any, root: Root) -> Schema:
     if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
         node = _pointed(reference, root)
     return node if isinstance(node, dict) else {}
+
+
+def _width(node: Schema) -> int:
+    """How many members are copied where a schema is put together with another."""
+    return len(node) + sum(
+        len(value) for key in ("properties", "required") if isinstance(value := node.get(key), dict | list)
+    )

@@ -28,7 +28,7 @@ def parsed(html: str) -> Element:
         root = etree.fromstring(text.encode("utf-8"), parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         if getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
-            raise MemoryError from None  # which is no fault of the page's, and must not look like an empty one
+            raise MemoryError from None  # or it would look like an empty page
         root = None
     if root is None:
         root = etree.fromstring(b"<html><body></body></html>", HTMLParser(encoding="utf-8"))
