@@ -134,10 +134,12 @@ async def run(folder: Path, seconds: float, names: list[str]) -> list[Row]:
         bridges = [await Bridged.connect(hub.environment) for _ in range(2)]
         neighbors = [*bridges, await Posting.connect(hub.url, hub.token)]
         await measure(neighbors, 1)
-        rows = []
+        rows: list[Row] = []
         for way, name, goal in CHOSEN:
             if not names or name in names:
-                rows.append(await one(hub, neighbors, (way, name, goal), seconds))
+                # A name for each: what the hub learned about one server is of no meaning for the next.
+                what = (f"bad{len(rows)}", way, name, goal)
+                rows.append(await one(hub, neighbors, what, seconds))
                 print(shown(rows[-1]), file=sys.stderr)
         for bridge in bridges:
             bridge.process.kill()
@@ -147,14 +149,14 @@ async def run(folder: Path, seconds: float, names: list[str]) -> list[Row]:
         hub.tabane("stop")
 
 
-async def one(hub: Hub, neighbors: list[Neighbor], what: tuple[str, str, float], seconds: float) -> Row:
-    way, name, goal = what
+async def one(hub: Hub, neighbors: list[Neighbor], what: tuple[str, str, str, float], seconds: float) -> Row:
+    server, way, name, goal = what
     entry = (stdio_server if way == "stdio" else http_server).ENTRIES[name]
     idle = await measure(neighbors, seconds)
     with ExitStack() as stack:
         definition = stack.enter_context(serving(way, entry))
-        hub.reload({"bad": definition})
-        caller = stack.enter_context(calling(hub, entry))
+        hub.reload({server: definition})
+        caller = stack.enter_context(calling(hub, entry, f"{server}__hit"))
         beside = await measure(neighbors, seconds)
         assert caller.stdin is not None
         assert caller.stdout is not None
@@ -184,12 +186,12 @@ def serving(way: str, entry: Entry) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def calling(hub: Hub, entry: Entry) -> Iterator[subprocess.Popen[bytes]]:
+def calling(hub: Hub, entry: Entry, tool: str) -> Iterator[subprocess.Popen[bytes]]:
     """The assistant that calls the hostile server."""
-    params: dict[str, Any] = {"name": "bad__hit", "arguments": {}}
+    params: dict[str, Any] = {"name": tool, "arguments": {}}
     if entry.through:
         made = SCHEMAS[entry.name.removeprefix("schema_")]()[1]
-        params = {"name": "call_tool", "arguments": {"name": "bad__hit", "arguments": made}}
+        params = {"name": "call_tool", "arguments": {"name": tool, "arguments": made}}
     command = [sys.executable, "-m", "benchmarks.neighbors.caller", json.dumps(params), str(entry.calls)]
     caller = subprocess.Popen(
         command, env=hub.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0

@@ -127,6 +127,13 @@ class Line:
         if answer is not None:
             self.reply(question, answer)
 
+    def pause(self) -> None:
+        """Read nothing more, until :meth:`resume`."""
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def resume(self) -> None:
+        self._writer.transport.resume_reading()  # type: ignore[attr-defined]
+
     async def close(self) -> None:
         self._pump.cancel()
         self._writer.close()

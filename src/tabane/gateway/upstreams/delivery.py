@@ -43,6 +43,7 @@ class Delivery:
     ) -> None:
         self._loop, self._awaited, self._most, self._stalled = loop, awaited, most, stalled
         self._waiting = 0
+        self._slow: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def give(self, call: Call, reply: Reply) -> asyncio.Future[None] | None:
@@ -52,7 +53,7 @@ class Delivery:
             call.answer(reply)
             return None
         giving = self._begin(self._when_room(call, reply, size))
-        return self._begin(self._hold(giving, call.session))
+        return None if call.session in self._slow else self._begin(self._hold(giving, call.session))
 
     async def _when_room(self, call: Call, reply: Reply, size: int) -> None:
         self._waiting += size
@@ -60,6 +61,7 @@ class Delivery:
             await self._room(call)
         finally:
             self._waiting -= size
+            self._slow.discard(call.session)
             call.answer(reply)
 
     async def _room(self, call: Call) -> None:
@@ -75,7 +77,9 @@ class Delivery:
     async def _hold(self, giving: asyncio.Task[None], session: str) -> None:
         while not giving.done():
             await asyncio.wait([giving], timeout=HOLD)
-            if self._awaited(session):
+            if not giving.done() and self._awaited(session):
+                # Others have waited long enough: until it reads, its answers hold up nobody.
+                self._slow.add(session)
                 return
 
     def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:

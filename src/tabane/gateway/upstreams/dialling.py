@@ -34,6 +34,9 @@ BESIDES = 16
 
 LARGEST_HEADER = 64 << 10
 
+READ_SIZE = 8 << 10
+"""Bytes of one read of a body: a server may send them in chunks of one byte, each of which takes work."""
+
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
 
@@ -130,9 +133,11 @@ class Dialler:
         from aiohttp import ClientError
 
         try:
-            return await self._session.request(
+            response = await self._session.request(
                 method, url, data=body, allow_redirects=False, **self._route(url, headers)
             )
+            _read_little(response)
+            return response
         except (ClientError, OSError, TimeoutError) as error:
             raise _failure(error, url) from None
         except RuntimeError as error:
@@ -171,6 +176,13 @@ class Dialler:
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
+
+
+def _read_little(response: ClientResponse) -> None:
+    """Have the event loop read less at once of that connection, where its transport can."""
+    transport: Any = response.connection.transport if response.connection else None
+    if hasattr(transport, "max_size"):
+        transport.max_size = READ_SIZE
 
 
 def context(server: Server, environment: Mapping[str, str]) -> SSLContext:

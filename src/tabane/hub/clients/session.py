@@ -324,15 +324,14 @@ class Session:
         """Answer a request of which the result is there, ``size`` bytes long, but takes work."""
         if self.over:
             work.close()
-        else:
-            self.run(Raw(key), self._prepared(size, work))
-
-    async def _prepared(self, size: int, work: Coroutine[Any, Any, None]) -> None:
+            return
+        # Counted from now on, not from when its task begins: what else waits for room must not take it.
         self.preparing += size
-        try:
-            await work
-        finally:
-            self.preparing -= size
+        self.run(Raw(key), work)
+        self._tasks[key].add_done_callback(lambda _: self._prepared(size))
+
+    def _prepared(self, size: int) -> None:
+        self.preparing -= size
 
     def no_longer_runs(self, request_id: Raw) -> None:
         """The task of a request hands it over to an upstream."""

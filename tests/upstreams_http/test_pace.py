@@ -1,0 +1,70 @@
+"""Streams that bring much work and no message: the loop turns while they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from aiohttp import ClientResponse
+
+from tabane.gateway.upstreams.answers import Position, read_events
+
+MANY = 40
+
+
+class Flood:
+    """A body of which the next chunk is always there already, so that reading it never waits."""
+
+    def __init__(self, chunk: bytes, chunks: int) -> None:
+        self._chunk, self._left = chunk, chunks
+
+    async def readany(self) -> bytes:
+        self._left -= 1
+        return self._chunk if self._left >= 0 else b""
+
+    def at_eof(self) -> bool:
+        return self._left < 0
+
+
+@pytest.mark.parametrize("chunk", [b":\n\n" * 20_000, b"data\n\n" * 10_000, b"retry: 1\nid: 1\n\n" * 4_000])
+def test_the_loop_turns_while_a_stream_is_read_that_never_makes_it_wait(chunk: bytes) -> None:
+    turns = 0
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            loop.call_soon(turn)
+
+        loop.call_soon(turn)
+        response = cast("ClientResponse", SimpleNamespace(content=Flood(chunk, MANY)))
+        await read_events(response, 1 << 20, lambda event: False, Position(), lambda head: None)
+
+    asyncio.run(scenario())
+    # Each chunk takes several slices of time, however fast the machine is.
+    assert turns > MANY
+
+
+def test_nothing_is_read_before_what_was_read_is_taken() -> None:
+    async def scenario() -> None:
+        gate: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        taken: list[bytes] = []
+
+        def take(event: object) -> asyncio.Future[bool] | bool:
+            taken.append(b"")
+            return gate if len(taken) == 1 else False
+
+        response = cast("ClientResponse", SimpleNamespace(content=Flood(b"data: 1\n\n", 3)))
+        reading = asyncio.ensure_future(read_events(response, 1 << 20, take, Position(), lambda head: None))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (len(taken), reading.done()) == (1, False)
+        gate.set_result(False)
+        await asyncio.wait_for(reading, 60)
+        assert len(taken) == 3
+
+    asyncio.run(scenario())
