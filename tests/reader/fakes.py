@@ -9,6 +9,7 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.fetched import Fetched
 from tabane.reader.page import Page
+from tabane.reader.visible import visible_text
 from tabane.reader.ways.way import Means
 
 
@@ -60,6 +61,9 @@ class FakeConverting:
                 raise ReadError(say("there is no text on the page."), "empty")
             return Page(url, text, title="From HTML", author="Ann", way="extracted", share=0.9)
         return Page(url, text, way=media_type.rpartition("/")[2], media_type=media_type)
+
+    async def text(self, body: bytes, url: str, media_type: str = "", charset: str | None = None) -> Page:
+        return Page(url, visible_text(body.decode("utf-8", "replace")), way="plain")
 
 
 def means(fetcher: FakeFetcher) -> Means:

@@ -152,7 +152,7 @@ class PageReader:
         def reading(fetching: Fetching) -> Reading:
             general = PageWay(rendering)
             means = Means(fetching, conversion)
-            return Reading(lambda: means, ways, shelf, general=general, fresh=fresh)
+            return Reading(lambda: means, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
 
         readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
         return Reader(

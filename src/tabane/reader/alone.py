@@ -22,6 +22,11 @@ class InThread:
 
         return await asyncio.to_thread(page_of, body, url, media_type, charset, name)
 
+    async def text(self, body: bytes, url: str, media_type: str = "", charset: str | None = None) -> Page:
+        from tabane.reader.types import plain_page_of
+
+        return await asyncio.to_thread(plain_page_of, body, url, media_type, charset, with_scripts=False)
+
 
 @asynccontextmanager
 async def reading(policy: Policy | None = None, ways: Sequence[Way] = ()) -> AsyncIterator[Reading]:

@@ -7,6 +7,7 @@ others meanwhile. A page that takes too much processor time comes as plain text.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -17,7 +18,8 @@ from msgspec import structs
 from tabane.errors import ReadError, WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
 from tabane.messages import say
 from tabane.reader.page import Page
-from tabane.reader.worker.frames import Ask, Failed, Report, pack, report
+from tabane.reader.reading import shown
+from tabane.reader.worker.frames import Ask, Failed, Report, Show, pack, report
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Room
 from tabane.workers.worker import Program, environment, module
@@ -30,11 +32,13 @@ _MEMORY = 1_500_000_000  # bytes of address space: libraries that are mapped and
 _LARGEST = 64_000_000  # bytes of a body
 _WAITING = 256_000_000  # bytes of bodies that wait for their turn, or are at work
 _MOST_WAITING = 256
-_WORKERS = 2
+_WORKERS = 3
+_OF_A_SITE = 2
+_LONG = 50_000  # characters of a page that take longer to clean than to hand on
 
 
 class Conversion:
-    """Makes pages, two at once, in processes that are started on demand; those of one site take turns.
+    """Makes pages, three at once and two of one site, in processes that are started on demand.
 
     ``seconds`` is the processor time of a page, ``deadline`` its time by the clock, ``idle`` the seconds
     after which a process without work is ended, ``memory`` the bytes of address space it may have (Linux),
@@ -52,7 +56,7 @@ class Conversion:
         errors: int | None = None,
     ) -> None:
         program = Program(module("tabane.reader.worker"), environment(environ), memory, errors)
-        room = Room(turns=_WORKERS, each=_WORKERS - 1, waiting=_MOST_WAITING, size=_WAITING)
+        room = Room(turns=_WORKERS, each=_OF_A_SITE, waiting=_MOST_WAITING, size=_WAITING)
         self._pool = Pool(program, room, idle=idle)
         self._whole = Budget(seconds, deadline)
         self._plain = Budget(max(seconds, _SECONDS), min(deadline, _PLAIN), tries=1)
@@ -93,6 +97,16 @@ class Conversion:
             raise ReadError(told.message, told.cause)
         return told.page
 
+    async def text(self, body: bytes, url: str, media_type: str = "", charset: str | None = None) -> Page:
+        """Return all the text that HTML shows to browsers without scripts. Raises ReadError as page does."""
+        return await self._simply(Ask(body, url, media_type, charset, plain=True, scripts=False))
+
+    async def shown(self, page: Page, *, raw: bool = False) -> Page:
+        """Return the page as a person sees it (:func:`tabane.reader.reading.shown`). Raises ReadError."""
+        if len(page.markdown) <= _LONG:
+            return await asyncio.to_thread(shown, page, raw=raw)
+        return await self._simply(Show(page, raw))
+
     async def close(self) -> None:
         """End the processes; pages that are being made fail."""
         await self._pool.close()
@@ -111,9 +125,20 @@ class Conversion:
         )
         return replace(told.page, warnings=(warning, *told.page.warnings))
 
-    async def _told(self, ask: Ask, budget: Budget) -> Report:
+    async def _simply(self, ask: Ask | Show) -> Page:
+        """Return what comes of a request that has nothing to fall back on."""
         try:
-            return report(await self._pool.ask(pack(ask), budget, key=_site(ask.url)))
+            told = await self._told(ask, self._whole)
+        except WorkerError as error:
+            raise ReadError(error.message, "broken") from None
+        if isinstance(told, Failed):
+            raise ReadError(told.message, told.cause)
+        return told.page
+
+    async def _told(self, ask: Ask | Show, budget: Budget) -> Report:
+        url = ask.url if isinstance(ask, Ask) else ask.page.url
+        try:
+            return report(await self._pool.ask(pack(ask), budget, key=_site(url)))
         except WorkerBusy:
             raise ReadError(say("Too many pages wait to be read: try again."), "rate", wait=1.0) from None
         except (WorkerSpent, WorkerEnded):

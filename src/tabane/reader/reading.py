@@ -87,11 +87,17 @@ class Keeping(Protocol):
         ...
 
 
+class Show(Protocol):
+    """Makes a page what a person sees of it, off the event loop. Raises ReadError."""
+
+    async def __call__(self, page: Page, *, raw: bool = False) -> Page: ...
+
+
 class Reading:
     """Reads pages. ``ways`` are those of single sites, tried in order, before the one that all sites have.
 
-    ``means`` are asked for at each page, so that settings may change meanwhile. One URL is read once at a
-    time: who asks for it meanwhile gets the same page.
+    ``means`` are asked for at each page, so that settings may change meanwhile; ``show`` cleans the page.
+    One URL is read once at a time: who asks for it meanwhile gets the same page.
     """
 
     def __init__(
@@ -103,11 +109,13 @@ class Reading:
         general: Way | None = None,
         fresh: Callable[[], float] = lambda: FRESH,
         limit: float = LIMIT,
+        show: Show | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._means, self._shelf = means, shelf
         self._ways = (*ways, general or PageWay())
         self._fresh, self._limit, self._clock = fresh, limit, clock
+        self._show = show or _in_thread
         self._turns: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
 
     async def read(
@@ -152,7 +160,10 @@ class Reading:
             return _instead(kept, error)
         except ReadError as error:
             return _instead(kept, error)
-        page = await asyncio.to_thread(shown, page, raw=raw)
+        try:
+            page = await self._show(page, raw=raw)
+        except ReadError as error:
+            return _instead(kept, error)
         await self._keep(url, Kept(page, self._clock(), asking.validators()), raw)
         return page
 
@@ -207,6 +218,10 @@ def shown(page: Page, *, raw: bool = False) -> Page:
         canonical=_address(page.canonical),
         warnings=(*map(in_words, page.warnings), *warnings_of(removed, comments)),
     )
+
+
+async def _in_thread(page: Page, *, raw: bool = False) -> Page:
+    return await asyncio.to_thread(shown, page, raw=raw)
 
 
 def _may_be_said(value: str) -> bool:

@@ -15,8 +15,10 @@ import psutil
 import pytest
 
 from tabane.errors import ReadError
+from tabane.messages import Message
 from tabane.reader.conversion import Conversion
 from tabane.reader.page import Page
+from tabane.reader.reading import shown
 
 URL = "https://example.org/a"
 
@@ -84,7 +86,19 @@ def test_the_same_process_makes_the_next_page() -> None:
         first = pid(conversion)
         pages = await asyncio.gather(*(conversion.page(f"{nth}".encode(), URL) for nth in range(20)))
         assert [page.markdown for page in pages] == [str(nth) for nth in range(20)]
-        assert pid(conversion) == first
+        assert first in conversion.pids
+
+    run(script)
+
+
+def test_a_page_is_cleaned_there_too() -> None:
+    async def script(conversion: Conversion) -> None:
+        for length in (10, 100_000):
+            text = "a\u200bb <!-- c -->" + "d" * length
+            page = Page(URL, text, title="T\u202e", warnings=(Message("W {a}", a="x"),))
+            assert await conversion.shown(page) == shown(page)
+            assert await conversion.shown(page, raw=True) == shown(page, raw=True)
+        assert len(conversion.pids) == 1
 
     run(script)
 

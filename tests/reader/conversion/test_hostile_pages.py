@@ -154,7 +154,7 @@ def test_a_page_that_kills_its_process_costs_nobody_else() -> None:
     run(script, seconds=600, deadline=600)
 
 
-def test_hostile_pages_of_many_sites_have_two_processes_at_most() -> None:
+def test_hostile_pages_of_many_sites_have_three_processes_at_most() -> None:
     async def script(conversion: Conversion) -> None:
         body = page_of("styles")
         pages = [
@@ -164,7 +164,7 @@ def test_hostile_pages_of_many_sites_have_two_processes_at_most() -> None:
         while not all(page.done() for page in pages):
             most = max(most, len([pid for pid in conversion.pids if psutil.pid_exists(pid)]))
             await asyncio.sleep(0.01)
-        assert 0 < most <= 2
+        assert 0 < most <= 3
         assert all("Seen." in page.result().markdown for page in pages)
 
     run(script, seconds=0.2, deadline=150)

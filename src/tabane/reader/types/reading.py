@@ -10,7 +10,10 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.decoding import decoded
 from tabane.reader.page import Page
+from tabane.reader.types.made import bounded
 from tabane.reader.types.telling import Kind, Unread, code_language, kind_of
+from tabane.reader.types.texts import unix
+from tabane.reader.visible import title_of, visible_text
 
 _LONGEST = 20_000_000  # characters of markup that are read in one pass
 
@@ -48,11 +51,18 @@ _TEXTUAL = frozenset({"plain", "code", "markdown", "json", "ndjson", "csv", "tsv
 
 
 def plain_page_of(
-    body: bytes, url: str, media_type: str = "", charset: str | None = None, name: str = ""
+    body: bytes,
+    url: str,
+    media_type: str = "",
+    charset: str | None = None,
+    name: str = "",
+    *,
+    with_scripts: bool = True,
 ) -> Page:
     """Return the text of what takes too long to be analyzed, in one pass. Parameters are those of page_of.
 
-    Raises ReadError: ``type`` for what is no text.
+    Without ``with_scripts``, what browsers without scripts show is part of it. Raises ReadError: ``type`` for
+    what is no text.
     """
     media = media_type.partition(";")[0].strip().lower()
     try:
@@ -62,20 +72,23 @@ def plain_page_of(
     if kind not in _STRUCTURED | _TEXTUAL:
         raise _unread(media or kind)
     text = decoded(body, charset, "text/html" if kind in _STRUCTURED else media)
-    return _plain_page(text, url, media, structured=kind in _STRUCTURED)
+    if kind in _TEXTUAL:
+        return _plain_page(unix(text), url, media)
+    return _seen(text, url, media, with_scripts=with_scripts)
 
 
-def _plain_page(text: str, url: str, media: str, *, structured: bool) -> Page:
-    from tabane.reader.types.made import bounded
-    from tabane.reader.types.texts import unix
-    from tabane.reader.visible import title_of, visible_text
+def _seen(text: str, url: str, media: str, *, with_scripts: bool) -> Page:
+    page = _plain_page(visible_text(text[:_LONGEST], with_scripts=with_scripts), url, media)
+    page = replace(page, title=title_of(text))
+    if len(text) <= _LONGEST:
+        return page
+    warning = say("The page is larger than can be read: its end is missing.")
+    return replace(page, warnings=(warning, *page.warnings))
 
-    title = title_of(text) if structured else None
-    shown = visible_text(text[:_LONGEST], with_scripts=True) if structured else unix(text)
-    shown, cut = bounded(shown.strip("\n"))
-    if structured and len(text) > _LONGEST:
-        cut = (say("The page is larger than can be read: its end is missing."), *cut)
-    return Page(url, shown, title=title, way="plain", media_type=media or "text/plain", warnings=cut)
+
+def _plain_page(text: str, url: str, media: str) -> Page:
+    shown, warnings = bounded(text.strip("\n"))
+    return Page(url, shown, way="plain", media_type=media or "text/plain", warnings=warnings)
 
 
 def _unread(kind: str) -> ReadError:

@@ -16,7 +16,6 @@ from tabane.reader.decoding import decoded
 from tabane.reader.fetched import Fetched
 from tabane.reader.page import Page
 from tabane.reader.paging import tokens
-from tabane.reader.visible import visible_text
 from tabane.reader.ways import signs
 from tabane.reader.ways.way import Means
 
@@ -192,7 +191,10 @@ async def _last(url: str, fetched: Fetched, why: ReadError, means: Means) -> Pag
     listed = await _listed(url, means)
     if listed is not None:
         return replace(listed, warnings=(*listed.warnings, _said(why)))
-    text = await asyncio.to_thread(lambda: visible_text(_source(fetched)))
+    if not signs.may_be_text(fetched):
+        raise _no_text(fetched)
+    shown = await means.converting.text(fetched.body, fetched.url, fetched.media_type, fetched.charset)
+    text = shown.markdown
     if not text or (why.cause == "javascript" and tokens(text) < NEXT_TO_NOTHING):
         raise why
     return Page(
@@ -245,6 +247,10 @@ def _pruned(page: Page) -> Page:
 def _source(fetched: Fetched) -> str:
     """The body as text. Raises ReadError where it is none."""
     if not signs.may_be_text(fetched):
-        kind = fetched.media_type or say("bytes")
-        raise ReadError(say("{kind} is no text, and has no source to show.", kind=kind), "type")
+        raise _no_text(fetched)
     return decoded(fetched.body, fetched.charset, fetched.media_type)
+
+
+def _no_text(fetched: Fetched) -> ReadError:
+    kind = fetched.media_type or say("bytes")
+    return ReadError(say("{kind} is no text, and has no source to show.", kind=kind), "type")

@@ -21,6 +21,10 @@ class Converting(Protocol):
         """
         ...
 
+    async def text(self, body: bytes, url: str, media_type: str = "", charset: str | None = None) -> Page:
+        """Return all the text that HTML shows. Raises ReadError."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Means:

@@ -9,16 +9,17 @@ import sys
 
 from tabane.errors import ReadError
 from tabane.messages import say
+from tabane.reader.page import Page
+from tabane.reader.reading import shown
 from tabane.reader.types import page_of, plain_page_of
-from tabane.reader.worker.frames import Ask, Failed, Made, Report, asked, pack
+from tabane.reader.worker.frames import Ask, Failed, Made, Report, Show, asked, pack
 from tabane.workers.serving import Last, serve
 
 
-def answer(ask: Ask) -> Report:
+def answer(ask: Ask | Show) -> Report:
     """Return the page that was asked for, or why there is none. Raises nothing."""
     try:
-        make = plain_page_of if ask.plain else page_of
-        return Made(make(ask.body, ask.url, ask.media_type, ask.charset, ask.name))
+        return Made(_page(ask))
     except ReadError as error:
         return Failed(error.message, error.cause)
     except MemoryError:
@@ -26,7 +27,8 @@ def answer(ask: Ask) -> Report:
     except RecursionError:
         return Failed(say("The page is nested too deep to be read."), "broken")
     except Exception as error:  # whatever a library makes of a page that is not as it should be
-        print(f"{ask.url}: {type(error).__name__}: {error}", file=sys.stderr)
+        url = ask.url if isinstance(ask, Ask) else ask.page.url
+        print(f"{url}: {type(error).__name__}: {error}", file=sys.stderr)
         reason = f"{type(error).__name__}: {error}"[:300]
         return Failed(say("The page cannot be converted: {reason}", reason=reason), "broken")
 
@@ -38,6 +40,16 @@ def _framed(report: Report) -> bytes:
         return pack(Failed(say("The page is too long to be handed on."), "large"))
     except MemoryError:
         return pack(Failed(say("The page needs more memory than there is for one."), "large", ending=True))
+
+
+def _page(ask: Ask | Show) -> Page:
+    if isinstance(ask, Show):
+        return shown(ask.page, raw=ask.raw)
+    if ask.plain:
+        return plain_page_of(
+            ask.body, ask.url, ask.media_type, ask.charset, ask.name, with_scripts=ask.scripts
+        )
+    return page_of(ask.body, ask.url, ask.media_type, ask.charset, ask.name)
 
 
 def respond(body: bytes) -> bytes:

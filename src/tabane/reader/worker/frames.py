@@ -11,7 +11,10 @@ from tabane.workers.frames import LONGEST
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
-    """Bytes to be made a page, and what is known of them. ``plain``: their text alone, in one pass."""
+    """Bytes to be made a page, and what is known of them.
+
+    ``plain``: their text alone, in one pass; without ``scripts`` what browsers without scripts show.
+    """
 
     body: bytes
     url: str
@@ -19,6 +22,14 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
     charset: str | None = None
     name: str = ""
     plain: bool = False
+    scripts: bool = True
+
+
+class Show(msgspec.Struct, frozen=True, tag=True):
+    """A page to be made what a person sees of it. ``raw``: it is a source, whose comments stay."""
+
+    page: Page
+    raw: bool = False
 
 
 class Made(msgspec.Struct, frozen=True, tag=True):
@@ -38,11 +49,11 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 Report = Made | Failed
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.leaving)
-_ASKS: msgspec.msgpack.Decoder[Ask] = msgspec.msgpack.Decoder(Ask)
+_ASKS: msgspec.msgpack.Decoder[Ask | Show] = msgspec.msgpack.Decoder(Ask | Show, dec_hook=codec.arriving)
 _REPORTS: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report, dec_hook=codec.arriving)
 
 
-def pack(message: Ask | Report) -> bytes:
+def pack(message: Ask | Show | Report) -> bytes:
     """Return a message as bytes. Raises ValueError beyond what a frame may hold."""
     body = _ENCODER.encode(message)
     if len(body) > LONGEST:
@@ -50,7 +61,7 @@ def pack(message: Ask | Report) -> bytes:
     return body
 
 
-def asked(body: bytes) -> Ask:
+def asked(body: bytes) -> Ask | Show:
     """Read what the process is asked."""
     return _ASKS.decode(body)
 
