@@ -28,6 +28,9 @@ from tests.hostile.entry import Entry
 from tests.hostile.schemas import SCHEMAS
 
 SECONDS = 5.0
+MOST_LOOKS = 20
+"""Looks whether a server has listed its tool."""
+
 SMALL, LARGE = 0.050, 0.100
 """Goals for the 99th percentile: with messages up to 8 MB, and above."""
 
@@ -113,6 +116,14 @@ class Hub:
         while {row["name"] for row in self._servers()} != {"good", *more}:
             pass
 
+    def begin(self, server: str) -> None:
+        """Start a server, and wait until it has listed its tool. One that does not is measured all the same."""
+        command = [sys.executable, "-m", "tabane", "servers", "start", server]
+        subprocess.run(command, env=self.environment, capture_output=True, check=False)
+        for _ in range(MOST_LOOKS):
+            if any(row["name"] == server and row["tools"] for row in self._servers()):
+                return
+
     def _servers(self) -> list[dict[str, Any]]:
         return list(json.loads(self.tabane("servers", "list", "--json"))["results"])
 
@@ -156,6 +167,8 @@ async def one(hub: Hub, neighbors: list[Neighbor], what: tuple[str, str, str, fl
     with ExitStack() as stack:
         definition = stack.enter_context(serving(way, entry))
         hub.reload({server: definition})
+        if entry.moment != "list":
+            hub.begin(server)
         caller = stack.enter_context(calling(hub, entry, f"{server}__hit"))
         beside = await measure(neighbors, seconds)
         assert caller.stdin is not None

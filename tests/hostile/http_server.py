@@ -104,7 +104,7 @@ def register(moment: str, **how: Any) -> Callable[[Hook], Hook]:
     """Register a misbehavior at a moment: any, call, list, initialize, get, connect."""
 
     def take(hook: Hook) -> Hook:
-        ENTRIES[hook.__name__] = Entry(hook.__name__, **how)
+        ENTRIES[hook.__name__] = Entry(hook.__name__, moment, **how)
         HOOKS[hook.__name__] = moment, hook
         return hook
 

@@ -39,7 +39,7 @@ def register(moment: str, **how: Any) -> Callable[[Callable[[Json], Any]], Calla
     """Register a misbehavior at a moment: start, initialize, initialized, list, call."""
 
     def take(hook: Callable[[Json], Any]) -> Callable[[Json], Any]:
-        ENTRIES[hook.__name__] = Entry(hook.__name__, **how)
+        ENTRIES[hook.__name__] = Entry(hook.__name__, moment, **how)
         HOOKS[hook.__name__] = moment, hook
         return hook
 

@@ -39,6 +39,7 @@ SETTINGS = {
     "TABANE_START_TIMEOUT": "20",
     "TABANE_PROBE_TIMEOUT": "2",
     "TABANE_GRACE": "1",
+    "TABANE_LIST_WAIT": "60",
 }
 
 
@@ -259,6 +260,7 @@ def misbehave(town: Town, entry: Entry, definition: Json) -> None:
         with town.in_use():
             answers = call(town, entry, server)
         for answer in answers:
+            assert entry.moment != "call" or "Unknown tool" not in str(answer.get("error")), "it was never called"
             assert entry.ends in ("either", "failure" if failed(answer) else "result"), str(answer)[:1000]
         if entry.shown:
             until(lambda: shown(town.status(server)), f"a problem in {town.status(server)}", LIMIT)

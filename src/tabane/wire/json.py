@@ -333,7 +333,7 @@ def _masked(line: bytes, refusal: Exception) -> bytes:
 
 
 def _cut(line: bytes, at: int, reach: int = _PIECE) -> int:
-    """Return a place from ``at`` on, at most a little beyond ``reach``, where a piece may end: none of the masks lies across it.
+    """Return a place from ``at`` on, at most a little beyond ``reach``, that no mask lies across.
 
     Text without a border, such as that of an image, is cut all the same: one long piece would hold the
     interpreter for as long as all its pieces take together.
