@@ -53,9 +53,10 @@ def test_a_client_that_reads_is_given_answers_that_are_larger_than_its_outbox_to
     run(scenario)
 
 
-def test_a_client_that_does_not_read_holds_up_nobody_else_of_its_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 64])
+def test_a_client_that_does_not_read_holds_up_nobody_else_of_its_server(tmp_path: Path, at_once: int) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": bulky()}, outbox=4 << 20) as here:
+        async with place(tmp_path, {"up": bulky(maxConcurrency=at_once)}, outbox=4 << 20) as here:
             slow, other = await here.connect(), await here.connect()
             await other.call("up__echo")
             slow.pause()

@@ -53,7 +53,7 @@ def test_a_request_that_does_not_fit_fails_alone() -> None:
             asked = json.loads(await asyncio.wait_for(reader.readline(), 60))
             writer.write(b'{"jsonrpc":"2.0","id":%d,"result":{}}\n' % asked["id"])
         async with asyncio.timeout(60):
-            while conversation.in_flight:
+            while conversation.in_flight:  # noqa: ASYNC110 - a conversation tells nobody
                 await asyncio.sleep(0.01)
         assert [reply[0].failure for reply in (replies[0], replies[2])] == [None, None]
         assert ended == []

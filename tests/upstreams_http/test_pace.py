@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -10,6 +12,8 @@ import pytest
 from aiohttp import ClientResponse
 
 from tabane.gateway.upstreams.answers import Position, read_events
+from tests.dataplane.place import Json, place, run, text, until
+from tests.upstreams_http.raw import Raw, Request, Wire, modern, raw
 
 MANY = 40
 
@@ -68,3 +72,48 @@ def test_nothing_is_read_before_what_was_read_is_taken() -> None:
         assert len(taken) == 3
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_an_answer_that_waits_for_its_client_is_asked_for_once(tmp_path: Path, streamed: bool) -> None:
+    asked: list[int] = []
+
+    async def large(server: Raw, request: Request, wire: Wire) -> None:
+        asked.append(1)
+        message = json.dumps(request.text("x" * (3 << 20))).encode()
+        if streamed:
+            wire.send(200, b"data: " + message + b"\n\n", content_type="text/event-stream")
+        else:
+            wire.send(200, message, content_type="application/json")
+
+    gate = asyncio.Event()
+
+    async def handle(server: Raw, request: Request, wire: Wire) -> None:
+        arguments = request.message.get("params", {}).get("arguments", {})
+        if arguments.get("waits"):
+            await gate.wait()
+        await (large if arguments.get("large") else modern)(server, request, wire)
+
+    async def scenario() -> None:
+        servers: Json = {}
+        async with raw(handle) as server:
+            servers["web"] = {"type": "http", "url": server.url}
+            async with place(tmp_path, servers, outbox=4 << 20) as here:
+                slow, other = await here.connect(), await here.connect()
+                await other.call("web__echo")
+                slow.pause()
+                held = other.begin("tools/call", {"name": "web__echo", "arguments": {"waits": True}})
+                wanted = {"name": "web__echo", "arguments": {"large": True}}
+                waiting = [slow.begin("tools/call", wanted) for _ in range(3)]
+                (instance,) = here.hub.gateway.instances("web")
+                assert instance.connection is not None
+                errands = instance.connection.conversation.carrier._errands  # type: ignore[attr-defined]
+                await until(lambda: len(asked) == 3 and len(errands) == 1, "none but the other's goes on")
+                gate.set()
+                await asyncio.wait_for(held, 60)
+                slow.resume()
+                answers = await asyncio.wait_for(asyncio.gather(*waiting), 60)
+                assert [len(text(answer["result"])) for answer in answers] == [3 << 20] * 3
+                assert len(asked) == 3
+
+    run(scenario)

@@ -38,6 +38,10 @@ class Owner(Protocol):
         """Take back a call that did not reach the upstream, to send it again; False where that cannot be."""
         ...
 
+    def awaited(self, session: str) -> bool:
+        """Whether a call of anybody else waits to be sent."""
+        ...
+
 
 class Question:
     """What a legacy upstream asks its client in the middle of a call; answered exactly once.
@@ -102,6 +106,7 @@ class Call:
         "params",
         "safe",
         "session",
+        "taken",
         "timeout",
         "unsent",
     )
@@ -127,8 +132,13 @@ class Call:
         self.mirrored, self.safe, self.unsent = mirrored, safe, unsent
         self.deadline = 0.0
         self.number = 0
-        self.done = False
+        self.done = self.taken = False
         self.owner: Owner | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is wanted of the upstream: its answer is there, given or on its way."""
+        return self.done or self.taken
 
     def answer(self, reply: Reply) -> None:
         """Give the reply, once; what comes after it is dropped."""

@@ -28,9 +28,6 @@ from tabane.wire.json import Frame, Garbage, Members
 
 log = logging.getLogger(__name__)
 
-MOST_ERROR = 1 << 20
-"""Bytes of an error that is passed on."""
-
 MOST_SAID = 1000
 """Characters of an error of the wrong shape that are shown."""
 
@@ -295,9 +292,15 @@ class Conversation:
         if call is None:
             self._skip(line, "it answers nothing that was asked")
             return None
+        call.taken = True
         if self._questions.open:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
+        if frame.error is not UNSET and len(frame.error) > LARGE:
+            call.answer(Reply(failure=UpstreamError(say(
+                "{server} answered with an error of {megabytes} MiB, which is not passed on.",
+                server=self._name, megabytes=len(frame.error) >> 20))))  # fmt: skip
+            return None
         if not _well_formed(frame):
             self.garbage += 1
             call.answer(Reply(failure=self._malformed(call, frame)))
@@ -309,7 +312,7 @@ class Conversation:
     def _malformed(self, call: Call, frame: Frame) -> UpstreamError:
         """Return the failure that stands for an answer that no client could read."""
         method, said = call.method.decode(), ""
-        if frame.error is not UNSET and len(bytes(frame.error)) <= MOST_ERROR:
+        if frame.error is not UNSET:
             said = _error(frame.error)[1][:MOST_SAID]
         if said:
             return UpstreamError(say("{server} answered {method} with an error: {error}",
@@ -317,9 +320,11 @@ class Conversation:
         return UpstreamError(say("{server} answered {method} with something that is no response to it.",
                                  server=self._name, method=method))  # fmt: skip
 
-    def _is_awaited(self, session: str) -> bool:
-        """Whether anybody but that client waits for this upstream, the hub itself included."""
-        return bool(self._asks) or any(call.session != session for call in self._calls.values())
+    def _is_awaited(self, call: Call) -> bool:
+        """Whether anybody but the client of that call waits for this upstream, the hub itself included."""
+        if self._asks or any(other.session != call.session for other in self._calls.values()):
+            return True
+        return call.owner is not None and call.owner.awaited(call.session)
 
     def _notified(self, method: str, params: Raw, about: int | None) -> None:
         if method == "notifications/progress":
@@ -441,8 +446,6 @@ def _well_formed(frame: Frame) -> bool:
     if frame.result is not UNSET:
         return _begins(frame.result, b"{")
     assert frame.error is not UNSET
-    if len(bytes(frame.error)) > MOST_ERROR:
-        return False
     try:
         members = json.fields(frame.error)
     except Garbage:

@@ -30,14 +30,14 @@ _LOOK = 0.01
 class Delivery:
     """Gives the answers of one upstream to their clients.
 
-    ``awaited`` tells whether anybody but the client of that name waits for the upstream; ``most`` bytes of
+    ``awaited`` tells whether anybody but the client of that call waits for the upstream; ``most`` bytes of
     answers may wait in all.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        awaited: Callable[[str], bool],
+        awaited: Callable[[Call], bool],
         most: int,
         stalled: float = STALLED,
     ) -> None:
@@ -52,8 +52,11 @@ class Delivery:
         if size <= SMALL or call.unsent() <= ROOM or self._waiting + size > self._most:
             call.answer(reply)
             return None
+        if call.owner is not None:
+            # The upstream has done its part: the next call may go to it.
+            call.owner.freed(reply)
         giving = self._begin(self._when_room(call, reply, size))
-        return None if call.session in self._slow else self._begin(self._hold(giving, call.session))
+        return None if call.session in self._slow else self._begin(self._hold(giving, call))
 
     async def _when_room(self, call: Call, reply: Reply, size: int) -> None:
         self._waiting += size
@@ -74,12 +77,12 @@ class Delivery:
                 return
             await asyncio.sleep(_LOOK)
 
-    async def _hold(self, giving: asyncio.Task[None], session: str) -> None:
+    async def _hold(self, giving: asyncio.Task[None], call: Call) -> None:
         while not giving.done():
             await asyncio.wait([giving], timeout=HOLD)
-            if not giving.done() and self._awaited(session):
+            if not giving.done() and self._awaited(call):
                 # Others have waited long enough: until it reads, its answers hold up nobody.
-                self._slow.add(session)
+                self._slow.add(call.session)
                 return
 
     def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:

@@ -117,7 +117,7 @@ class Errand:
     async def _answered(self) -> None:
         site, patience = self._site, Patience(self.call.safe)
         expired: str | None = None
-        while not (self.call.done or site.closed):
+        while not (self.call.over or site.closed):
             try:
                 if expired is not None:
                     await self._renew(expired)
@@ -127,7 +127,7 @@ class Errand:
                 await self._wait_for(fault)
             except Broken as fault:
                 await self._resume()
-                if not self.call.done and not patience.survives_break():
+                if not self.call.over and not patience.survives_break():
                     raise self._died(fault) from None
             except Busy as fault:
                 await self._wait_while(fault, patience)
@@ -187,7 +187,7 @@ class Errand:
             if call.method == b"initialize":
                 site.session.introduced(self.line, response, message)
             waits = site.conversation.receive(message, call.number)
-            return call.done if waits is None else after(waits, lambda: call.done)
+            return call.over if waits is None else after(waits, lambda: call.over)
 
         try:
             await read(response, site.limit, take, self._place, site.conversation.oversized)
@@ -196,7 +196,7 @@ class Errand:
             raise UpstreamError(say(
                 "The answer of {server} is larger than a message may be ({megabytes} MiB). Ask for less.",
                 server=site.name, megabytes=site.limit >> 20)) from None  # fmt: skip
-        if call.done:
+        if call.over:
             return
         if kind_of(response) == EVENTS:
             raise Broken(say("the stream ended before the answer"))
@@ -231,7 +231,7 @@ class Errand:
     async def _resume(self) -> None:
         """Go on with a stream that broke, where the server numbers its events (legacy alone)."""
         failures, place = 0, self._place
-        while self.era is Era.LEGACY and place.last_id and failures < _RESUMPTIONS and not self.call.done:
+        while self.era is Era.LEGACY and place.last_id and failures < _RESUMPTIONS and not self.call.over:
             await asyncio.sleep(0.2 * (1 + failures) if place.wait is None else max(0.02, place.wait))
             count = place.count
             try:

@@ -129,7 +129,7 @@ class SseCarrier:
     def _forget_answered(self) -> None:
         """Let go of what was answered, now and then: a call does not say it when it is."""
         if len(self._calls) > 2 * self._conversation.in_flight + 64:
-            self._calls = {number: call for number, call in self._calls.items() if not call.done}
+            self._calls = {number: call for number, call in self._calls.items() if not call.over}
             self._posted &= self._calls.keys()
 
     async def _carry(self, call: Call, line: bytes) -> None:
@@ -144,7 +144,7 @@ class SseCarrier:
     async def _sent(self, call: Call, line: bytes) -> None:
         """Post a request until it is taken. Raises what it fails with."""
         patience, waits = Patience(call.safe), iter(_RETRIES)
-        while not (call.done or self._closed):
+        while not (call.over or self._closed):
             try:
                 await self._post(call, line)
                 return
@@ -249,7 +249,7 @@ class SseCarrier:
             return
         problem = self.problem or say("it closed its stream")
         for number, call in reversed(list(self._calls.items())):
-            if not call.done and (number not in self._posted or call.safe):
+            if not call.over and (number not in self._posted or call.safe):
                 call.safe = call.safe and number not in self._posted
                 self._conversation.unsent(number, UpstreamUnavailable(problem))
         self.close(str(problem))

@@ -193,6 +193,10 @@ class Upstream:
         elif not self.in_flight:
             self._emptied.set()
 
+    def awaited(self, session: str) -> bool:
+        """Whether a call of another client waits for a free place."""
+        return any(call.session != session for call in self._queue)
+
     def unsent(self, call: Call) -> bool:
         """A call that did not reach the upstream waits for the next connection, before all others."""
         if self._closed or self.state is State.STOPPED or len(self._queue) >= self.limits.queue_length:
