@@ -15,7 +15,7 @@ import pytest
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent, WorkerUnavailable
 from tabane.workers.frames import LONGEST
 from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Room
+from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment
 
 COMMAND = (sys.executable, "-m", "tests.workers.child")
@@ -28,8 +28,10 @@ def program(*more: str, memory: int = 0, errors: int | None = None) -> Program:
     return Program((*COMMAND, *more), {**os.environ}, memory, errors)
 
 
-def run(script: Callable[[Pool], Awaitable[None]], *, idle: float = LONG, room: Room | None = None) -> None:
-    run_with(script, Pool(program(), room, idle=idle))
+def run(
+    script: Callable[[Pool], Awaitable[None]], *, idle: float = LONG, capacity: Capacity | None = None
+) -> None:
+    run_with(script, Pool(program(), capacity, idle=idle))
 
 
 def run_with(script: Callable[[Pool], Awaitable[None]], pool: Pool) -> None:
@@ -144,7 +146,7 @@ def test_keys_take_turns(tmp_path: Path) -> None:
         await asyncio.gather(begun, *waiting)
         assert order == ["a", "a", "b", "c", "a", "a", "a"]
 
-    run(script, room=Room(turns=1, each=1))
+    run(script, capacity=Capacity(turns=1, each=1))
 
 
 def test_too_many_requests_of_a_key_are_refused_and_another_key_is_not(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ def test_too_many_requests_of_a_key_are_refused_and_another_key_is_not(tmp_path:
         (tmp_path / "go").touch()
         assert await asyncio.gather(*(task for task in pending if task not in refused)) == [b"waited"] * 3
 
-    run(script, room=Room(waiting=2))
+    run(script, capacity=Capacity(waiting=2))
 
 
 def test_too_many_bytes_are_refused(tmp_path: Path) -> None:
@@ -173,7 +175,7 @@ def test_too_many_bytes_are_refused(tmp_path: Path) -> None:
         await pending
         assert await pool.ask(b"x" * 1000, BUDGET) == b"x" * 1000
 
-    run(script, room=Room(size=1000))
+    run(script, capacity=Capacity(size=1000))
 
 
 def test_a_request_waits_for_its_turn_no_longer_than_it_wants(tmp_path: Path) -> None:
@@ -186,7 +188,7 @@ def test_a_request_waits_for_its_turn_no_longer_than_it_wants(tmp_path: Path) ->
         (tmp_path / "go").touch()
         await pending
 
-    run(script, room=Room(turns=1))
+    run(script, capacity=Capacity(turns=1))
 
 
 def test_a_request_that_nobody_waits_for_any_more_leaves_no_trace(tmp_path: Path) -> None:
@@ -202,7 +204,7 @@ def test_a_request_that_nobody_waits_for_any_more_leaves_no_trace(tmp_path: Path
         assert pool.pids == []
         assert await pool.ask(b"next", BUDGET) == b"next"
 
-    run(script, room=Room(turns=1, size=1000))
+    run(script, capacity=Capacity(turns=1, size=1000))
 
 
 def test_a_worker_that_died_of_something_else_costs_no_request(tmp_path: Path) -> None:
@@ -276,7 +278,7 @@ def test_a_program_that_cannot_run_is_an_error_and_not_tried_without_end(broken:
 
 def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
     async def whole() -> None:
-        pool = Pool(program(), Room(turns=1))
+        pool = Pool(program(), Capacity(turns=1))
         asked = [asyncio.create_task(pool.ask(b"wait %s" % bytes(tmp_path / "no"), BUDGET)) for _ in range(3)]
         await until(lambda: bool(pool.busy))
         (pid,) = pool.busy

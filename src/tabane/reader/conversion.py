@@ -19,9 +19,9 @@ from tabane.errors import ReadError, WorkerBusy, WorkerEnded, WorkerError, Worke
 from tabane.messages import say
 from tabane.reader.page import Page
 from tabane.reader.reading import shown
-from tabane.reader.worker.frames import Ask, Failed, Report, Show, pack, report
+from tabane.reader.worker.frames import Ask, Failed, Report, ToShow, pack, report
 from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Room
+from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
 
 _SECONDS = 10.0  # of the processor
@@ -56,8 +56,8 @@ class Conversion:
         errors: int | None = None,
     ) -> None:
         program = Program(module("tabane.reader.worker"), environment(environ), memory, errors)
-        room = Room(turns=_WORKERS, each=_OF_A_SITE, waiting=_MOST_WAITING, size=_WAITING)
-        self._pool = Pool(program, room, idle=idle)
+        capacity = Capacity(turns=_WORKERS, each=_OF_A_SITE, waiting=_MOST_WAITING, size=_WAITING)
+        self._pool = Pool(program, capacity, idle=idle)
         self._whole = Budget(seconds, deadline)
         self._plain = Budget(max(seconds, _SECONDS), min(deadline, _PLAIN), tries=1)
 
@@ -105,7 +105,7 @@ class Conversion:
         """Return the page as a person sees it (:func:`tabane.reader.reading.shown`). Raises ReadError."""
         if len(page.markdown) <= _LONG:
             return await asyncio.to_thread(shown, page, raw=raw)
-        return await self._simply(Show(page, raw))
+        return await self._simply(ToShow(page, raw))
 
     async def close(self) -> None:
         """End the processes; pages that are being made fail."""
@@ -125,7 +125,7 @@ class Conversion:
         )
         return replace(told.page, warnings=(warning, *told.page.warnings))
 
-    async def _simply(self, ask: Ask | Show) -> Page:
+    async def _simply(self, ask: Ask | ToShow) -> Page:
         """Return what comes of a request that has nothing to fall back on."""
         try:
             told = await self._told(ask, self._whole)
@@ -135,7 +135,7 @@ class Conversion:
             raise ReadError(told.message, told.cause)
         return told.page
 
-    async def _told(self, ask: Ask | Show, budget: Budget) -> Report:
+    async def _told(self, ask: Ask | ToShow, budget: Budget) -> Report:
         url = ask.url if isinstance(ask, Ask) else ask.page.url
         try:
             return report(await self._pool.ask(pack(ask), budget, key=_site(url)))

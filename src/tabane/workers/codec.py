@@ -9,33 +9,34 @@ import msgspec
 from tabane.messages import Message
 
 
-class Said(msgspec.Struct, frozen=True):
+class SentMessage(msgspec.Struct, frozen=True):
     """A Message on its way."""
 
     template: str
-    fields: dict[str, str | int | float | Said | None]
+    fields: dict[str, str | int | float | SentMessage | None]
 
 
-def leaving(value: Any) -> Said:
+def leaving(value: Any) -> SentMessage:
     """Turn a Message into what MessagePack can hold. An ``enc_hook``."""
     if isinstance(value, Message):
-        return Said(value.template, {name: _field(field) for name, field in value.fields.items()})
+        return SentMessage(value.template, {name: _field(field) for name, field in value.fields.items()})
     raise NotImplementedError(f"nothing sends a {type(value).__name__}")
 
 
 def arriving(_kind: type, value: Any) -> Message:
     """Turn it into a Message again. A ``dec_hook``."""
-    return _message(msgspec.convert(value, Said))
+    return _message(msgspec.convert(value, SentMessage))
 
 
-def _field(value: object) -> str | int | float | Said | None:
+def _field(value: object) -> str | int | float | SentMessage | None:
     if isinstance(value, Message):
         return leaving(value)
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def _message(said: Said) -> Message:
+def _message(said: SentMessage) -> Message:
     fields = {
-        name: _message(field) if isinstance(field, Said) else field for name, field in said.fields.items()
+        name: _message(field) if isinstance(field, SentMessage) else field
+        for name, field in said.fields.items()
     }
     return Message(said.template, **fields)

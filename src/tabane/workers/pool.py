@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tabane.errors import WorkerEnded, WorkerUnavailable
 from tabane.messages import say
-from tabane.workers.turns import Room, Turns
+from tabane.workers.turns import Capacity, FairTurns
 from tabane.workers.worker import Program, Worker
 
 _STARTS = 3  # tries to start a process for one request
@@ -51,9 +51,9 @@ class Pool:
     ``idle`` is the seconds after which one without work is ended.
     """
 
-    def __init__(self, program: Program, room: Room | None = None, *, idle: float = 300.0) -> None:
+    def __init__(self, program: Program, capacity: Capacity | None = None, *, idle: float = 300.0) -> None:
         self._program, self._idle = program, idle
-        self._turns = Turns(room or Room())
+        self._turns = FairTurns(capacity or Capacity())
         self._resting: dict[Worker, asyncio.TimerHandle] = {}
         self._busy: set[Worker] = set()
         self._starting = _Starting()

@@ -1,4 +1,4 @@
-"""Turns at a few workers, taken fairly: one key after the other, and never all workers for one key."""
+"""FairTurns at a few workers, taken fairly: one key after the other, and never all workers for one key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tabane.messages import say
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """Limits of turns.
 
     ``turns`` are taken at once, ``each`` by one key. ``waiting`` requests of one key may wait, and ``size``
@@ -33,11 +33,11 @@ class _Waiting:
     granted: asyncio.Future[None] = field(repr=False)
 
 
-class Turns:
+class FairTurns:
     """Grants turns in the order of the keys that wait. To be used on one event loop."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
         self._taken: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()
         self._size = 0
@@ -53,7 +53,10 @@ class Turns:
 
         ``size`` is the request's, in bytes: it counts until the turn is over.
         """
-        if self._size + size > self._room.size or len(self._waiting.get(key, ())) >= self._room.waiting:
+        if (
+            self._size + size > self._capacity.size
+            or len(self._waiting.get(key, ())) >= self._capacity.waiting
+        ):
             raise WorkerBusy(say("Too much work waits already: try again."))
         self._size += size
         try:
@@ -95,8 +98,8 @@ class Turns:
         self._grant()
 
     def _grant(self) -> None:
-        while self._taken.total() < self._room.turns:
-            key = next((key for key in self._waiting if self._taken[key] < self._room.each), None)
+        while self._taken.total() < self._capacity.turns:
+            key = next((key for key in self._waiting if self._taken[key] < self._capacity.each), None)
             if key is None:
                 return
             queue = self._waiting[key]

@@ -22,7 +22,7 @@ _LARGE = 200_000_000
 _Known = tuple[dict[str, Any], "Compiled | None"]
 
 
-class Judge:
+class SchemaJudge:
     """Judges, and keeps the schemas that were used last."""
 
     def __init__(self) -> None:
@@ -56,4 +56,4 @@ def _schema(definition: bytes) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(Judge().respond, large=_LARGE, nice=5)
+    serve(SchemaJudge().respond, large=_LARGE, nice=5)

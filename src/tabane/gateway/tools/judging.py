@@ -15,7 +15,7 @@ import msgspec
 from tabane.errors import BadArguments, WorkerEnded, WorkerError, WorkerSpent
 from tabane.gateway.tools.judgment import Case, packed, verdict
 from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Room
+from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ LONGEST = 32_000_000
 """Bytes of a definition and arguments together; longer ones are not judged."""
 
 BUDGET = Budget(seconds=1.0, deadline=10.0, patience=5.0, tries=2)
-ROOM = Room(turns=3, each=2, waiting=64, size=128_000_000)
+CAPACITY = Capacity(turns=3, each=2, waiting=64, size=128_000_000)
 IDLE = 60.0
 _MEMORY = 1_000_000_000  # bytes of address space
 
@@ -46,7 +46,7 @@ class Judging:
         self, environ: Mapping[str, str], errors: int | None = None, *, budget: Budget = BUDGET
     ) -> None:
         program = Program(module("tabane.gateway.tools.judge"), environment(environ), _MEMORY, errors)
-        self.pool = Pool(program, ROOM, idle=IDLE)
+        self.pool = Pool(program, CAPACITY, idle=IDLE)
         self._budget = budget
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._given_up: OrderedDict[str, bytes] = OrderedDict()

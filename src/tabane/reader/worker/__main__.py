@@ -12,11 +12,11 @@ from tabane.messages import say
 from tabane.reader.page import Page
 from tabane.reader.reading import shown
 from tabane.reader.types import page_of, plain_page_of
-from tabane.reader.worker.frames import Ask, Failed, Made, Report, Show, asked, pack
+from tabane.reader.worker.frames import Ask, Failed, Made, Report, ToShow, asked, pack
 from tabane.workers.serving import Last, serve
 
 
-def answer(ask: Ask | Show) -> Report:
+def answer(ask: Ask | ToShow) -> Report:
     """Return the page that was asked for, or why there is none. Raises nothing."""
     try:
         return Made(_page(ask))
@@ -42,8 +42,8 @@ def _framed(report: Report) -> bytes:
         return pack(Failed(say("The page needs more memory than there is for one."), "large", ending=True))
 
 
-def _page(ask: Ask | Show) -> Page:
-    if isinstance(ask, Show):
+def _page(ask: Ask | ToShow) -> Page:
+    if isinstance(ask, ToShow):
         return shown(ask.page, raw=ask.raw)
     if ask.plain:
         return plain_page_of(

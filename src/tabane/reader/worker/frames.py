@@ -25,7 +25,7 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
     scripts: bool = True
 
 
-class Show(msgspec.Struct, frozen=True, tag=True):
+class ToShow(msgspec.Struct, frozen=True, tag=True):
     """A page to be made what a person sees of it. ``raw``: it is a source, whose comments stay."""
 
     page: Page
@@ -49,11 +49,11 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 Report = Made | Failed
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.leaving)
-_ASKS: msgspec.msgpack.Decoder[Ask | Show] = msgspec.msgpack.Decoder(Ask | Show, dec_hook=codec.arriving)
+_ASKS: msgspec.msgpack.Decoder[Ask | ToShow] = msgspec.msgpack.Decoder(Ask | ToShow, dec_hook=codec.arriving)
 _REPORTS: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report, dec_hook=codec.arriving)
 
 
-def pack(message: Ask | Show | Report) -> bytes:
+def pack(message: Ask | ToShow | Report) -> bytes:
     """Return a message as bytes. Raises ValueError beyond what a frame may hold."""
     body = _ENCODER.encode(message)
     if len(body) > LONGEST:
@@ -61,7 +61,7 @@ def pack(message: Ask | Show | Report) -> bytes:
     return body
 
 
-def asked(body: bytes) -> Ask | Show:
+def asked(body: bytes) -> Ask | ToShow:
     """Read what the process is asked."""
     return _ASKS.decode(body)
 
