@@ -117,7 +117,7 @@ class Hub:
             pass
 
     def begin(self, server: str) -> None:
-        """Start a server, and wait until it has listed its tool. One that does not is measured all the same."""
+        """Start a server, and wait until it has listed its tool. One that does not is measured too."""
         command = [sys.executable, "-m", "tabane", "servers", "start", server]
         subprocess.run(command, env=self.environment, capture_output=True, check=False)
         for _ in range(MOST_LOOKS):
