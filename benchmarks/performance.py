@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-ORDER = ("gateway", "http", "search", "vectors", "embedding", "posts", "documents", "reader")
+ORDER = ("gateway", "http", "neighbors", "search", "vectors", "embedding", "posts", "documents", "reader")
 _TITLE = "# Performance"
 _SECTION = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", re.DOTALL)
 

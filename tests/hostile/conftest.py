@@ -1,8 +1,8 @@
-"""The town of a module of tests."""
+"""The town of a module of tests: one for all of them, and a new one after a test that failed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,7 +10,21 @@ from tests.hostile.town import Town
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    town = Town(tmp_path_factory.mktemp("town"))
-    yield town
-    town.end()
+def towns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Town]]:
+    found: list[Town] = []
+
+    def one() -> Town:
+        if not found or not found[-1].sound:
+            for town in found:
+                town.end()
+            found[:] = [Town(tmp_path_factory.mktemp("town"))]
+        return found[-1]
+
+    yield one
+    for town in found:
+        town.end()
+
+
+@pytest.fixture
+def town(towns: Callable[[], Town]) -> Town:
+    return towns()

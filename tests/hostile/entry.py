@@ -12,6 +12,7 @@ Ends = Literal["result", "failure", "either"]
 class Entry:
     """One misbehavior.
 
+    ``moment`` is when it misbehaves: start, initialize, list, call and others.
     ``ends`` is how a call of the tool `hit` ends: with the text of the tool, or with an error or a result
     that is marked as one, or either. ``shown`` says that status names a problem or skipped lines.
     ``calls`` are sent at once. ``through`` calls it through call_tool, where arguments are checked.
@@ -19,6 +20,7 @@ class Entry:
     """
 
     name: str
+    moment: str
     ends: Ends = "either"
     shown: bool = False
     calls: int = 1

@@ -7,6 +7,7 @@ It speaks streamable HTTP of the handshake era, byte for byte by hand. Misbehavi
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import socket
@@ -103,7 +104,7 @@ def register(moment: str, **how: Any) -> Callable[[Hook], Hook]:
     """Register a misbehavior at a moment: any, call, list, initialize, get, connect."""
 
     def take(hook: Hook) -> Hook:
-        ENTRIES[hook.__name__] = Entry(hook.__name__, **how)
+        ENTRIES[hook.__name__] = Entry(hook.__name__, moment, **how)
         HOOKS[hook.__name__] = moment, hook
         return hook
 
@@ -113,42 +114,42 @@ def register(moment: str, **how: Any) -> Callable[[Hook], Hook]:
 # -- streams of events ---------------------------------------------------------------------------
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def comments_without_end(peer: Peer) -> None:
     peer.stream()
     while True:
         peer.chunk(b": comment\n" * 2000)
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def empty_lines_without_end(peer: Peer) -> None:
     peer.stream()
     while True:
         peer.chunk(b"\n" * 20_000)
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def ids_and_retries_without_end(peer: Peer) -> None:
     peer.stream()
     while True:
         peer.chunk(b"id: 1\nretry: 1\n\n" * 2000)
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def events_of_unknown_names_without_end(peer: Peer) -> None:
     peer.stream()
     while True:
         peer.chunk(b"event: x\ndata: y\n\n" * 1000)
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def empty_events_without_end(peer: Peer) -> None:
     peer.stream()
     while True:
         peer.chunk(b"data:\n\n" * 2000)
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def notifications_without_end(peer: Peer) -> None:
     peer.stream()
     note = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
@@ -156,34 +157,29 @@ def notifications_without_end(peer: Peer) -> None:
         peer.chunk(peer.event(note) * 200)
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def questions_without_end(peer: Peer) -> None:
     peer.stream()
-    number = 0
-    while True:
-        lines = []
-        for number in range(number, number + 100):
-            ask = b'{"jsonrpc":"2.0","id":"q%d","method":"sampling/createMessage","params":{}}' % number
-            lines.append(peer.event(ask))
-        peer.chunk(b"".join(lines))
-        number += 1
+    ask = b'{"jsonrpc":"2.0","id":"q%d","method":"sampling/createMessage","params":{}}'
+    for number in itertools.count():
+        peer.chunk(peer.event(ask % number))
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def an_event_of_70_megabytes(peer: Peer) -> None:
     peer.stream()
     peer.chunk(b"data: " + b"x" * (70 * MB) + b"\n\n")
     peer.hold()
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def an_event_without_an_end(peer: Peer) -> None:
     peer.stream()
     while True:
         peer.chunk(b"data: " + b"x" * 100_000 + b"\n")
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_line_without_an_end(peer: Peer) -> None:
     peer.stream()
     peer.chunk(b"data: ")
@@ -224,7 +220,7 @@ def a_lone_surrogate_in_an_event_of_20_megabytes(peer: Peer) -> None:
     peer.raw(b"0\r\n\r\n")
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def answers_to_others(peer: Peer) -> None:
     peer.stream()
     for number in range(2000):
@@ -233,20 +229,20 @@ def answers_to_others(peer: Peer) -> None:
     peer.hold()
 
 
-@register("call", ends="failure")
+@register("call", ends="failure", shown=True)
 def a_stream_that_ends_without_an_answer(peer: Peer) -> None:
     peer.stream()
     peer.raw(b"0\r\n\r\n")
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_stream_cut_again_and_again(peer: Peer) -> None:
     peer.stream()
     peer.chunk(b"id: 1\nretry: 0\ndata:\n\n")
     peer.reset()
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_retry_of_a_thousand_years(peer: Peer) -> None:
     peer.stream()
     peer.chunk(b"id: 1\nretry: 99999999999999\ndata:\n\n")
@@ -271,45 +267,45 @@ def comments_on_the_stream_of_the_server(peer: Peer) -> None:
 # -- heads ---------------------------------------------------------------------------------------
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_head_that_never_ends(peer: Peer) -> None:
     peer.raw(b"HTTP/1.1 200 OK\r\n")
     while True:
         peer.raw(b"X-Header: " + b"x" * 1000 + b"\r\n")
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_million_headers(peer: Peer) -> None:
     peer.raw(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1_000_000 + b"\r\n")
     peer.hold()
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_header_of_20_megabytes(peer: Peer) -> None:
     peer.raw(b"HTTP/1.1 200 OK\r\nA: " + b"x" * (20 * MB) + b"\r\n\r\n")
     peer.hold()
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_head_a_byte_at_a_time(peer: Peer) -> None:
     for byte in b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n":
         peer.raw(bytes([byte]))
         time.sleep(0.5)
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def informational_answers_without_end(peer: Peer) -> None:
     while True:
         peer.raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 500)
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def rubbish_instead_of_http(peer: Peer) -> None:
     peer.raw(b"\x16\x03\x01\x02\x00 what is this \x00\xff\r\n\r\n" * 100)
     peer.hold()
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_status_of_999(peer: Peer) -> None:
     peer.whole(b"{}", status="999 What")
 
@@ -329,7 +325,7 @@ def another_session_id_with_each_answer(peer: Peer) -> None:
     peer.whole(peer.answer(), f"Mcp-Session-Id: {os.urandom(8).hex()}")
 
 
-@register("call", ends="failure", timeout=10)
+@register("call", ends="failure", shown=True, timeout=10)
 def a_session_that_is_always_over(peer: Peer) -> None:
     peer.whole(b"", status="404 Not Found")
 
@@ -357,7 +353,7 @@ def a_redirect_to_another_host(peer: Peer) -> None:
     peer.whole(b"", "Location: http://127.0.0.2:9/mcp", status="307 Temporary Redirect")
 
 
-@register("call", ends="failure", timeout=10)
+@register("call", ends="failure", shown=True, timeout=10)
 def redirects_of_a_call(peer: Peer) -> None:
     peer.whole(b"", "Location: file:///etc/passwd", status="302 Found")
 
@@ -367,22 +363,22 @@ def a_login_that_never_works(peer: Peer) -> None:
     peer.whole(b"", "WWW-Authenticate: Bearer " + "x" * 5000, status="401 Unauthorized")
 
 
-@register("call", ends="failure", timeout=10)
+@register("call", ends="failure", shown=True, timeout=10)
 def failures_500(peer: Peer) -> None:
     peer.whole(b"oops " * 100_000, status="500 Internal Server Error", kind="text/plain")
 
 
-@register("call", ends="failure", timeout=10)
+@register("call", ends="failure", shown=True, timeout=10)
 def failures_503_that_say_at_once(peer: Peer) -> None:
     peer.whole(b"", "Retry-After: 0", status="503 Service Unavailable")
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_retry_after_a_thousand_years(peer: Peer) -> None:
     peer.whole(b"", "Retry-After: 99999999999", status="429 Too Many Requests")
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_retry_after_that_is_no_number(peer: Peer) -> None:
     peer.whole(b"", "Retry-After: -1e999", status="503 Service Unavailable")
 
@@ -390,13 +386,13 @@ def a_retry_after_that_is_no_number(peer: Peer) -> None:
 # -- bodies --------------------------------------------------------------------------------------
 
 
-@register("call", ends="failure", timeout=10)
+@register("call", ends="failure", shown=True, timeout=10)
 def a_gzip_bomb(peer: Peer) -> None:
     bomb = gzip.compress(b"\0" * (200 * MB), 1)
     peer.whole(bomb, "Content-Encoding: gzip")
 
 
-@register("call", ends="failure", timeout=10)
+@register("call", ends="failure", shown=True, timeout=10)
 def a_gzip_bomb_in_a_stream(peer: Peer) -> None:
     bomb = gzip.compress(b": comment\n" * (20 * MB), 1)
     peer.head(f"Content-Type: {EVENTS}", "Content-Encoding: gzip", f"Content-Length: {len(bomb)}")
@@ -404,7 +400,7 @@ def a_gzip_bomb_in_a_stream(peer: Peer) -> None:
     peer.hold()
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def an_encoding_that_is_a_lie(peer: Peer) -> None:
     peer.whole(peer.answer(), "Content-Encoding: gzip")
 
@@ -414,54 +410,54 @@ def a_content_type_that_is_wrong(peer: Peer) -> None:
     peer.whole(peer.answer(), kind="image/png")
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_page_of_html(peer: Peer) -> None:
     peer.whole(b"<html><title>Sign in</title>" + b"<p>x" * 100_000, kind="text/html")
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_length_that_is_too_long(peer: Peer) -> None:
     peer.head(f"Content-Type: {JSON}", "Content-Length: 100000")
     peer.raw(peer.answer())
     peer.hold()
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_length_that_is_too_short(peer: Peer) -> None:
     peer.head(f"Content-Type: {JSON}", "Content-Length: 10")
     peer.raw(peer.answer())
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_length_of_a_petabyte(peer: Peer) -> None:
     peer.head(f"Content-Type: {JSON}", f"Content-Length: {1 << 50}")
     while True:
         peer.raw(b" " * MB)
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_negative_length(peer: Peer) -> None:
     peer.head(f"Content-Type: {JSON}", "Content-Length: -5")
     peer.raw(peer.answer())
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def chunks_that_are_none(peer: Peer) -> None:
     peer.head(f"Content-Type: {JSON}", "Transfer-Encoding: chunked")
     peer.raw(b"zzz\r\n" + peer.answer() + b"\r\n0\r\n\r\n")
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_request_that_is_accepted(peer: Peer) -> None:
     peer.whole(b"", status="202 Accepted")
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_body_that_is_empty(peer: Peer) -> None:
     peer.whole(b"")
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_body_a_byte_at_a_time(peer: Peer) -> None:
     body = peer.answer()
     peer.head(f"Content-Type: {JSON}", f"Content-Length: {len(body)}")
@@ -476,7 +472,7 @@ def a_body_of_60_megabytes_with_a_surrogate(peer: Peer) -> None:
     peer.whole(head + b"x" * (60 * MB) + rb'\ud800"}]}}')
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def the_answer_to_another(peer: Peer) -> None:
     peer.message["id"] += 1000
     peer.whole(peer.answer())
@@ -517,12 +513,12 @@ def connections_that_are_silent(peer: Peer) -> None:
     peer.hold()
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def a_reset_of_a_call(peer: Peer) -> None:
     peer.reset()
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_connection_closed_by_half(peer: Peer) -> None:
     peer.socket.shutdown(socket.SHUT_WR)
     peer.hold()
@@ -531,7 +527,7 @@ def a_connection_closed_by_half(peer: Peer) -> None:
 @register("call", ends="result")
 def a_connection_for_each_answer(peer: Peer) -> None:
     peer.whole(peer.answer(), "Connection: keep-alive")
-    peer.reset()
+    peer.socket.shutdown(socket.SHUT_RDWR)
 
 
 @register("connect", ends="failure", shown=True)
@@ -540,12 +536,12 @@ def a_greeting_of_another_protocol(peer: Peer) -> None:
     peer.hold()
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def silence(peer: Peer) -> None:
     peer.hold()
 
 
-@register("call", ends="failure", timeout=3, bulk=8 * MB)
+@register("call", ends="failure", shown=True, timeout=3, bulk=8 * MB)
 def an_argument_that_is_not_read(peer: Peer) -> None:
     peer.hold()
 

@@ -39,7 +39,7 @@ def register(moment: str, **how: Any) -> Callable[[Callable[[Json], Any]], Calla
     """Register a misbehavior at a moment: start, initialize, initialized, list, call."""
 
     def take(hook: Callable[[Json], Any]) -> Callable[[Json], Any]:
-        ENTRIES[hook.__name__] = Entry(hook.__name__, **how)
+        ENTRIES[hook.__name__] = Entry(hook.__name__, moment, **how)
         HOOKS[hook.__name__] = moment, hook
         return hook
 
@@ -150,7 +150,7 @@ def tools_that_are_no_list(message: Json) -> Any:
     return {"tools": 7}
 
 
-@register("list", ends="failure")
+@register("list", ends="failure", shown=True)
 def definitions_that_are_none(message: Json) -> Any:
     return {"tools": [None, 1, "x", [], {}, {"name": "x"}]}
 
@@ -161,7 +161,7 @@ def a_list_that_is_refused(message: Json) -> Any:
     return IGNORED
 
 
-@register("list", ends="failure")
+@register("list", ends="failure", shown=True)
 def a_list_that_never_comes(message: Json) -> Any:
     return IGNORED
 
@@ -182,6 +182,13 @@ def a_storm_of_changed_lists(message: Json) -> Any:
     storm("notifications/tools/list_changed", {})
 
 
+@register("call", ends="result")
+def a_storm_of_changed_lists_with_each_call(message: Json) -> Any:
+    storm("notifications/tools/list_changed", {})
+    done(message)
+    return IGNORED
+
+
 # -- answers -------------------------------------------------------------------------------------
 
 
@@ -194,6 +201,18 @@ def a_lone_surrogate_in_60_megabytes(message: Json) -> Any:
 @register("call", ends="failure", shown=True, timeout=5)
 def an_answer_longer_than_a_message_may_be(message: Json) -> Any:
     write(around(message, b"x" * (66 * MB) + rb"\ud800"))
+    return IGNORED
+
+
+@register("call", ends="result")
+def answers_of_8_megabytes(message: Json) -> Any:
+    write(around(message, b"done " * (8 * MB // 5)))
+    return IGNORED
+
+
+@register("call")
+def a_lone_surrogate_in_8_megabytes(message: Json) -> Any:
+    write(around(message, b"x" * (8 * MB) + rb"\ud800"))
     return IGNORED
 
 
@@ -262,13 +281,13 @@ def answers_that_nobody_asked_for(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def half_a_line(message: Json) -> Any:
     write(answer(message, TEXT)[:-10])
     return IGNORED
 
 
-@register("call", ends="failure", timeout=5)
+@register("call", ends="failure", shown=True, timeout=5)
 def seventy_megabytes_without_a_newline(message: Json) -> Any:
     write(b"x" * (70 * MB))
     return IGNORED
@@ -312,13 +331,13 @@ def huge_numbers(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="failure")
+@register("call", ends="failure", shown=True)
 def an_error_of_the_wrong_shape(message: Json) -> Any:
     send({"jsonrpc": "2.0", "id": message["id"], "error": 7})
     return IGNORED
 
 
-@register("call", ends="failure")
+@register("call", ends="failure", shown=True)
 def an_error_without_members(message: Json) -> Any:
     send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": "x", "message": {"a": 1}}})
     return IGNORED
@@ -336,7 +355,7 @@ def neither_result_nor_error(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="either", timeout=5)
+@register("call", ends="failure", shown=True)
 def a_result_that_is_no_object(message: Json) -> Any:
     send({"jsonrpc": "2.0", "id": message["id"], "result": [1, 2, 3]})
     return IGNORED
@@ -353,13 +372,13 @@ def an_answer_in_a_batch(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def an_answer_in_utf_16(message: Json) -> Any:
     write(answer(message, TEXT).decode().encode("utf-16") + b"\n")
     return IGNORED
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def an_answer_a_byte_at_a_time(message: Json) -> Any:
     for byte in answer(message, TEXT):
         write(bytes([byte]))
@@ -570,12 +589,12 @@ def a_closed_output(message: Json) -> Any:
     forever()
 
 
-@register("call", ends="failure", timeout=3, bulk=8 * MB)
+@register("call", ends="failure", shown=True, timeout=3, bulk=8 * MB)
 def an_input_that_is_not_read(message: Json) -> Any:
     forever()
 
 
-@register("call", ends="failure", timeout=3, calls=4, bulk=8 * MB)
+@register("call", ends="failure", shown=True, timeout=3, calls=4, bulk=8 * MB)
 def an_input_that_is_not_read_any_more(message: Json) -> Any:
     forever()
 
@@ -590,12 +609,12 @@ def a_flood_on_standard_error(message: Json) -> Any:
     return IGNORED
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def a_stopped_process(message: Json) -> Any:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-@register("call", ends="failure", timeout=3)
+@register("call", ends="failure", shown=True, timeout=3)
 def silence(message: Json) -> Any:
     return IGNORED
 

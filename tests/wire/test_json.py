@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tracemalloc
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -304,3 +305,21 @@ def test_a_long_text_with_a_lone_surrogate_takes_three_times_its_length_at_most(
         assert tracemalloc.get_traced_memory()[1] < 2.5 * len(text)
     finally:
         tracemalloc.stop()
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"\\ud8", b"00", b"x", b"-Infinity", b"NaN", b"Infinit", b"y", b"-", b"N", b"aN"])
+    ),
+    st.integers(1, 60),
+)
+def test_text_without_a_border_is_covered_in_pieces_as_it_is_whole(parts: list[bytes], step: int) -> None:
+    text, cuts = b"".join(parts) + b"\\uD800", [0]
+    while cuts[-1] < len(text):
+        cuts.append(wire._cut(text, cuts[-1] + step, step))
+    pieces = [wire._mask(text[begin:end]) for begin, end in pairwise(cuts)]
+    assert b"".join(pieces) == wire._mask(text)
+
+
+def test_megabytes_without_a_border_are_cut() -> None:
+    assert wire._cut(b"x" * (4 << 20), 1 << 20) < (2 << 20)

@@ -193,6 +193,8 @@ _LABELS = {
     "starts": say("starts"),
     "deaths": say("deaths"),
     "in_flight": say("calls in flight"),
+    "failed_calls": say("failed calls"),
+    "last_failure": say("the last of them"),
     "skipped_lines": say("unreadable lines"),
 }
 

@@ -58,6 +58,8 @@ def server_detail(
         "deaths": sum(instance.vitals.deaths for instance in instances),
         "failures": max((instance.vitals.failures for instance in instances), default=0),
         "in_flight": sum(instance.in_flight for instance in instances),
+        "failed_calls": sum(instance.vitals.failed_calls for instance in instances),
+        "last_failure": _last_failure(instances, lang),
         "skipped_lines": sum(i.connection.conversation.garbage for i in instances if i.connection),
     }
 
@@ -77,6 +79,11 @@ def _offered(listing: Listing | None) -> dict[str, int | None]:
     """How much else it listed; None for what it was not asked for yet."""
     lists = listing.lists if listing else {}
     return {name: len(lists[name]) if name in lists else None for name in _OFFERED}
+
+
+def _last_failure(instances: list[Upstream], lang: Lang) -> str | None:
+    failures = [i.vitals.last_failure for i in instances if i.vitals.last_failure]
+    return failures[0].render(lang) if failures else None
 
 
 def _error(server: Server, instances: list[Upstream], lang: Lang, obstacle: Message | None) -> str | None:

@@ -323,14 +323,32 @@ def _masked(line: bytes, refusal: Exception) -> bytes:
         raise Garbage("it is nested too deeply") from None
     pieces, at = [], 0
     while at < len(line):
-        border = _border.search(line, at + _PIECE)
-        end = border.start() if border else len(line)
+        end = _cut(line, at + _PIECE)
         pieces.append(_mask(line[at:end]))
         at = end
     masked = b"".join(pieces)
     if masked == line:
         raise Garbage(str(refusal) or "not JSON") from None
     return masked
+
+
+def _cut(line: bytes, at: int, reach: int = _PIECE) -> int:
+    """Return a place from ``at`` on, at most a little beyond ``reach``, that no mask lies across.
+
+    Text without a border, such as that of an image, is cut all the same: one long piece would hold the
+    interpreter for as long as all its pieces take together.
+    """
+    border = _border.search(line, at, at + reach)
+    if border or at + reach >= len(line):
+        return border.start() if border else len(line)
+    end = at + reach
+    while any(_lies_across(line, end, given) for given, _ in _MASKS):
+        end += 1
+    return end
+
+
+def _lies_across(line: bytes, end: int, given: bytes) -> bool:
+    return line.find(given, max(0, end - len(given) + 1), end + len(given) - 1) >= 0
 
 
 def _mask(piece: bytes) -> bytes:

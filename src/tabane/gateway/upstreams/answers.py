@@ -149,9 +149,9 @@ async def read_events(
 
     Raises :class:`Broken` where the connection breaks.
     """
-    parser = EventParser(limit)
+    parser, pace = EventParser(limit), Pace()
     try:
-        async for piece in _pieces(response):
+        async for piece in _pieces(response, pace):
             try:
                 events = parser.feed(piece)
             except TooLarge as large:
@@ -163,6 +163,8 @@ async def read_events(
                 if await _settled(take(event)):
                     await _to_end(response)
                     return
+                # A piece holds hundreds of short events, and each may be forwarded.
+                await pace.keep()
     finally:
         place.last_id = parser.last_id or place.last_id
         if parser.retry is not None:
@@ -197,8 +199,7 @@ def _taken(event: Event, take: Take) -> Done:
     return take(one_line(event.data)) if event.event == "message" and event.data else False
 
 
-async def _pieces(response: ClientResponse) -> AsyncIterator[bytes]:
-    pace = Pace()
+async def _pieces(response: ClientResponse, pace: Pace) -> AsyncIterator[bytes]:
     while chunk := await _chunk(response):
         for at in range(0, len(chunk), PIECE):
             yield chunk[at : at + PIECE]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 
 from msgspec import Raw
@@ -55,7 +56,9 @@ class Connector:
         """Start or dial a server. Raises UpstreamUnavailable where that cannot be."""
         if server.transport == "stdio":
             return await self._stdio(server, on_notice, on_closed)
-        # The HTTP client is large; a hub whose servers are all processes goes without.
+        # The HTTP client is large; a hub whose servers are all processes goes without. Importing it takes a
+        # tenth of a second and more, in which others are served.
+        await asyncio.to_thread(import_module, "aiohttp")
         from tabane.gateway.upstreams.dialling import Dialler
         from tabane.gateway.upstreams.remote import RemoteConnection
         from tabane.gateway.upstreams.sse import SseCarrier

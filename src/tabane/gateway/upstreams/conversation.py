@@ -28,6 +28,9 @@ from tabane.wire.json import Frame, Garbage, Members
 
 log = logging.getLogger(__name__)
 
+MOST_SAID = 1000
+"""Characters of an error of the wrong shape that are shown."""
+
 LARGE = 1 << 20
 """Bytes of a message above which it is read in a thread, and only answers and questions are taken."""
 
@@ -293,15 +296,29 @@ class Conversation:
         if self._questions.open:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
-        if frame.result is not UNSET:
-            return self._delivery.give(call, Reply(result=frame.result, era=era))
-        error: Raw = frame.error  # type: ignore[assignment]
-        if len(error) > LARGE:
+        if frame.error is not UNSET and len(frame.error) > LARGE:
             call.answer(Reply(failure=UpstreamError(say(
                 "{server} answered with an error of {megabytes} MiB, which is not passed on.",
-                server=self._name, megabytes=len(error) >> 20))))  # fmt: skip
+                server=self._name, megabytes=len(frame.error) >> 20))))  # fmt: skip
             return None
-        return self._delivery.give(call, Reply(error=error, era=era))
+        if not _well_formed(frame):
+            self.garbage += 1
+            call.answer(Reply(failure=self._malformed(call, frame)))
+            return None
+        if frame.result is not UNSET:
+            return self._delivery.give(call, Reply(result=frame.result, era=era))
+        return self._delivery.give(call, Reply(error=frame.error, era=era))  # type: ignore[arg-type]
+
+    def _malformed(self, call: Call, frame: Frame) -> UpstreamError:
+        """Return the failure that stands for an answer that no client could read."""
+        method, said = call.method.decode(), ""
+        if frame.error is not UNSET:
+            said = _error(frame.error)[1][:MOST_SAID]
+        if said:
+            return UpstreamError(say("{server} answered {method} with an error: {error}",
+                                     server=self._name, method=method, error=said))  # fmt: skip
+        return UpstreamError(say("{server} answered {method} with something that is no response to it.",
+                                 server=self._name, method=method))  # fmt: skip
 
     def _is_awaited(self, call: Call) -> bool:
         """Whether anybody but the client of that call waits for this upstream, the hub itself included."""
@@ -419,6 +436,26 @@ def _read(line: bytes) -> _Found:
         return _Found(json.decode_frame(json.repaired(line)), fault, True)
     except Garbage:
         return _Found(None, fault)
+
+
+def _well_formed(frame: Frame) -> bool:
+    """Return whether an answer is one that a client can read: an object, or an error with code and message.
+
+    A client drops any other, and waits for ever.
+    """
+    if frame.result is not UNSET:
+        return _begins(frame.result, b"{")
+    assert frame.error is not UNSET
+    try:
+        members = json.fields(frame.error)
+    except Garbage:
+        return False
+    code = bytes(members.get("code", b""))
+    return code.lstrip(b"-").isdigit() and _begins(members.get("message", Raw(b"")), b'"')
+
+
+def _begins(raw: Raw, with_: bytes) -> bool:
+    return bytes(memoryview(raw)[:64]).lstrip().startswith(with_)
 
 
 def _error(raw: Raw) -> tuple[int, str]:

@@ -215,6 +215,7 @@ class Lists:
                 state.given, state.ttl = found.ttl, FRESH if found.ttl is None else found.ttl
                 if found.cut:
                     self._tell_cut(name, found)
+                self._tell_strange(name, found)
                 waits = self._on_listed(peer, name, found.items)
                 if waits is not None:
                     await waits
@@ -234,6 +235,13 @@ class Lists:
             name=LISTS[name].member, count=len(found.items), kilobytes=found.size >> 10)  # fmt: skip
         self._on_fault(fault)
         log.warning("%s: %s", self._server, fault)
+
+    def _tell_strange(self, name: str, found: Found) -> None:
+        count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
+        if count:
+            self._on_fault(
+                say("{count} of its {name} are no definitions and are left out", count=count, name=name)
+            )
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -256,7 +264,7 @@ async def list_all(conversation: Conversation, wanted: Listed, server: str, budg
     size = read = 0
     for _ in range(MOST_PAGES):
         page = await _page(conversation, wanted, cursor)
-        for item in await _items(page.get(wanted.member)):
+        for item in await _items(page.get(wanted.member), wanted.member):
             size += len(item)
             if size > budget.size or len(kept) == budget.items:
                 return Found(kept, ttl, True)
@@ -283,13 +291,13 @@ async def _page(conversation: Conversation, wanted: Listed, cursor: Raw | None) 
         raise
 
 
-async def _items(raw: Raw | None) -> list[Raw]:
+async def _items(raw: Raw | None, name: str) -> list[Raw]:
     try:
         if raw is None:
             return []
         return json.elements(raw) if len(raw) <= LARGE else await asyncio.to_thread(json.elements, raw)
     except Garbage:
-        return []
+        raise UpstreamError(say("its {name} are no list", name=name)) from None
 
 
 def _shorter(ttl: float | None, milliseconds: object) -> float | None:

@@ -104,6 +104,8 @@ class Vitals:
     deaths: int = 0
     failures: int = 0
     error: Message | None = None
+    failed_calls: int = 0
+    last_failure: Message | None = None
     healthy: bool = True
     since: float = 0.0
     used: float = 0.0
@@ -181,7 +183,10 @@ class Upstream:
 
     def freed(self, reply: Reply) -> None:
         """A call of this instance was answered: another may go, and an answer shows that it works."""
-        if self.vitals.failures and reply.failure is None:
+        if reply.failure is not None:
+            self.vitals.failed_calls += 1
+            self.vitals.last_failure = reply.failure.message
+        elif self.vitals.failures:
             self.vitals.failures = 0
         if self._queue:
             self._advance()

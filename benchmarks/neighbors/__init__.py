@@ -1,0 +1,1 @@
+"""What an assistant feels of a server that misbehaves for another one."""
