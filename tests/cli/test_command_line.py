@@ -28,12 +28,12 @@ def run(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedPr
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
-    """Every command that does something, as what is typed for it."""
+    """Every command that does something and is shown, as what is typed for it."""
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         if isinstance(command, click.Group):
             yield from commands(command, *path, name)
-        else:
+        elif command is not None and not command.hidden:
             yield (*path, name)
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tabane.hub.http.door import HttpDoor, Waits
 from tabane.hub.process.administration import Administration
@@ -100,6 +100,11 @@ class Peer:
             length = int(found.headers["content-length"])
             found.body = await asyncio.wait_for(self.reader.readexactly(length), SOON)
         return found
+
+    async def reply(self) -> Json:
+        """The message of the next response, which is a stream where the answer took long."""
+        found = await self.answer()
+        return await self.message() if found.streams else cast("Json", found.json)
 
     async def event(self) -> Event | None:
         """The next event of the stream that the last response is; None at its end."""

@@ -275,7 +275,7 @@ def test_clients_that_come_and_go_leave_nothing(tmp_path: Path) -> None:
                     message, headers = modern(message)
                     peer.send_message(message, **headers)
                 if number % 3:
-                    assert (await peer.answer()).json["id"] == number
+                    assert (await peer.reply())["id"] == number
                     peer.close()
                 else:
                     for _ in range(number % 5 * 20):

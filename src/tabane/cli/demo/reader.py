@@ -86,7 +86,7 @@ class Reader:
 
     def _search(self) -> tuple[str, float]:
         answer = self._assistant.ask("search_everything", {"query": QUESTION})
-        expected = f"tabane docs get {self._site.url(GUIDE)}"
+        expected = f'get_document {{"filepath":"{self._site.url(GUIDE)}"}}'
         if expected not in answer.text:
             raise lacking(expected, answer)
         return f'"{QUESTION}" → {expected}', answer.seconds
