@@ -191,3 +191,17 @@ def test_the_names_of_the_original_are_understood(tmp_path: Path) -> None:
             assert [row["ok"] for row in report["results"]] == [False, False]
 
     run(scenario)
+
+
+def test_results_that_are_too_large_together_are_left_out_one_by_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with place(tmp_path, {"up": child()}) as here:
+            large = request("up__huge", bytes=20 << 20)
+            report = await execute(here, large, large, request("up__echo", n=1), max_concurrency=1)
+            first, second, third = report["results"]
+            assert [first["ok"], second["ok"], third["ok"]] == [True, False, True]
+            assert len(text(first["result"])) == 20 << 20
+            assert "32 MiB" in second["error"]["message"]
+            assert third["result"]["structuredContent"] == {"n": 1}
+
+    run(scenario)

@@ -29,6 +29,9 @@ class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
     continue_on_error: bool = True
 
 
+MOST_BYTES = 32 << 20
+"""Bytes of all results together: they are one answer. A result beyond that is left out, with an error."""
+
 Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
 """Calls one tool, through permission and validation, and gives its result. Raises TabaneError."""
 
@@ -82,7 +85,7 @@ class Parallel:
             except TabaneError as error:
                 run.end(number, False, "error", Raw(rpc.error_of(error, caller.lang)))
             else:
-                run.end(number, not _says_failed(result), "result", result)
+                run.answered(number, result, caller.lang)
 
 
 class _Failed(Exception):
@@ -97,6 +100,23 @@ class _Run:
         self.waiting: Iterator[tuple[int, Request]] = iter(enumerate(params.requests))
         self.begun: dict[int, float] = {}
         self._rows: dict[int, dict[str, Any]] = {}
+        self._bytes = 0
+
+    def answered(self, number: int, result: Raw, lang: Lang) -> None:
+        """Note the result of a call, or an error where all results together become too large.
+
+        Raises _Failed as :meth:`end` does.
+        """
+        size = memoryview(result).nbytes
+        if self._bytes + size > MOST_BYTES:
+            error = TabaneError(say(
+                "The result ({size} MiB) was left out: the results of one execute_parallel may have {most} MiB "
+                "together. The call was made. Call such a tool alone.",
+                size=-(-size // (1 << 20)), most=MOST_BYTES >> 20))  # fmt: skip
+            self.end(number, False, "error", Raw(rpc.error_of(error, lang)))
+            return
+        self._bytes += size
+        self.end(number, not _says_failed(result), "result", result)
 
     def end(self, number: int, ok: bool, kind: str, value: Raw) -> None:
         """Note how a call ended. Raises _Failed where that is the end of all."""
