@@ -20,6 +20,10 @@ INITIALIZE = {
 }
 
 
+HEAD = 256
+"""Bytes of a line in which a notification or a question shows itself."""
+
+
 class Caller:
     """A bridge, and the bytes that come from it."""
 
@@ -28,6 +32,7 @@ class Caller:
         self.bridge = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         assert self.bridge.stdin is not None
         assert self.bridge.stdout is not None
+        self._head = b""
         self._out, self._in = self.bridge.stdin.fileno(), self.bridge.stdout.fileno()
 
     def send(self, number: int, method: str, params: object) -> None:
@@ -36,20 +41,28 @@ class Caller:
         while rest:
             rest = rest[os.write(self._out, rest) :]
 
-    def lines(self) -> int:
-        """Wait for bytes, and return how many lines end in them; -1 at the end of the bridge or the input."""
+    def answers(self) -> int:
+        """Wait for bytes, and return how many answers end in them; -1 at the end of bridge or input."""
         ready, _, _ = select.select([self._in, 0], [], [])
         if 0 in ready:
             return -1
         chunk = os.read(self._in, 1 << 20)
-        return chunk.count(b"\n") if chunk else -1
+        if not chunk:
+            return -1
+        *ended, rest = chunk.split(b"\n")
+        heads = [line[:HEAD] for line in ended]
+        if heads:
+            heads[0] = (self._head + heads[0])[:HEAD]
+            self._head = b""
+        self._head = (self._head + rest[:HEAD])[:HEAD]
+        return sum(b'"method"' not in head for head in heads)
 
 
 def main() -> None:
     call, at_once = json.loads(sys.argv[1]), int(sys.argv[2])
     caller = Caller()
     caller.send(0, "initialize", INITIALIZE)
-    while caller.lines() == 0:
+    while caller.answers() == 0:
         pass
     print("ready", flush=True)
     number = came = 0
@@ -63,9 +76,9 @@ def main() -> None:
             caller.send(number, "tools/call", call)
 
     threading.Thread(target=ask, daemon=True).start()
-    while (lines := caller.lines()) >= 0:
-        came += lines
-        for _ in range(lines):
+    while (answers := caller.answers()) >= 0:
+        came += answers
+        for _ in range(answers):
             free.release()
     print(came, flush=True)
     caller.bridge.kill()

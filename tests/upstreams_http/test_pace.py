@@ -53,6 +53,35 @@ def test_the_loop_turns_while_a_stream_is_read_that_never_makes_it_wait(chunk: b
     assert turns > MANY
 
 
+def test_streams_of_one_server_share_a_slice_of_time() -> None:
+    """Many calls of one server at once get no more of each turn of the loop than one call does."""
+    streams, turn = 16, 0
+    seen: dict[int, set[int]] = {}
+
+    async def scenario() -> None:
+        loop, shared = asyncio.get_running_loop(), asyncio.Lock()
+
+        def count() -> None:
+            nonlocal turn
+            turn += 1
+            loop.call_soon(count)
+
+        async def read(number: int) -> None:
+            def take(event: object) -> bool:
+                seen.setdefault(turn, set()).add(number)
+                return False
+
+            response = cast("ClientResponse", SimpleNamespace(content=Flood(b"data: 1\n\n" * 5_000, 4)))
+            await read_events(response, 1 << 20, take, Position(), lambda head: None, shared)
+
+        loop.call_soon(count)
+        await asyncio.gather(*map(read, range(streams)))
+
+    asyncio.run(scenario())
+    assert set().union(*seen.values()) == set(range(streams))
+    assert max(map(len, seen.values())) == 1
+
+
 def test_nothing_is_read_before_what_was_read_is_taken() -> None:
     async def scenario() -> None:
         gate: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

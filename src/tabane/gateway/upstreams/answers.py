@@ -70,7 +70,12 @@ def kind_of(response: ClientResponse) -> str:
 
 
 async def read(
-    response: ClientResponse, limit: int, take: Take, place: Position, too_long: Callable[[bytes], None]
+    response: ClientResponse,
+    limit: int,
+    take: Take,
+    place: Position,
+    too_long: Callable[[bytes], None],
+    turns: asyncio.Lock | None = None,
 ) -> None:
     """Hand each message of an answer to ``take`` as it comes, until it wants no more or the end.
 
@@ -79,13 +84,13 @@ async def read(
     """
     kind = kind_of(response)
     if kind == EVENTS:
-        await read_events(response, limit, lambda event: _taken(event, take), place, too_long)
+        await read_events(response, limit, lambda event: _taken(event, take), place, too_long, turns)
     elif kind == JSON or not kind:
         text = await body(response, limit)
         found = messages(text) if len(text) <= LARGE else await asyncio.to_thread(messages, text)
         pace = Pace()
         for message in found:
-            await _settled(take(message))
+            await _settled(take(message), pace)
             await pace.keep()
     else:
         raise UpstreamError(say(
@@ -144,12 +149,14 @@ async def read_events(
     take: Callable[[Event], Done],
     place: Position,
     too_long: Callable[[bytes], None],
+    turns: asyncio.Lock | None = None,
 ) -> None:
     """Hand each event of a stream to ``take`` as it comes, until it wants no more or the end.
 
-    Raises :class:`Broken` where the connection breaks.
+    ``turns`` is shared by the streams of a server: together they get one slice of time in a turn of the
+    loop, however many calls are in flight. Raises :class:`Broken` where the connection breaks.
     """
-    parser, pace = EventParser(limit), Pace()
+    parser, pace = EventParser(limit), Pace(turns)
     try:
         async for piece in _pieces(response, pace):
             try:
@@ -160,12 +167,14 @@ async def read_events(
                     too_long(head)
             for event in events:
                 place.count += 1
-                if await _settled(take(event)):
+                if await _settled(take(event), pace):
+                    pace.pause()
                     await _to_end(response)
                     return
                 # A piece holds hundreds of short events, and each may be forwarded.
                 await pace.keep()
     finally:
+        pace.pause()
         place.last_id = parser.last_id or place.last_id
         if parser.retry is not None:
             place.wait = parser.retry / 1000
@@ -180,19 +189,43 @@ async def after(waits: Awaitable[None], done: Callable[[], bool]) -> bool:
 class Pace:
     """Lets the loop turn whenever a slice of time is used up: reading what is there already never does."""
 
-    __slots__ = ("_until",)
+    __slots__ = ("_holds", "_turns", "_until")
 
-    def __init__(self) -> None:
+    def __init__(self, turns: asyncio.Lock | None = None) -> None:
+        self._turns, self._holds = turns, False
         self._until = monotonic() + SLICE
+
+    async def begin(self) -> None:
+        """Wait for this stream's turn among those that share it. It ends with :meth:`pause`."""
+        if self._turns is not None and not self._holds:
+            await self._turns.acquire()
+            self._holds = True
+            self._until = monotonic() + SLICE
+
+    def pause(self) -> None:
+        """Let another stream have its turn, since this one waits for something else."""
+        if self._turns is not None and self._holds:
+            self._holds = False
+            # In the loop's next turn: none of the others is to have a slice of this one as well.
+            asyncio.get_running_loop().call_soon(self._turns.release)
 
     async def keep(self) -> None:
         if monotonic() > self._until:
+            held = self._holds
+            self.pause()
             await asyncio.sleep(0)
+            if held:
+                await self.begin()
             self._until = monotonic() + SLICE
 
 
-async def _settled(done: Done) -> bool:
-    return done if isinstance(done, bool) else await done
+async def _settled(done: Done, pace: Pace) -> bool:
+    if isinstance(done, bool):
+        return done
+    pace.pause()
+    found = await done
+    await pace.begin()
+    return found
 
 
 def _taken(event: Event, take: Take) -> Done:
@@ -201,9 +234,11 @@ def _taken(event: Event, take: Take) -> Done:
 
 async def _pieces(response: ClientResponse, pace: Pace) -> AsyncIterator[bytes]:
     while chunk := await _chunk(response):
+        await pace.begin()
         for at in range(0, len(chunk), PIECE):
             yield chunk[at : at + PIECE]
             await pace.keep()
+        pace.pause()
 
 
 async def _to_end(response: ClientResponse) -> None:

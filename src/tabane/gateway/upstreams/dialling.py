@@ -6,6 +6,7 @@ server is dialled.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,8 @@ class Dialler:
         self.url = self.url.with_fragment(None)
         self._proxies = self._known_proxies()
         self._session = self._opened()
+        self.turns = asyncio.Lock()
+        """Whose turn it is among the streams of this server that have something to be read."""
 
     def _opened(self) -> ClientSession:
         from aiohttp import ClientSession, ClientTimeout, TCPConnector

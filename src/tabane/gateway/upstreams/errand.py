@@ -190,7 +190,8 @@ class Errand:
             return call.over if waits is None else after(waits, lambda: call.over)
 
         try:
-            await read(response, site.limit, take, self._place, site.conversation.oversized)
+            oversized, turns = site.conversation.oversized, site.dialler.turns
+            await read(response, site.limit, take, self._place, oversized, turns)
         except TooLong as large:
             site.conversation.oversized(large.head)
             raise UpstreamError(say(

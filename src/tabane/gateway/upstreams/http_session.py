@@ -213,7 +213,7 @@ class HttpSession:
             if response.status == 200:
                 if kind_of(response) != EVENTS:
                     return 415
-                await read(response, self._limit, self._heard, place, self._too_long)
+                await read(response, self._limit, self._heard, place, self._too_long, self._dialler.turns)
             return response.status
         finally:
             response.close()
