@@ -16,9 +16,11 @@ FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
 settings.register_profile("tabane", deadline=None, suppress_health_check=FINE)
 settings.load_profile("tabane")
 
-# A suite that was started with `nohup … &` ignores SIGINT, and every process that a test starts would inherit
-# that. A signal that is caught here has its default in a child.
+# A suite that was started with `nohup … &` ignores SIGINT and SIGHUP, and every process that a test starts
+# would inherit that. A signal that is caught here has its default in a child.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 ROOT = Path(__file__).parent.parent
 NODE_TOOLS = (

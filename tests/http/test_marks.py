@@ -59,6 +59,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "get_user_list": {},
         "get_user_stats": {},
         "health_check": {},
+        "get_documentation": {"section": "reader.md"},
         "hello": {"name": "x"},
         "hub_status": {"settings": True},
         "list_documents": {},

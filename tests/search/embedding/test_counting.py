@@ -117,7 +117,7 @@ def test_chunks_of_real_documents_hold_what_the_model_takes(counter: Counter, to
     for path in DOCS:
         text = path.read_text("utf-8")
         found = chunks(text, "markdown", measure)
-        if path.name != "tutorial.ja.md":  # which the model does not read
+        if not path.name.endswith(".ja.md"):  # which the model does not read
             assert max(len(tokenizer.encode(_embedded(text, chunk))) for chunk in found) <= 256
 
 
@@ -130,7 +130,7 @@ def test_the_estimate_is_never_far_too_low(tokenizer: Tokenizer) -> None:
     for path in DOCS:
         text = path.read_text("utf-8")
         parts = [text[start:end] for start, end, _ in chunks(text, "markdown", measure)]
-        if path.name != "tutorial.ja.md":
+        if not path.name.endswith(".ja.md"):
             for part, tokens in zip(parts, expected(tokenizer, parts), strict=True):
                 assert tokens <= measure.count(part) * 1.15 + 5
             assert 0.6 * sum(map(measure.count, parts)) <= sum(expected(tokenizer, parts))
