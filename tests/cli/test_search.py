@@ -66,7 +66,7 @@ def test_tools_and_documentation_come_in_one_ranking(home: Home) -> None:
 
 
 def test_nothing_found_is_no_failure(home: Home) -> None:
-    nothing = home.run("search", "qqqqzzzz", "--in", "docs")
+    nothing = home.run("search", "qqqqzzzz", "--in", "posts")
     assert (nothing.status, nothing.out) == (0, "")
     assert "Nothing was found." in nothing.err
 
