@@ -136,7 +136,14 @@ def test_a_file_that_is_as_it_was_noted_is_not_looked_at(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("part", "value"),
-    [("boot", "of yesterday"), ("device", 1 << 40), ("inode", 0), ("size", 0), ("changed", 1), ("touched", 1)],
+    [
+        ("boot", "of yesterday"),
+        ("device", 1 << 40),
+        ("inode", 0),
+        ("size", 0),
+        ("changed", 1),
+        ("touched", 1),
+    ],
 )
 def test_a_note_of_another_file_or_another_start_of_the_system_means_a_look(
     tmp_path: Path, part: str, value: object
