@@ -281,7 +281,7 @@ def test_closing_waits_for_what_is_read_aside() -> None:
             asked.set()
             assert closing.wait(LONGEST)
             never = threading.Event()
-            for _ in range(100):  # a close that does not wait is over by then
+            for _try in range(100):  # a close that does not wait is over by then
                 try:
                     Holding.acquire(database.path).release(clean=False)
                 except StoreLocked:
