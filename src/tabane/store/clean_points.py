@@ -201,7 +201,7 @@ class CleanPoints:
 def _boot() -> str:
     """Return what tells this start of the system from others, "" where it has no such thing."""
     try:
-        with open(_BOOT, encoding="ascii") as file:
-            return file.read(64).strip()
+        with open(_BOOT, "rb") as file:
+            return file.read(64).strip().decode()
     except (OSError, ValueError):
         return ""
