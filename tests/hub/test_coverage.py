@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC
@@ -87,10 +87,13 @@ class Place:
 
 
 @asynccontextmanager
-async def archive(home: Path, model: Letters, *, named: bool = False) -> AsyncIterator[Place]:
+async def archive(
+    home: Path, model: Letters, *, named: bool | Callable[[], bool] = False
+) -> AsyncIterator[Place]:
+    says = named if callable(named) else lambda: named
     async with house(home, Alphabets(model, wants=model.fingerprint), POSTS) as built:
         embedding = Embedding(
-            home, built.stores, Alphabets(model, wants=model.fingerprint), built.jobs, [POSTS], lambda: named
+            home, built.stores, Alphabets(model, wants=model.fingerprint), built.jobs, [POSTS], says
         )
         built.embedding = embedding
         yield Place(built, model, embedding)
@@ -244,6 +247,25 @@ def test_of_a_mixed_archive_the_texts_that_the_model_reads_are_embedded(tmp_path
             found, warning = await place.search(query="lunch")
             assert [number % 5 > 0 for number in found] == [True]  # the others say the same
             assert warning == ""
+
+    asyncio.run(work())
+
+
+def test_texts_that_were_left_out_are_embedded_once_the_settings_name_the_model(tmp_path: Path) -> None:
+    """The next question sees to it, without a restart of the hub."""
+
+    async def work() -> None:
+        model, settings = Gated(MINILM), {"named": False}
+        model.open.set()
+        async with archive(tmp_path, model, named=lambda: settings["named"]) as place:
+            await place.put({number: JAPANESE if number % 5 == 0 else ENGLISH for number in range(100)})
+            place.embedding.wake(SHAPE.name)
+            await place.built.quiet()
+            assert await place.embedded() == 80
+            settings["named"] = True
+            await place.search(query="lunch")
+            await place.built.quiet()
+            assert await place.embedded() == 100
 
     asyncio.run(work())
 

@@ -104,6 +104,80 @@ def test_a_file_that_was_changed_by_somebody_else_is_looked_through(
         asyncio.run(opened())
 
 
+def damaged(home: Path) -> Path:
+    """A database with a broken page that its note says is whole, as a process left it that was killed."""
+    path = home / "test.db"
+
+    async def run() -> None:
+        database = Database.open(str(path))
+        await database.run(lambda connection: connection.execute("CREATE TABLE t (text TEXT)"))
+        await database.run(
+            lambda connection: connection.executemany("INSERT INTO t VALUES (?)", [("x" * 500,)] * 1000)
+        )
+        await database.close()
+
+    asyncio.run(run())
+    torn(path, {path.stat().st_size // _PAGE // 2})
+    CleanPoints(str(path)).end()
+    Path(f"{path}.lock").write_bytes(b"open  \n")
+    return path
+
+
+def opened(path: Path) -> None:
+    """Open and close it."""
+    database = Database.open(str(path))
+    assert database.mended
+    asyncio.run(database.close())
+
+
+def test_a_file_that_is_as_it_was_noted_is_not_looked_at(tmp_path: Path) -> None:
+    opened(damaged(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("boot", "of yesterday"),
+        ("device", 1 << 40),
+        ("inode", 0),
+        ("size", 0),
+        ("changed", 1),
+        ("touched", 1),
+    ],
+)
+def test_a_note_of_another_file_or_another_start_of_the_system_means_a_look(
+    tmp_path: Path, part: str, value: object
+) -> None:
+    path = damaged(tmp_path)
+    note = Path(f"{path}.clean")
+    note.write_text(json.dumps(json.loads(note.read_bytes()) | {part: value}))
+    with pytest.raises(StoreCorrupt):
+        opened(path)
+
+
+def test_a_file_that_was_restored_with_its_old_time_is_looked_through(tmp_path: Path) -> None:
+    path = damaged(tmp_path)
+    found = path.stat()
+    torn(path, {path.stat().st_size // _PAGE // 2 + 1})
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    with pytest.raises(StoreCorrupt):
+        opened(path)
+
+
+class _Full:
+    """A connection to a file on a full disk: no checkpoint is possible."""
+
+    def execute(self, statement: str) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+
+def test_where_no_checkpoint_is_possible_nothing_is_proven(tmp_path: Path) -> None:
+    path = cut_short(tmp_path)
+    points = CleanPoints(str(path))
+    points.look()
+    assert not points.proven(cast(sqlite3.Connection, _Full()))
+
+
 class _Dying:
     """A connection to a process that is killed as soon as it begins a checkpoint."""
 

@@ -196,19 +196,21 @@ class Asked:
         return await self._collection.nearest(query, where, limit, offset)
 
 
-def test_words_are_asked_before_meaning_and_what_is_shown_is_proven() -> None:
-    """Side by side both take longer, and fusion needs no proof of what only fills its depth."""
+@pytest.mark.parametrize(("fusion", "proven"), [("scaled", 13), ("rrf", None), ("convex", None)])
+def test_words_are_asked_before_meaning_and_what_counts_is_proven(fusion: Fusion, proven: int | None) -> None:
+    """Side by side both take longer. By cosines themselves, what only fills the depth needs no proof."""
 
     async def work() -> Asked:
         async with holding([note(f"k{number}", "apple", 1, number, 0) for number in range(6)]) as collection:
             asked = Asked(collection)
             meaning = VectorQuery({"text": packed([1, 0, 0])})
-            await hybrid(cast(Searched, asked), LexicalQuery("apple"), meaning, EVERYTHING, 10, 3)
+            words = LexicalQuery("apple")
+            await hybrid(cast(Searched, asked), words, meaning, EVERYTHING, 10, 3, fusion=fusion)
             return asked
 
     asked = asyncio.run(work())
     assert asked.notes == ["words", "found", "meaning"]
-    assert asked.proven == [13]
+    assert asked.proven == [proven]
 
 
 class Proving(Asked):

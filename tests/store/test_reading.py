@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from tabane.errors import StoreError
+from tabane.errors import StoreError, StoreLocked
 from tabane.search.engine import Combination, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, Contains, Prefix
 from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
 from tabane.store.collection import Collection
 from tabane.store.database import Database
+from tabane.store.holding import Holding
 from tabane.store.reading import give_way
 from tabane.store.store import Store
 from tests.store.vectors.oracle import packed
@@ -249,5 +250,53 @@ def test_long_work_and_short_work_take_turns_and_neither_is_kept_out() -> None:
         go_on.set()
         await asyncio.gather(under_way, *asked)
         assert done == ["long", "short"] * 5
+
+    with_database(work)
+
+
+def test_a_connection_that_cannot_be_made_fails_the_question_and_the_next_one_is_answered() -> None:
+    async def work(database: Database) -> None:
+        await database.run(lambda connection: connection.execute("CREATE TABLE t (n INTEGER)"))
+        away = database.folder + ".away"
+        os.rename(database.folder, away)
+        try:
+            for read in (database.read, database.aside):
+                with pytest.raises(StoreError):
+                    await read(lambda connection: connection.execute("SELECT * FROM t").fetchall())
+        finally:
+            os.rename(away, database.folder)
+        for read in (database.read, database.aside):
+            assert await read(lambda connection: connection.execute("SELECT * FROM t").fetchall()) == []
+
+    with_database(work)
+
+
+def test_closing_waits_for_what_is_read_aside() -> None:
+    """It may write derived files: nobody else has them before it has ended."""
+    asked, closing = threading.Event(), threading.Event()
+    held: list[bool] = []
+
+    async def work(database: Database) -> None:
+        def long(_: sqlite3.Connection) -> None:
+            asked.set()
+            assert closing.wait(LONGEST)
+            never = threading.Event()
+            for _try in range(100):  # a close that does not wait is over by then
+                try:
+                    Holding.acquire(database.path).release(clean=False)
+                except StoreLocked:
+                    held.append(True)
+                else:
+                    held.append(False)
+                never.wait(0.01)
+
+        aside = asyncio.create_task(database.aside(long))
+        assert await asyncio.to_thread(asked.wait, LONGEST)
+        aside.cancel()  # the caller is gone, the thread is not
+        ending = asyncio.create_task(database.close())
+        await asyncio.sleep(0)
+        closing.set()
+        await ending
+        assert held == [True] * 100
 
     with_database(work)

@@ -57,12 +57,17 @@ class Coverage:
 
     def __init__(self, whose: Embedded, named: Callable[[], bool]) -> None:
         self._whose, self._named = whose, named
-        self._settled: dict[Space, int] = {}
+        self._settled: dict[tuple[Space, bool], int] = {}
         self._known: dict[str, tuple[object, Incomplete | None]] = {}
+
+    @property
+    def named(self) -> bool:
+        """Whether the settings name the model now: then it is taken to read all texts."""
+        return self._named()
 
     def settle(self, space: Space, lacking: int) -> None:
         """Remember that all records with a readable text have a vector: ``lacking`` others have none."""
-        self._settled[space] = lacking
+        self._settled[space, self.named] = lacking
         self._known.clear()
 
     def text(self, record: Record, name: str, model: str) -> str:
@@ -71,7 +76,7 @@ class Coverage:
         return text if self._readable(text, model) else ""
 
     def _readable(self, text: str, model: str) -> bool:
-        return self._named() or reads(model, text)
+        return self.named or reads(model, text)
 
     async def unfit(self, collection: Collection, name: str, model: str) -> Message | None:
         """Say why a model that Tabane chose does not fit: it cannot read most of the newest texts."""
@@ -102,7 +107,7 @@ class Coverage:
     async def _of_space(
         self, collection: Collection, name: str, problem: Message | None
     ) -> Incomplete | None:
-        moment = (collection, collection.changes, problem)
+        moment = (collection, collection.changes, problem, self.named)
         known = self._known.get(name)
         if known is None or known[0] != moment:
             known = self._known[name] = moment, await self._measured(collection, name, problem)
@@ -124,7 +129,7 @@ class Coverage:
         if space is None:
             return self._told(embedded, total, problem) if await self.sample(collection, name) else None
         lacking = total - embedded
-        settled = lacking <= self._settled.get(space, 0)
+        settled = lacking <= self._settled.get((space, self.named), 0)
         if not settled and lacking > _LOOKED_AT:
             return self._told(embedded, total, problem)
         page = await collection.waiting(name, self._whose.spaces[name], None, 0, min(lacking, _LOOKED_AT))

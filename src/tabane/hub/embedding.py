@@ -310,7 +310,7 @@ class _Lane:
 
     async def _first_lacking(self, collection: Collection, name: str, model: str) -> int | None:
         """The row before the first page with something to embed; None where there is nothing."""
-        after = self._seen.rows(collection, name)
+        after = self._seen.rows(collection, name, self._coverage.named)
         where = self._whose.spaces[name.removesuffix(NEXT)]
         while page := await collection.lacking(name, after, PAGE, where):
             if any(self._text(stored.record, name, model) for stored in page):
@@ -397,16 +397,18 @@ class _Seen:
     """How far the records of a collection were looked at and had all that they want, by space.
 
     A record that is written later has a higher row, so nobody looks at those before again. Not remembered
-    over the hub's life, nor when the collection was made anew.
+    over the hub's life, nor when the collection was made anew, nor when the settings begin or cease to name
+    the model: texts that it was not given before may be wanted then.
     """
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
-        self._of: tuple[Collection, tuple[Space, ...]] | None = None
+        self._of: tuple[Collection, tuple[Space, ...], bool] | None = None
 
-    def rows(self, collection: Collection, name: str) -> int:
-        if self._of is None or self._of[0] is not collection or self._of[1] != collection.spaces:
-            self._of, self._rows = (collection, collection.spaces), {}
+    def rows(self, collection: Collection, name: str, named: bool) -> int:
+        moment = (collection, collection.spaces, named)
+        if self._of != moment:
+            self._of, self._rows = moment, {}
         return self._rows.get(name, 0)
 
     def note(self, name: str, row: int) -> None:

@@ -101,8 +101,9 @@ class _Both:
     async def ranked(self, limit: int, offset: int, fusion: Fusion, usual: float | None) -> Ranking:
         # One after the other: side by side, two threads that want one interpreter take longer than that.
         lexical = await self.collection.search(self.words, self.where, self.looked)
-        # The page that is asked for is proven; what only fills the depth of the fusion is not.
-        meaning = replace(self.meaning, proven=limit + offset)
+        # By cosines themselves, what is below the page in both rankings cannot rise into it: the page is
+        # proven, and what only fills the depth is not. Ranks and stretched scores depend on the whole depth.
+        meaning = replace(self.meaning, proven=limit + offset if fusion == "scaled" else None)
         meant = And((self.where, demands(self.words)))
         nearest = await self.collection.nearest(meaning, meant, self.looked)
         found = await self._with_cosines(_merged(lexical, nearest))

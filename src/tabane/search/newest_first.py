@@ -34,17 +34,21 @@ async def fill_newest(
     """Give a vector to each record that lacks one, the newest first.
 
     Parameters and errors are those of :func:`tabane.search.filling.fill`. It ends early if the space is
-    replaced meanwhile.
+    replaced meanwhile. Records that stay without a vector are passed over: they do not keep it from coming
+    to the others, however often something is written.
     """
-    done = passed = 0
-    seen = order.written()
+    done = passed = reached = 0
+    seen, top = order.written(), False
     while space in collection.spaces:
-        if order.written() != seen:
-            seen, passed = order.written(), 0
+        top = not top and order.written() != seen
+        if top:
+            seen, reached, passed = order.written(), max(reached, passed), 0
         page = await collection.waiting(space.name, order.where, order.field, passed, PAGE)
         if not page:
             return
         given = await give_vectors(collection, space, embedder, text, page)
         passed += len(page) - given
+        if not given:  # nothing new here: back to where it was before the write
+            passed = max(passed, reached)
         done += given
         told(done)

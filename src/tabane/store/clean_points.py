@@ -4,19 +4,22 @@ SQLite puts commits into a log whose entries have checksums, and a *checkpoint* 
 into the file. So a process that is killed can leave only those pages of the file half-written that a
 checkpoint was copying, and these are in the log still: SQLite reads them from there. What has to be known is
 which checkpoint was under way. Before each one this module notes the log that it copies from, and behind it
-how the file is then (inode, size, time of its last change). At the next opening
+how the file is then (device, inode, size, times of its last changes). At the next opening
 
 - a file that is as it was noted needs no look: what is newer is in the log, which SQLite verifies;
 - a file that a checkpoint was changing needs none either where the log that it came from is there, whole;
-- any other one is looked through from the first page to the last.
+- any other one is looked through from the first page to the last, and so is each one where the system was
+  started since: after a power cut the times of a file say nothing about its pages.
 
-Notes need no fsync: one that is lost means a look at everything, never less than is needed. Formats:
+The time of the change of the inode is compared too, because programs that restore files set the other one
+back. Notes need no fsync: one that is lost means a look at everything, never less than is needed. Formats:
 https://www.sqlite.org/fileformat2.html#the_write_ahead_log
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sqlite3
 import struct
@@ -26,6 +29,7 @@ import msgspec
 PAGES = 1000  # of a log that are worth a checkpoint
 _SIZE = 512  # bytes of a note, padded: a shorter one leaves nothing of a longer one behind
 _HEADER, _FRAME = 32, 24  # bytes
+_BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 class LogEnd(msgspec.Struct, frozen=True):
@@ -36,12 +40,24 @@ class LogEnd(msgspec.Struct, frozen=True):
 
 
 class FileState(msgspec.Struct, frozen=True):
-    """A file as it was; ``copied``: the log that a checkpoint copies into it, None where that has ended."""
+    """A file as it was; ``copied``: the log that a checkpoint copies into it, None where that has ended.
 
+    ``boot``: which start of the system it was seen in, "" where the system does not tell. ``changed`` and
+    ``touched``: when its content was changed, and its content or its inode.
+    """
+
+    boot: str
+    device: int
     inode: int
     size: int
     changed: int
+    touched: int
     copied: LogEnd | None = None
+
+    @property
+    def which(self) -> tuple[str, int, int]:
+        """The file, and the start of the system."""
+        return self.boot, self.device, self.inode
 
 
 class Log:
@@ -105,7 +121,7 @@ class CleanPoints:
         """Find out what the last process left. Before the database is opened, which changes its log."""
         note, now = self._noted(), self._now()
         self._needed = None
-        if note is None or now is None or note.inode != now.inode:
+        if note is None or now is None or note.which != now.which:
             return
         if note.copied is None:
             self._needed = 0 if note == now else None
@@ -119,8 +135,11 @@ class CleanPoints:
         """Return whether the file is whole as :meth:`look` found it, with the log that SQLite has read."""
         if not self._needed:
             return self._needed == 0
-        busy, log, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return not busy and log == copied >= self._needed
+        try:
+            busy, log, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error:  # as on a full disk
+            return False
+        return bool(not busy and log == copied >= self._needed)
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """Do all checkpoints from now on, the first one at once: the file was looked at, or needs no look."""
@@ -155,7 +174,9 @@ class CleanPoints:
             found = os.stat(self._database)
         except OSError:
             return None
-        return FileState(found.st_ino, found.st_size, found.st_mtime_ns, copied)
+        return FileState(
+            _boot(), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, copied
+        )
 
     def _noted(self) -> FileState | None:
         try:
@@ -174,3 +195,13 @@ class CleanPoints:
                 os.pwrite(fd, msgspec.json.encode(note).ljust(_SIZE), 0)
             finally:
                 os.close(fd)
+
+
+@functools.cache
+def _boot() -> str:
+    """Return what tells this start of the system from others, "" where it has no such thing."""
+    try:
+        with open(_BOOT, "rb") as file:
+            return file.read(64).strip().decode()
+    except (OSError, ValueError):
+        return ""

@@ -11,6 +11,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ from tabane.store.writing import MOST_WAITING, Companion, Job, Writer
 
 T = TypeVar("T")
 
+_MOST_ASIDE = 4  # threads for what reads everything
 _BUSY_WAIT = 5  # seconds for another connection of this process; others are kept out by the lock
 
 _PRAGMAS = (
@@ -53,6 +55,7 @@ class Database:
         self._points = points
         self._writer = Writer(connection, path, points)
         self._reader = ReadThread(f"store-reader {path}", self._connect_reader, self._read)
+        self._aside = ThreadPoolExecutor(_MOST_ASIDE, f"store-aside {path}")
         self._asked = 0
         self._closed = False
         self._writer.start()
@@ -130,7 +133,7 @@ class Database:
         """
         if self._closed:
             raise failures.closed(self.path)
-        return await asyncio.to_thread(self._read_aside, work)
+        return await asyncio.get_running_loop().run_in_executor(self._aside, self._read_aside, work)
 
     def accompany(self, companion: Companion) -> None:
         """Commit something else ahead of each commit from now on. Before the first write that needs it."""
@@ -147,11 +150,7 @@ class Database:
             await asyncio.to_thread(self._close)
 
     def _read_aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            connection = self._connect_reader()
-        except sqlite3.Error as error:
-            raise failures.said(error, self.path) from error
-        with contextlib.closing(connection):
+        with contextlib.closing(self._connect_reader()) as connection:
             return self._read(connection, work)
 
     def _read(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -165,13 +164,17 @@ class Database:
             raise failures.said(error, self.path) from error
 
     def _connect_reader(self) -> ReadConnection:
-        connection = connected(self.path, ReadConnection)
+        try:
+            connection = connected(self.path, ReadConnection)
+        except sqlite3.Error as error:
+            raise failures.said(error, self.path) from error
         assert isinstance(connection, ReadConnection)
         connection.execute("PRAGMA query_only = ON")
         return connection
 
     def _close(self) -> None:
         self._writer.close()
+        self._aside.shutdown(wait=True)  # it may write derived files, which are the next process's soon
         clean = False
         with contextlib.suppress(sqlite3.Error):
             self._reader.close()
