@@ -105,7 +105,9 @@ class Judging:
         self._noted[tool.alias] = digest
         if len(self._noted) > MOST_REMEMBERED:
             self._noted.popitem(last=False)
-        log.warning("%s: arguments are forwarded without a check: %s", tool.alias, reason)
+        log.warning(
+            "%s: arguments are forwarded without a check: %s", tool.alias, reason, extra={"server": tool.server}
+        )
 
 
 def _digest(tool: Tool) -> bytes:
