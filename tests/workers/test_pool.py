@@ -52,6 +52,13 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+def block_until(path: Path) -> None:
+    """Hold the loop until a file is there."""
+    deadline = time.monotonic() + LONG
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
 def gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
@@ -346,9 +353,7 @@ def test_a_request_given_up_in_the_middle_of_a_long_answer_costs_no_turn(tmp_pat
         [pid] = pool.pids
         go.touch()
         # Nothing is read meanwhile, so that there is more to read in the moment of giving up.
-        deadline = time.monotonic() + LONG
-        while not Path(f"{go}.more").exists() and time.monotonic() < deadline:
-            time.sleep(0.005)
+        block_until(Path(f"{go}.more"))
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking

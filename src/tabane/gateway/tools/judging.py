@@ -106,8 +106,9 @@ class Judging:
         if len(self._noted) > MOST_REMEMBERED:
             self._noted.popitem(last=False)
         log.warning(
-            "%s: arguments are forwarded without a check: %s", tool.alias, reason, extra={"server": tool.server}
-        )
+            "%s: arguments are forwarded without a check: %s", tool.alias, reason,
+            extra={"server": tool.server},
+        )  # fmt: skip
 
 
 def _digest(tool: Tool) -> bytes:
