@@ -343,11 +343,12 @@ def test_a_worker_knows_no_keys() -> None:
     assert known.keys() == {"PATH", "HOME", "PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS"}
 
 
-def test_a_request_given_up_in_the_middle_of_a_long_answer_costs_no_turn(tmp_path: Path) -> None:
+def test_a_request_given_up_in_the_middle_of_a_long_answer_leaves_nothing_open(tmp_path: Path) -> None:
     """What was written and not read must not keep the end of its process from being noticed."""
     go = tmp_path / "go"
 
     async def script(pool: Pool) -> None:
+        before = psutil.Process().num_fds()
         asking = asyncio.ensure_future(pool.ask(str(go).encode(), BUDGET))
         await until(Path(f"{go}.begun").exists)
         [pid] = pool.pids
@@ -357,7 +358,7 @@ def test_a_request_given_up_in_the_middle_of_a_long_answer_costs_no_turn(tmp_pat
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await until(lambda: gone(pid))
+        await until(lambda: gone(pid) and psutil.Process().num_fds() <= before)
         assert await pool.ask(b"", BUDGET) == b""
 
     run_with(script, Pool(program("long"), Capacity(turns=1)))
