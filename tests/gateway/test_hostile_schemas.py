@@ -16,6 +16,7 @@ from tabane.gateway.tools.cost import cost_of
 from tabane.gateway.tools.judging import Judging
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import Validator
+from tabane.hub.process.log_budget import cause_of
 from tabane.workers.pool import Budget
 from tests.dataplane.place import Json, Line, child, place, text
 from tests.dataplane.ways import CALLS, user
@@ -170,6 +171,8 @@ def test_a_schema_that_was_given_up_is_not_judged_again_until_it_changes(
         for _ in range(50):
             assert validator.check(bad, b'{"a": 1}') is None
         assert sum("files__t:" in record.message for record in caplog.records) == 1
+        # Counted as the server's, not as one more cause for each of its tools.
+        assert {cause_of(record).server for record in caplog.records} == {"files"}
         better = tool("t", inputSchema=doubled(lambda r: {"anyOf": [r, r]}, {"type": "integer"}, 11))
         with pytest.raises(BadArguments):
             await check(validator, better, {"a": 1})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from tabane.hub.http.legacy import HttpSession
+from tabane.hub.http.stream import Pulse
 from tests.http.house import Peer, call, child, house, request, run, text_of, until
 
 SERVERS = {"c": child()}
@@ -337,6 +340,47 @@ def test_a_client_that_does_not_read_is_waited_for_while_another_is_served_on(tm
             assert all("earlier answers to read first" in message for message in dropped)
 
     run(scenario)
+
+
+def test_a_batch_whose_answers_are_too_large_together_fails_in_part(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path, SERVERS, outbox=1 << 20) as here:
+            peer = await here.peer()
+            session = await here.session(peer, "2025-03-26")
+            batch = [call("c__huge", number, bytes=3 << 19) for number in range(8)]
+            answer = await peer.post(batch, **session, accept="application/json")
+            assert sorted(one["id"] for one in answer.json) == list(range(8))
+            assert len([one for one in answer.json if "result" in one]) == 1
+            errors = [one["error"]["message"] for one in answer.json if "error" in one]
+            assert all("earlier answers to read first" in message for message in errors)
+
+    run(scenario)
+
+
+class Listening:
+    """A stream of a client that has ``unsent`` bytes to read."""
+
+    lost = False
+    unsent = 0
+
+    def __init__(self) -> None:
+        self.events: list[bytes] = []
+
+    def event(self, event: bytes) -> None:
+        self.events.append(event)
+
+
+def test_what_is_held_back_from_a_slow_listener_comes_before_what_is_later() -> None:
+    async def scenario() -> None:
+        session = HttpSession("s", Pulse(asyncio.get_running_loop()), 1 << 20)
+        session._listening = stream = cast("Any", Listening())
+        for number, unsent in enumerate((0, 1 << 20, 1 << 20, 0, 0)):
+            stream.unsent = unsent
+            session.tell(b'{"jsonrpc":"2.0","method":"notifications/%d"}\n' % number, None)
+        told = [int(event.partition(b"notifications/")[2][:1]) for event in stream.events]
+        assert told == [0, 1, 2, 3, 4]
+
+    asyncio.run(scenario())
 
 
 def test_an_answer_larger_than_the_outbox_is_given_whole(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tabane.gateway.upstreams.answers import LARGEST_ERROR
 from tests.dataplane.place import SOON, Json, Line, Place, place, run, text, turns, until
 from tests.upstreams_http.raw import Handler, Raw, Request, Wire, legacy, modern, raw
 
@@ -312,6 +313,19 @@ def test_an_error_in_the_body_of_a_status_is_the_answer(tmp_path: Path) -> None:
     async def scenario(server: Raw, hub: Place, client: Line) -> None:
         response = await client.request("tools/call", {"name": "web__echo", "arguments": {}})
         assert response["error"] == {"code": -32602, "message": "no such thing", "data": {"x": [1]}}
+
+    with_server(tmp_path, calls(refuse), scenario)
+
+
+def test_a_call_that_is_refused_with_a_large_error_is_not_sent_again(tmp_path: Path) -> None:
+    async def refuse(server: Raw, request: Request, wire: Wire) -> None:
+        head, end = b'{"error":{"code":-32000,"message":"', b'"}}'
+        body = head + b"x" * (LARGEST_ERROR - len(head) - len(end)) + end
+        wire.send(500, body, content_type="application/json")
+
+    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+        assert "xxx" in await failure(client)
+        assert len(server.asked("echo")) == 1
 
     with_server(tmp_path, calls(refuse), scenario)
 

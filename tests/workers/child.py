@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from tabane.workers.frames import REQUEST, answer, request_head
 from tabane.workers.serving import Last, serve
 
 
@@ -34,6 +35,26 @@ def wait(path: str) -> bytes:
     while not Path(path).exists():
         time.sleep(0.005)
     return b"waited"
+
+
+def break_off() -> None:
+    """Answer with the beginning of a long answer, and with a little more when a file is there.
+
+    An empty request is answered.
+    """
+    os.write(1, answer(0))
+    while len(head := os.read(0, REQUEST.size)) == REQUEST.size:
+        length, _ = request_head(head)
+        path = os.read(0, length).decode() if length else ""
+        os.write(1, answer(100_000_000 if path else 0))
+        if path:
+            for _ in range(160):
+                os.write(1, bytes(50_000))
+            Path(path + ".begun").touch()
+            wait(path)
+            os.write(1, bytes(1_000))
+            Path(path + ".more").touch()
+            spin()
 
 
 def respond(body: bytes) -> bytes:
@@ -66,4 +87,6 @@ def _grown() -> bytes:
 if __name__ == "__main__":
     if "broken" in sys.argv:
         sys.exit(3)
+    if "long" in sys.argv:
+        break_off()
     serve(respond)

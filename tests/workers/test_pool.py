@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -49,6 +50,13 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(LONG):
         while not condition():  # noqa: ASYNC110  (the state of another process; the wait has a limit)
             await asyncio.sleep(0.005)
+
+
+def block_until(path: Path) -> None:
+    """Hold the loop until a file is there."""
+    deadline = time.monotonic() + LONG
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
 def gone(pid: int) -> bool:
@@ -333,3 +341,24 @@ def test_what_a_library_prints_goes_to_the_errors() -> None:
 def test_a_worker_knows_no_keys() -> None:
     known = environment({"PATH": "/bin", "GITHUB_TOKEN": "secret", "HOME": "/h"})
     assert known.keys() == {"PATH", "HOME", "PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS"}
+
+
+def test_a_request_given_up_in_the_middle_of_a_long_answer_leaves_nothing_open(tmp_path: Path) -> None:
+    """What was written and not read must not keep the end of its process from being noticed."""
+    go = tmp_path / "go"
+
+    async def script(pool: Pool) -> None:
+        before = psutil.Process().num_fds()
+        asking = asyncio.ensure_future(pool.ask(str(go).encode(), BUDGET))
+        await until(Path(f"{go}.begun").exists)
+        [pid] = pool.pids
+        go.touch()
+        # Nothing is read meanwhile, so that there is more to read in the moment of giving up.
+        block_until(Path(f"{go}.more"))
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await until(lambda: gone(pid) and psutil.Process().num_fds() <= before)
+        assert await pool.ask(b"", BUDGET) == b""
+
+    run_with(script, Pool(program("long"), Capacity(turns=1)))

@@ -340,7 +340,7 @@ class ServerOperations:
         """
         healthy = await self._gateway.check_health()
         details = {row["name"]: row | {"remark": None} for row in await self._rows(caller)}
-        for name in healthy:
+        for name in healthy.keys() & details.keys():
             if not self._gateway.tried(name) and not details[name]["error"]:
                 details[name]["remark"] = say("not started yet").render(caller.lang)
         return {**healthy, "details": details}

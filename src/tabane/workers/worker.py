@@ -14,6 +14,7 @@ from tabane.messages import say
 from tabane.workers.frames import ANSWER, answer_head, request
 
 _ENDING = 5.0  # seconds a process has to end after its pipe was closed
+_PIECE = 1 << 16
 _SPENT = frozenset((-signal.SIGPROF, -signal.SIGXCPU))
 
 _KNOWN = frozenset({
@@ -129,10 +130,10 @@ class Worker:
             child.stdin.close()
         try:
             async with asyncio.timeout(_ENDING):
-                await child.wait()
+                await _over(child)
         except TimeoutError:
             self.kill()
-            await child.wait()
+            await _over(child)
 
     def kill(self) -> None:
         if self._child is not None and self._child.returncode is None:
@@ -157,6 +158,18 @@ class Worker:
                 say("The work took more than {seconds:g} seconds of the processor.", seconds=seconds)
             )
         return WorkerEnded(say("The process that did the work ended."))
+
+
+async def _over(child: asyncio.subprocess.Process) -> None:
+    """Wait for the end of a process.
+
+    What is left of an answer that nobody wants is read: unread, it keeps the end from being noticed.
+    """
+    # Another reader is one that ends the process as well.
+    with contextlib.suppress(ConnectionError, RuntimeError):
+        while child.stdout is not None and await child.stdout.read(_PIECE):
+            pass
+    await child.wait()
 
 
 class _Silent(Exception):

@@ -59,6 +59,9 @@ class Judging:
 
     async def judge(self, tool: Tool, arguments: bytes) -> None:
         """Raise BadArguments where arguments do not fit. What is not judged in time passes."""
+        if len(tool.definition) + len(arguments) > LONGEST:
+            self._note(tool, "they are too long")
+            return
         turn = self._turns.setdefault(tool.alias, asyncio.Lock())
         try:
             async with asyncio.timeout(self._budget.patience):
@@ -78,9 +81,6 @@ class Judging:
         await self.pool.close()
 
     async def _error(self, tool: Tool, arguments: bytes) -> BadArguments | None:
-        if len(tool.definition) + len(arguments) > LONGEST:
-            self._note(tool, "they are too long")
-            return None
         body = packed(Case(tool.definition, arguments))
         try:
             return verdict(await self.pool.ask(body, self._budget, key=tool.server)).error
@@ -105,7 +105,10 @@ class Judging:
         self._noted[tool.alias] = digest
         if len(self._noted) > MOST_REMEMBERED:
             self._noted.popitem(last=False)
-        log.warning("%s: arguments are forwarded without a check: %s", tool.alias, reason)
+        log.warning(
+            "%s: arguments are forwarded without a check: %s", tool.alias, reason,
+            extra={"server": tool.server},
+        )  # fmt: skip
 
 
 def _digest(tool: Tool) -> bytes:

@@ -95,7 +95,9 @@ class Conversation:
 
     def cancel(self, call: Call, reason: str) -> None:
         """Forget a call, or a request of the hub's own, and tell the upstream; it is not answered."""
-        if self._take(call.number):
+        # The number alone does not tell: that of an earlier connection's call may be another's here.
+        if call in (self._calls.get(call.number), self._asks.get(call.number)):
+            self._take(call.number)
             call.done = True
             self._give_up(call, reason)
 

@@ -24,7 +24,11 @@ HOLD = 1.0
 STALLED = 60.0
 """Seconds without a byte read after which an answer waits no longer for its client."""
 
-_LOOK = 0.01
+LOOK = 0.01
+"""Seconds between two looks whether there is room."""
+
+MOST_AT_ONCE = 16
+"""Answers that are looked at in that time: where more wait, each is looked at less often."""
 
 
 class Delivery:
@@ -42,7 +46,7 @@ class Delivery:
         stalled: float = STALLED,
     ) -> None:
         self._loop, self._awaited, self._most, self._stalled = loop, awaited, most, stalled
-        self._waiting = 0
+        self._waiting = self._count = 0
         self._slow: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -55,15 +59,17 @@ class Delivery:
         if call.owner is not None:
             # The upstream has done its part: the next call may go to it.
             call.owner.freed(reply)
+        self._waiting += size
+        self._count += 1
         giving = self._begin(self._when_room(call, reply, size))
         return None if call.session in self._slow else self._begin(self._hold(giving, call))
 
     async def _when_room(self, call: Call, reply: Reply, size: int) -> None:
-        self._waiting += size
         try:
             await self._room(call)
         finally:
             self._waiting -= size
+            self._count -= 1
             self._slow.discard(call.session)
             call.answer(reply)
 
@@ -75,7 +81,7 @@ class Delivery:
                 left, since = unsent, now
             elif now - since > self._stalled:
                 return
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(LOOK * max(1.0, self._count / MOST_AT_ONCE))
 
     async def _hold(self, giving: asyncio.Task[None], call: Call) -> None:
         while not giving.done():

@@ -215,7 +215,9 @@ class Errand:
         if status in BUSY:
             raise Busy(status, seconds_until(response.headers.get("Retry-After"), time.time()))
         if error is not None and status not in (401, 403):
-            site.conversation.receive(json.error_line(b"%d" % call.number, error), call.number)
+            waits = site.conversation.receive(json.error_line(b"%d" % call.number, error), call.number)
+            if waits is not None:
+                await waits
         elif call.method == b"initialize" and status in OTHER_KIND and site.on_old is not None:
             site.on_old(call, self.line, self.era)
         elif status in _NO_ANSWER:

@@ -90,6 +90,7 @@ class _State:
     delay: float = REFRESH
     begun: int = 0
     taken: int = 0
+    giving: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: asyncio.Task[None] | None = None
     running: asyncio.Task[None] | None = None
 
@@ -209,19 +210,25 @@ class Lists:
             self._on_fault(error.message)
             log.warning("%s did not list its %s: %s", self._server, name, error)
         else:
-            # Two may be under way: what was asked for later is what holds.
-            if number > state.taken:
-                state.taken, state.at, state.size = number, self._loop.time(), found.size
-                state.given, state.ttl = found.ttl, FRESH if found.ttl is None else found.ttl
-                if found.cut:
-                    self._tell_cut(name, found)
-                self._tell_strange(name, found)
-                waits = self._on_listed(peer, name, found.items)
-                if waits is not None:
-                    await waits
+            async with state.giving:
+                await self._give(name, peer, number, found)
         finally:
             state.running = None
             state.known.set()
+
+    async def _give(self, name: str, peer: Peer, number: int, found: Found) -> None:
+        """Hand a list on. Two may be under way: what was asked for later is what holds, and comes last."""
+        state = self._states[name]
+        if number <= state.taken:
+            return
+        state.taken, state.at, state.size = number, self._loop.time(), found.size
+        state.given, state.ttl = found.ttl, FRESH if found.ttl is None else found.ttl
+        if found.cut:
+            self._tell_cut(name, found)
+        self._tell_strange(name, found)
+        waits = self._on_listed(peer, name, found.items)
+        if waits is not None:
+            await waits
 
     def _room(self, name: str) -> Budget:
         budget = self._budget()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from tabane.hub.clients.outlet import ROOM
 from tabane.hub.local.hello import DRAIN
 from tabane.wire import json, websocket
 
@@ -91,6 +92,9 @@ class WebSocketOutlet:
         self._socket.close(websocket.GOING_AWAY, why)
 
     def _waits_with(self, line: bytes) -> bool:
-        """Whether more than the client's share would wait, were the line to wait as well."""
+        """Whether more than the client's share would wait, were the line to wait as well.
+
+        While little waits a line is taken however long it is: it waited for that.
+        """
         waiting = self.unsent
-        return waiting > 0 and waiting + len(line) > self._most
+        return waiting > ROOM and waiting + len(line) > self._most

@@ -58,6 +58,7 @@ class HttpSession:
     """The outlet of a session, and the session itself: what came over which response goes back there."""
 
     __slots__ = (
+        "_behind",
         "_count",
         "_current",
         "_delivered",
@@ -84,6 +85,7 @@ class HttpSession:
         self.used = pulse.loop.time()
         self._pulse, self._loop = pulse, pulse.loop
         self._count = self._posts = self._delivered = 0
+        self._behind = False
         self._requests: dict[bytes, _Post] = {}
         self._streams: dict[int, _Post] = {}
         self._journal: Journal | None = None
@@ -114,9 +116,10 @@ class HttpSession:
         else:
             post.waiting.discard(request_id)
         if post.resumable or (stream and stream.begun):
-            self._say(post, self._fitted(request_id, line, stream), due=True)
+            self._say(post, self._fitted(request_id, line, stream.unsent if stream else 0), due=True)
         elif post.batch:
-            post.answers.append(line)
+            # They wait for the last of them, whether or not the client reads.
+            post.answers.append(self._fitted(request_id, line, sum(map(len, post.answers))))
         elif stream:
             stream.answer(200 if request_id is not None else 400, line)
         if not post.waiting:
@@ -238,9 +241,8 @@ class HttpSession:
         if stream:
             stream.event(event, due=due)
 
-    def _fitted(self, request_id: bytes | None, line: bytes, stream: Stream | None) -> bytes:
+    def _fitted(self, request_id: bytes | None, line: bytes, waiting: int) -> bytes:
         """The answer, or where its client has too much to read already, the error that stands for it."""
-        waiting = stream.unsent if stream else 0
         if waiting <= ROOM or waiting + len(line) <= self.limit:
             return line
         return undelivered(request_id, len(line), waiting, self.session.caller.lang)
@@ -317,9 +319,18 @@ class HttpSession:
         if self._unheard is None:
             self._unheard = Journal(MOST_WAITING, MOST_WAITING_BYTES)
         self._unheard.keep(_LISTENING, self._count, event)
-        if self._listening and not self._listening.lost and self._listening.unsent <= self.limit // 2:
-            self._delivered = self._count
-            self._listening.event(event)
+        listening = self._listening
+        if listening is None or listening.lost:
+            return
+        if listening.unsent > self.limit // 2:
+            self._behind = True
+            return
+        # What was held back goes first: of a client, no later event may hide an earlier one.
+        events = self._unheard.after(_LISTENING, self._delivered) if self._behind else [event]
+        self._behind = False
+        self._delivered = self._count
+        for each in events:
+            listening.event(each)
 
     async def _hear(self, stream: Stream, seen: int, *, resumed: bool) -> None:
         before = self._listening
@@ -331,7 +342,7 @@ class HttpSession:
         stream.begin()
         for event in self._unheard.after(_LISTENING, seen) if self._unheard else ():
             stream.event(event)
-        self._delivered = self._count
+        self._delivered, self._behind = self._count, False
         try:
             await stream.run()
         finally:

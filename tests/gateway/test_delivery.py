@@ -1,0 +1,106 @@
+"""Answers that wait for a client that reads slowly, while the server behind them lives on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import Raw
+
+from tabane.gateway.upstreams.call import Call, Reply
+from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.delivery import LOOK, MOST_AT_ONCE, ROOM, SMALL, Delivery
+from tabane.wire.era import Era
+
+LONG = 60.0
+
+
+class Wire:
+    """A carrier that keeps what it is given."""
+
+    exact = closed = False
+
+    def __init__(self) -> None:
+        self.cancelled: list[int] = []
+
+    def request(self, call: Call, line: bytes, era: Era) -> None:
+        return
+
+    def tell(self, line: bytes, about: int | None = None) -> None:
+        return
+
+    def cancel(self, call: Call, line: bytes) -> None:
+        self.cancelled.append(call.number)
+
+    def end_input(self) -> None:
+        return
+
+    def close(self, why: str) -> None:
+        return
+
+
+def conversation() -> tuple[Conversation, Wire]:
+    made = Conversation(
+        "s", asyncio.get_running_loop(), on_notice=lambda *_: None, on_closed=lambda why: None
+    )
+    made.carrier = wire = Wire()
+    return made, wire
+
+
+def call(replies: list[Reply], unsent: Callable[[], int] = lambda: 0, session: str = "slow") -> Call:
+    return Call(b"tools/call", {}, {}, replies.append, session=session, unsent=unsent)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LONG):
+        while not condition():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.005)
+
+
+def test_a_cancelled_answer_that_waits_takes_no_other_call_with_it() -> None:
+    """Numbers begin again with each connection, so an old call's number may be another's by then."""
+
+    async def scenario() -> None:
+        before, _ = conversation()
+        waiting: list[Reply] = []
+        first = call(waiting, lambda: 2 * ROOM)
+        before.send(first)
+        before.receive(b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * (2 * SMALL) + b'"}}')
+        before.lost("the server was restarted")
+
+        after, wire = conversation()
+        answered: list[Reply] = []
+        after.send(call(answered, session="other"))
+        first.done = True
+        after.cancel(first, "the client is gone")
+        assert wire.cancelled == []
+        after.receive(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+        assert [reply.result for reply in answered] == [Raw(b"{}")]
+        assert waiting == []
+
+    asyncio.run(scenario())
+
+
+def test_looks_at_slow_clients_do_not_grow_with_the_answers_that_wait() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        replies: list[Reply] = []
+        looks, room = 0, False
+
+        def unsent() -> int:
+            nonlocal looks
+            looks += 1
+            return 0 if room else 2 * ROOM
+
+        gives = Delivery(loop, lambda call: True, 1 << 30)
+        large = Reply(result=Raw(b'"' + b"x" * SMALL + b'"'))
+        for _ in range(1000):
+            gives.give(call(replies, unsent), large)
+        await asyncio.sleep(0)
+        begun, since = looks, loop.time()
+        await until(lambda: looks >= begun + 500)
+        assert looks - begun <= 4 * MOST_AT_ONCE * (2 + (loop.time() - since) / LOOK)
+        room = True
+        await until(lambda: len(replies) == 1000)
+
+    asyncio.run(scenario())

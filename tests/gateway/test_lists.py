@@ -1,0 +1,82 @@
+"""Lists are handed on in the order in which they were asked for, however long each takes to be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec import Raw
+
+from tabane.gateway.upstreams.call import Call
+from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.lists import Lists
+from tabane.gateway.upstreams.peer import Peer
+from tabane.wire.era import Era
+
+LONG = 60.0
+
+
+class Asked:
+    """A carrier that notes the numbers of requests."""
+
+    exact = closed = False
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def request(self, call: Call, line: bytes, era: Era) -> None:
+        self.numbers.append(call.number)
+
+    def tell(self, line: bytes, about: int | None = None) -> None:
+        return
+
+    def cancel(self, call: Call, line: bytes) -> None:
+        return
+
+    def end_input(self) -> None:
+        return
+
+    def close(self, why: str) -> None:
+        return
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LONG):
+        while not condition():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.005)
+
+
+def test_a_list_that_takes_long_to_read_does_not_replace_a_later_one() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        taken: list[bytes] = []
+        read = asyncio.Event()
+
+        async def read_slowly(items: list[Raw]) -> None:
+            await read.wait()
+            taken.append(bytes(items[0]))
+
+        def listed(peer: Peer, name: str, items: list[Raw]) -> Awaitable[None] | None:
+            if items == [Raw(b'"old"')]:
+                return read_slowly(items)
+            if name == "tools":
+                taken.append(bytes(items[0]))
+            return None
+
+        conversation = Conversation("s", loop, on_notice=lambda *_: None, on_closed=lambda why: None)
+        conversation.carrier = carrier = Asked()
+        conversation.peer = Peer(Era.LEGACY, "2025-06-18", "s", {"tools": Raw(b"{}")})
+        lists = Lists("s", loop, listed, lambda fault: None)
+        lists.open(conversation)
+        for number, name in enumerate((b"old", b"new"), 1):
+            await until(lambda number=number: len(carrier.numbers) == number)  # type: ignore[misc]
+            answer = b'{"jsonrpc":"2.0","id":%d,"result":{"tools":["%b"]}}'
+            conversation.receive(answer % (carrier.numbers[-1], name))
+            for _ in range(50):  # steps of the loop, in which the answer becomes a list
+                await asyncio.sleep(0)
+            lists.refresh("tools")
+        read.set()
+        await until(lambda: len(taken) == 2)
+        assert taken == [b'"old"', b'"new"']
+
+    asyncio.run(scenario())
