@@ -165,7 +165,10 @@ def test_hybrid_without_a_model_says_what_it_lacks(tmp_path: Path) -> None:
         found = home.run("posts", "search", "house", "--mode", "hybrid", "--json")
         assert [row["post"]["post_id"] for row in found.json] == [2]
         assert found.err.count("by words alone") == 1
-        assert home.run("posts", "search", "house").status == 2
+        usual = home.run("posts", "search", "house", "--json")
+        assert [row["post"]["post_id"] for row in usual.json] == [2]
+        assert usual.err.count("by words alone") == 1
+        assert home.run("posts", "search", "house", "--mode", "content").status == 2
 
 
 def test_a_post_and_those_near_to_it(home: Home) -> None:

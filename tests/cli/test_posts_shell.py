@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import pytest
 from tabane.cli.posts.shell.completing import candidates
 from tabane.cli.posts.shell.wanted import SETTINGS, Wanted, numbers
 from tabane.errors import CallerError
-from tests.cli.archive import with_model, write_archive
+from tests.cli.archive import POSTS, with_model, write_archive
 from tests.cli.home import Home, hub
 from tests.cli.on_terminal import OnTerminal, on_terminal
 from tests.hub.peers import answer, played_hub
+from tests.patience import LONG
+from tests.posts.importing.archives import write_csv
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\x07")
 STATS = {"total_posts": 5, "total_users": 3, "date_range": {}}
@@ -54,6 +57,13 @@ class Typed:
         self.terminal.out = self.terminal.out.partition("\n")[2]
         self.terminal.read_until(until)
         return CONTROL.sub("", self.terminal.out)
+
+
+def waits_for_keys(pid: int) -> None:
+    """Wait until a process sleeps, where the system tells."""
+    stat, deadline = Path(f"/proc/{pid}/stat"), time.monotonic() + LONG
+    while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "S":
+        assert time.monotonic() < deadline, "it is busy"
 
 
 def shell(home: Home) -> Iterator[Typed]:
@@ -108,7 +118,8 @@ def test_filters_stand_in_the_prompt_and_are_taken_off(typed: Typed) -> None:
     assert "/date: 'soon' is no date" in typed.line("/date soon")
     assert "posts (average .2/.7/.1)> " in typed.line("/weights 3")
     assert "1. [" in typed.line("the red house")
-    assert "posts> " in typed.line("/mode content")
+    assert "posts (content)> " in typed.line("/mode content")
+    assert "posts> " in typed.line("/mode off")
 
 
 def test_commands_and_users_are_completed(typed: Typed) -> None:
@@ -134,6 +145,8 @@ def test_what_is_mistyped_is_answered_with_what_may_be_meant(typed: Typed) -> No
 
 def test_ctrl_c_gives_up_the_line_and_not_the_shell(typed: Typed) -> None:
     typed("/user nobo", "nobo")
+    # Python holds back a signal that comes while it handles a key.
+    waits_for_keys(typed.terminal.process.pid)
     assert "no user" not in typed("\x03", "posts> ")
     assert "赤い猫" in typed.line("|猫")
     os.write(typed.terminal.fd, b"/exit\n")
@@ -234,10 +247,10 @@ def after(*lines: str) -> Wanted:
     ],
 )  # fmt: skip
 def test_a_setting_becomes_a_parameter_and_off_takes_it_away(line: str, params: dict[str, object]) -> None:
-    plain = {"query": "q", "mode": "content", "top_k": 100}
+    plain = {"query": "q", "top_k": 100}
     assert after(line).params("q") == plain | params
     name = line.split()[0]
-    assert after(line, "/mode content", f"{name} off").params("q") == plain
+    assert after(line, f"{name} off", "/mode off").params("q") == plain
 
 
 @pytest.mark.parametrize(
@@ -280,3 +293,18 @@ def test_the_short_commands_of_the_original_work(home: Home) -> None:
             os.write(terminal.fd, leave.encode() + b"\n")
             terminal.end()
             assert terminal.process.returncode == 0
+
+
+def test_without_vectors_a_query_is_answered_by_words_with_a_warning(tmp_path: Path) -> None:
+    home = with_model(tmp_path, model="none")
+    write_csv(tmp_path / "twilog.csv", POSTS)
+    with hub(home):
+        assert home.run("posts", "import", "twilog.csv").status == 0
+        done = home.run("posts", "shell", stdin="/view list\n猫\n/mode content\n猫\n")
+        assert "猫" in done.out.splitlines()[0]
+        assert "by words alone" in done.err
+        assert "Modes available: hybrid" in done.err.splitlines()[-1]
+        found = home.run("posts", "search", "猫")
+        assert (found.status, "猫" in found.out) == (0, True)
+        assert "by words alone" in found.err
+        assert home.run("posts", "search", "猫", "--mode", "content").status == 2

@@ -230,6 +230,11 @@ def test_a_model_of_english_alone_is_used_for_japanese_only_if_the_settings_name
             assert found[0] % 5
             assert "reads English only" in warning
             assert ("models reembed" in warning) is not named
+            usual, warning = await place.search(query="昼ごはん")
+            assert [number % 5 > 0 for number in usual] == [True]
+            assert "reads English only" in warning
+            if not named:
+                assert (await place.search(query="lunch"))[0]
 
     asyncio.run(work())
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tabane.build import this_build
 from tabane.hub.rpc.neighbours import Place, listener_in
 from tests.cli.home import Home, hub
 from tests.hub.peers import Client, request
@@ -89,6 +90,15 @@ def test_the_token_of_ones_own_home_is_found(elsewhere: Home) -> None:
         with assistant(elsewhere, "--websocket", url_of(elsewhere)) as found:
             assert "search_tools" not in found.tools()
         (elsewhere.tabane / "token").chmod(0o600)
+
+
+def test_without_the_token_the_bridge_names_its_build(me: Home, elsewhere: Home) -> None:
+    with hub(elsewhere):
+        client = Client(me.environment, "--websocket", url_of(elsewhere))
+        try:
+            assert client.initialize()["result"]["serverInfo"]["version"] == this_build().name
+        finally:
+            client.close()
 
 
 def test_without_the_token_the_archive_answers(me: Home, elsewhere: Home) -> None:

@@ -109,6 +109,17 @@ def test_search_is_found_by_its_name_and_stands_on_no_list(
         } <= set(names)  # fmt: skip
 
 
+def test_every_parameter_that_a_tool_requires_is_described(home: Home) -> None:
+    with assistant(home, "--mode", "full") as whole:
+        tools = whole.tools()
+        for name, tool in tools.items():
+            schema = tool["inputSchema"]
+            assert set(schema.get("required", ())) <= schema["properties"].keys(), name
+        options = tools["get_post"]["inputSchema"]["properties"]["post_id"]["anyOf"]
+        assert {option["type"] for option in options} == {"integer", "string"}
+        assert "post_id: " in whole.text("describe_tools", names=["get_post"])
+
+
 def test_documents_are_got_by_the_beginnings_of_their_names(client: Assistant) -> None:
     for number in range(3):
         answer(client, "put_document", text=f"text {number}", filepath=f"p/{number}.md", file_type="note")

@@ -49,10 +49,7 @@ DateFilterObject = Annotated[
         extra_json_schema={"properties": {"from": {"type": "string"}, "to": {"type": "string"}}},
     ),
 ]
-PostId = (
-    Annotated[int, Meta(ge=0, le=LARGEST_ID)]
-    | Annotated[str, Meta(pattern="^[0-9]{1,19}$", extra_json_schema={"hidden": True})]
-)
+PostId = Annotated[int, Meta(ge=0, le=LARGEST_ID)] | Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):

@@ -231,17 +231,12 @@ class Searching:
         spaces = {space.name: space.model for space in collection.spaces}
         wanted = modes.spaces_of(mode)
         if not set(wanted) <= spaces.keys():
-            return None, not await self._comes(wanted)
+            return None, False
         unread = next((spaces[name] for name in wanted if not reads(spaces[name], meaning)), None)
         if unread is not None:
             return english_only(unread), False
         missing = await self._missing(wanted)
         return (None, True) if missing is None else (missing.state, False)
-
-    async def _comes(self, spaces: Sequence[str]) -> bool:
-        """Whether vectors that are not there yet are being made."""
-        missing = await self._missing(spaces)
-        return missing is not None and missing.problem is None
 
     async def _question(
         self, collection: Collection, mode: Mode, weights: tuple[float, ...] | None, meaning: str

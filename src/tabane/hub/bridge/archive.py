@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from typing import Any, NamedTuple
 
-from tabane import __version__
+from tabane.build import this_build
 from tabane.errors import TabaneError
 from tabane.hub.bridge.framed import FramedSide
 from tabane.hub.bridge.heads import canonical
@@ -239,12 +239,12 @@ def _initialize(params: dict[str, Any]) -> dict[str, Any]:
     return {
         "protocolVersion": eras.negotiate(version if isinstance(version, str) else None),
         "capabilities": {"tools": {}},
-        "serverInfo": {"name": "tabane", "title": "Tabane", "version": __version__},
+        "serverInfo": {"name": "tabane", "title": "Tabane", "version": this_build().name},
     }
 
 
 def _discover(params: dict[str, Any]) -> dict[str, Any]:
-    info = {"name": "tabane", "title": "Tabane", "version": __version__}
+    info = {"name": "tabane", "title": "Tabane", "version": this_build().name}
     return {
         "supportedVersions": [eras.MODERN],
         "capabilities": {"tools": {}},

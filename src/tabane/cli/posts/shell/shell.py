@@ -160,7 +160,7 @@ class Shell:
         if name == "/user":
             self._check_users([*changed.includes, *changed.excludes])
         self._wanted = changed
-        self._remark(self._wanted.summary() or say("All posts, mode content."))
+        self._remark(self._wanted.summary() or say("All posts."))
 
     def _check_users(self, names: list[str]) -> None:
         """Raises UnknownName with those that may be meant."""

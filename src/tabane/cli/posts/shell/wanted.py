@@ -28,9 +28,12 @@ _DATES = re.compile(r"(.*?)\.\.(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Mode, filters, and how what is found is shown: ``top`` posts a page."""
+    """Mode, filters, and how what is found is shown: ``top`` posts a page.
 
-    mode: Mode = "content"
+    The hub chooses the mode where none is given.
+    """
+
+    mode: Mode | None = None
     weights: Weights | None = None
     includes: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
@@ -57,12 +60,13 @@ class Wanted:
         )
         weighing = self.weights is not None and self.mode in WEIGHING
         weights = {"weights": list(self.weights or ())} if weighing else {}
-        return {"query": query, "mode": self.mode, "top_k": MOST, **weights, **narrowed}
+        mode = {"mode": self.mode} if self.mode else {}
+        return {"query": query, **mode, "top_k": MOST, **weights, **narrowed}
 
     def summary(self) -> str:
         """What differs from a plain search, for the prompt: empty where nothing does."""
         parts = [
-            self.mode if self.mode != "content" else "",
+            self.mode or "",
             named(self.weights) if self.weights and self.mode in WEIGHING else "",
             *(f"@{name}" for name in self.includes),
             *(f"-@{name}" for name in self.excludes),
@@ -132,7 +136,7 @@ def with_weights(wanted: Wanted, words: Sequence[str]) -> Wanted:
     given = " ".join(words)
     numbered = dict(enumerate(PRESETS.values(), 1))
     weights = numbered.get(int(given)) if given.isdecimal() else None
-    mode: Mode = wanted.mode if wanted.mode in WEIGHING else "average"
+    mode: Mode | None = wanted.mode if wanted.mode in WEIGHING else "average"
     return replace(wanted, weights=weights or weights_of(given), mode=mode)
 
 
@@ -203,7 +207,7 @@ SETTINGS = {
     ),
     "/top": Setting("N", say("How many posts a page has."), with_top, ("top",)),
     "/mode": Setting(
-        "|".join(MODES), say("What is compared with the query."), with_mode, ("mode", "weights")
+        "|".join(MODES) + " | off", say("What is compared with the query."), with_mode, ("mode", "weights")
     ),
     "/weights": Setting(
         "PRESET | C/R/S | off",
