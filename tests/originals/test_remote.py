@@ -272,7 +272,7 @@ def test_what_is_neither_is_named(me: Home) -> None:
         client = Client(me.environment, "--websocket", f"ws://127.0.0.1:{server.server_port}")
         try:
             client.send(request(1, "initialize"))
-            assert "is no hub" in client.answer(1, LONG)["error"]["message"]
+            assert "is not a hub" in client.answer(1, LONG)["error"]["message"]
             assert client.wait(LONG) == 1
         finally:
             client.close()

@@ -253,7 +253,7 @@ def detach_option(function: _Function) -> _Function:
         is_flag=True,
         expose_value=False,
         callback=keep("detach"),
-        help=text(say("Do not wait: the job goes on in the hub, and tabane jobs shows it.")),
+        help=text(say("Do not wait. The job continues in the hub, and tabane jobs shows it.")),
     )(function)
 
 

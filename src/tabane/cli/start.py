@@ -133,8 +133,8 @@ def _check_port(settings: Settings, report: dict[str, Any]) -> None:
     if away and settings.port and not of_flag:
         raise HubError(
             say(
-                "The hub runs already (process {pid}), and does not serve HTTP at port {port}. "
-                "To start it with that port: tabane restart",
+                "The hub is already running (process {pid}), but does not serve HTTP at port {port}. "
+                "To restart it with that port: tabane restart",
                 pid=report["pid"],
                 port=settings.port,
             )
@@ -147,7 +147,7 @@ def _tell_of_version(terminal: Terminal, report: dict[str, Any]) -> None:
     if there and there != here:
         terminal.note(
             say(
-                "The hub that runs is Tabane {there}; this is {here}. To replace it: tabane restart",
+                ("The running hub is Tabane {there}, but this is {here}. To replace the hub: tabane restart"),
                 there=there,
                 here=here,
             )

@@ -123,7 +123,10 @@ def _not_ready() -> Message:
 
 
 def _unread(model: str) -> Message:
-    return say("{model} reads English only; this is found by keywords only.", model=model.partition("#")[0])
+    return say(
+        "{model} reads English only, so this document is found by keywords only.",
+        model=model.partition("#")[0],
+    )
 
 
 def too_much() -> Message:

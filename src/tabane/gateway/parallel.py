@@ -110,8 +110,8 @@ class _Run:
         size = memoryview(result).nbytes
         if self._bytes + size > MOST_BYTES:
             error = TabaneError(say(
-                "The result ({size} MiB) was left out: the results of one execute_parallel may have {most} "
-                "MiB together. The call was made. Call such a tool alone.",
+                "The result ({size} MiB) was left out, because the results of one execute_parallel "
+                "may have at most {most} MiB together. The call was made. Call this tool separately.",
                 size=-(-size // (1 << 20)), most=MOST_BYTES >> 20))  # fmt: skip
             self.end(number, False, "error", Raw(rpc.error_of(error, lang)))
             return

@@ -45,7 +45,7 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
     page, _, line = params.section.partition(":")
     if page not in pages:
         known = ", ".join(pages) or "–"
-        message = say("section: there is no page {page}; there are: {known}", page=page, known=known)
+        message = say("section: there is no page {page}. Pages: {known}", page=page, known=known)
         raise BadArguments(message, "section")
     if not line:
         return {"section": page, "title": page, "text": pages[page]}

@@ -117,7 +117,7 @@ class Jobs:
             owner = self._jobs[key].owner
             if owner is not None and owner.session == session and not owner.detached:
                 log.info("job %s is cancelled: the program that started it is gone", key)
-                why = say("The program that started the job is gone. What was done stays.")
+                why = say("The program that started the job ended. Completed work is kept.")
                 self._stop(key, task, HubError(why))
 
     def _stop(self, key: str, task: asyncio.Task[Any], why: TabaneError | None) -> None:

@@ -35,7 +35,7 @@ def unfit(operation: Operation, error: msgspec.ValidationError) -> BadArguments:
     if member and member[1] in operation.moved:
         return BadArguments(
             say(
-                "{parameter}: {name} does not take this any more. Call {other} for it.",
+                "{parameter}: {name} no longer accepts this parameter. Call {other} instead.",
                 parameter=parameter,
                 name=operation.name,
                 other=operation.moved[member[1]],

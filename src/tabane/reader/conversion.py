@@ -120,7 +120,7 @@ class Conversion:
         if isinstance(told, Failed):
             raise why
         warning = say(
-            "The page cannot be analyzed, and this is its text alone, without structure. {reason}",
+            "The page could not be analyzed. This is its plain text, without structure. {reason}",
             reason=why.message,
         )
         return replace(told.page, warnings=(warning, *told.page.warnings))

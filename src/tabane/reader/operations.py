@@ -79,7 +79,7 @@ class Reader:
         Raises ReadError, and TabaneError where it cannot be put.
         """
         if self._remember is None:
-            raise TabaneError(say("Pages cannot be put into documents here: there are none."))
+            raise TabaneError(say("Pages cannot be saved here, because this hub has no documents."))
         page = await self._reading(caller).read(params.url, refresh=bool(params.refresh))
         key = await self._remember(caller, page)
         return {**facts(page, caller), "remembered": key, "length": len(page.markdown)}

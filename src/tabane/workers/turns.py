@@ -57,7 +57,7 @@ class FairTurns:
             self._size + size > self._capacity.size
             or len(self._waiting.get(key, ())) >= self._capacity.waiting
         ):
-            raise WorkerBusy(say("Too much work waits already: try again."))
+            raise WorkerBusy(say("Too much work is waiting already. Try again later."))
         self._size += size
         try:
             await self._granted(key, size, patience)
@@ -78,7 +78,7 @@ class FairTurns:
         except BaseException as error:
             self._withdraw(waiting)
             if isinstance(error, TimeoutError):
-                raise WorkerBusy(say("Too much work waits already: try again.")) from None
+                raise WorkerBusy(say("Too much work is waiting already. Try again later.")) from None
             raise
 
     def _withdraw(self, waiting: _Waiting) -> None:

@@ -113,7 +113,7 @@ class Worker:
                 return await self._heard()
         except TimeoutError:
             raise WorkerSpent(
-                say("The work was given up after {seconds:g} seconds.", seconds=deadline)
+                say("The work did not finish within {seconds:g} seconds.", seconds=deadline)
             ) from None
         except (_Silent, ConnectionError):
             raise await self._why(seconds) from None
@@ -154,7 +154,7 @@ class Worker:
         await self.end()
         if self._child.returncode in _SPENT:
             return WorkerSpent(
-                say("The work took more than {seconds:g} seconds of the processor.", seconds=seconds)
+                say("The work took more than {seconds:g} seconds of CPU time.", seconds=seconds)
             )
         return WorkerEnded(say("The process that did the work ended."))
 

@@ -57,7 +57,7 @@ def _without_interpreter(path: bytes, command: str, env: dict[bytes, bytes]) -> 
     if not plain or any(not _executing(one) for one in candidates(os.fsencode(name), env)):
         return None
     return say(
-        "{path} is there, but its interpreter {interpreter} was not found on PATH ({search}). Install it.",
+        "{path} exists, but its interpreter {interpreter} was not found on PATH ({search}). Install it.",
         path=os.fsdecode(path) if os.path.isabs(path) else command,
         interpreter=name,
         search=os.fsdecode(env.get(b"PATH", os.defpath.encode())),

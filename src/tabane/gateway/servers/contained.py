@@ -68,8 +68,8 @@ _SERVERS: tuple[tuple[Callable[[_Command], bool], Message], ...] = (
     (
         _is_search_mcp,
         say(
-            "Tabane replaces search-mcp. Import the servers behind it with: tabane servers import --from "
-            "its config/mcp-servers.json"
+            "Tabane replaces search-mcp. To import the servers behind it, name its own file: tabane "
+            "servers import --from config/mcp-servers.json"
         ),
     ),
 )

@@ -118,7 +118,7 @@ def _argument(parameter: Parameter, root: Root, typed: bool) -> str:
 
 def _unfit(query: str, near: Sequence[str]) -> Message:
     return say(
-        "No tool fits “{query}”. The nearest, for something else: {names}",
+        "No tool fits “{query}”. The nearest tools do something else: {names}",
         query=shortened(one_line(query), _QUERY),
         names=", ".join(near),
     )

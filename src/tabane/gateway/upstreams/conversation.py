@@ -146,8 +146,8 @@ class Conversation:
             self.carrier.request(call, line, era)
         except Overfull:
             self.fail(number, UpstreamOverloaded(say(
-                "{server} does not read what it is sent, and much waits for it already; this request was not "
-                "sent. Restart it with: tabane servers restart {server}", server=self._name)))  # fmt: skip
+                "{server} does not read its input, and too much data is waiting for it. This request was not "
+                "sent. Restart the server with: tabane servers restart {server}", server=self._name)))  # fmt: skip
 
     def _give_up(self, call: Call, reason: str) -> None:
         self._questions.drop(call, reason)
@@ -298,7 +298,7 @@ class Conversation:
         era = self.peer.era if self.peer else Era.LEGACY
         if frame.error is not UNSET and len(frame.error) > LARGE:
             call.answer(Reply(failure=UpstreamError(say(
-                "{server} answered with an error of {megabytes} MiB, which is not passed on.",
+                "{server} answered with an error of {megabytes} MiB, which was not forwarded.",
                 server=self._name, megabytes=len(frame.error) >> 20))))  # fmt: skip
             return None
         if not _well_formed(frame):

@@ -230,8 +230,8 @@ class Lists:
 
     def _tell_cut(self, name: str, found: Found) -> None:
         fault = say(
-            "it lists more {name} than are kept: the first {count} ({kilobytes} KiB) are used. The settings "
-            "list_items, list_size and catalogue_size bound that",
+            "it lists too many {name}: only the first {count} ({kilobytes} KiB) are used. To raise "
+            "the limits, set list_items, list_size or catalogue_size",
             name=LISTS[name].member, count=len(found.items), kilobytes=found.size >> 10)  # fmt: skip
         self._on_fault(fault)
         log.warning("%s: %s", self._server, fault)
@@ -240,7 +240,11 @@ class Lists:
         count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
         if count:
             self._on_fault(
-                say("{count} of its {name} are no definitions and are left out", count=count, name=name)
+                say(
+                    "{count} of its {name} are not valid definitions and were left out",
+                    count=count,
+                    name=name,
+                )
             )
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
@@ -297,7 +301,7 @@ async def _items(raw: Raw | None, name: str) -> list[Raw]:
             return []
         return json.elements(raw) if len(raw) <= LARGE else await asyncio.to_thread(json.elements, raw)
     except Garbage:
-        raise UpstreamError(say("its {name} are no list", name=name)) from None
+        raise UpstreamError(say("its {name} are not a list", name=name)) from None
 
 
 def _shorter(ttl: float | None, milliseconds: object) -> float | None:

@@ -63,8 +63,8 @@ class ArchiveSide(FramedSide):
         self._count = 0
         self._answers: list[bytes] = []
         note = say(
-            "This server gives the tools of the archive alone. If it is a hub, set TABANE_TOKEN to what the "
-            "file token in its TABANE_HOME holds, to reach all tools."
+            "This server offers only the tools of the archive. If it is a hub, set TABANE_TOKEN to "
+            "the contents of the file token in its TABANE_HOME to use all tools."
         )
         print(f"tabane: {note.render(self._lang)}", file=sys.stderr, flush=True)
 

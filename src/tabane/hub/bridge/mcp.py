@@ -142,5 +142,5 @@ def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -
 def _unknown(url: str) -> NoHub:
     return NoHub(say(
         "{url}: not the address of a hub. Give ws://host:port, http://host:port, or "
-        "unix:/path/to/its/TABANE_HOME; without --url and TABANE_URL it is your own hub.",
+        "unix:/path/to/its/TABANE_HOME. To use your own hub, omit --url and TABANE_URL.",
         url=url), "url")  # fmt: skip

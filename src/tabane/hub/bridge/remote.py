@@ -270,13 +270,13 @@ class RemoteWay:
     def _turned_away(self, status: bytes) -> NoHub:
         if status.split(b" ")[1:2] == [b"401"]:
             return NoHub(say(
-                "The hub at {url} does not accept the token. Set TABANE_TOKEN to what the file token in "
-                "the hub's TABANE_HOME holds.", url=self._address.url), "token")  # fmt: skip
+                "The hub at {url} does not accept the token. Set TABANE_TOKEN to the contents of the "
+                "file token in the hub's TABANE_HOME.", url=self._address.url), "token")  # fmt: skip
         return NoHub(self._status(status), "stranger")
 
     def _status(self, status: bytes) -> dict[str, str]:
         why = status.decode("latin-1")[:200]
-        return say("What answers at {url} is no hub: {why}", url=self._address.url, why=why)
+        return say("The server at {url} is not a hub: {why}", url=self._address.url, why=why)
 
     def _refused(self, error: OSError) -> dict[str, str]:
         if isinstance(error, ConnectionRefusedError):
@@ -289,7 +289,7 @@ class RemoteWay:
 
     def _hung_up(self) -> dict[str, str]:
         return say(
-            "What listens at {url} closed the connection without an answer. Is it a hub?",
+            "The server at {url} closed the connection without an answer. Check that it is a hub.",
             url=self._address.url,
         )
 

@@ -27,8 +27,8 @@ _ERRORS = 16 << 20
 def undelivered(request_id: bytes | None, size: int, waiting: int, lang: Lang) -> bytes:
     """The error that stands for an answer of ``size`` bytes while ``waiting`` bytes are not read yet."""
     error = HubError(say(
-        "The answer ({megabytes} MiB) was dropped: its client has {waiting} MiB of earlier answers to read "
-        "first. Ask again, for less at a time.",
+        "The answer ({megabytes} MiB) was dropped, because the client has not read {waiting} MiB of "
+        "earlier answers yet. Request less data at a time.",
         megabytes=-(-size // MIB), waiting=-(-waiting // MIB)))  # fmt: skip
     return json.error_line(request_id, rpc.error_of(error, lang))
 

@@ -53,8 +53,8 @@ def versions(patient: Patient) -> Iterator[Finding]:
         )
     elif serving != mine:
         yield note(
-            say("The hub that runs is another build of this version: {version}", version=serving),
-            say("To run this one: tabane restart"),
+            say("The running hub is another build of this version: {version}", version=serving),
+            say("To switch to this build: tabane restart"),
         )
 
 

@@ -30,7 +30,7 @@ class House(NamedTuple):
 def refusal(hello: Hello, house: House) -> Refused | None:
     """Why a client is not served by this hub; None where it is."""
     if not house.found:
-        return Refused("ending", say("The home of this hub was deleted, and the hub ends."))
+        return Refused("ending", say("The home of this hub was deleted, so the hub ends."))
     if hello.home and not _same(hello.home, house.home):
         text = say("This hub belongs to another home: {hub}, not {asked}.", hub=house.home, asked=hello.home)
         return Refused("home", text)

@@ -37,9 +37,9 @@ class Downgrade(NamedTuple):
     @property
     def message(self) -> Message:
         return say(
-            "Tabane {theirs} has used {home}; this is {ours}, which is older and leaves it untouched. Update "
-            "Tabane (uv tool upgrade tabane, or pip install --upgrade tabane), or use a home of its own for "
-            "this version: set TABANE_HOME to another folder.",
+            "{home} was last used by Tabane {theirs}. This is Tabane {ours}, which is older, so it "
+            "does not start there and changes nothing. Update Tabane (uv tool upgrade tabane, or pip "
+            "install --upgrade tabane), or set TABANE_HOME to another folder.",
             theirs=self.theirs,
             home=self.home,
             ours=this_build().name,

@@ -63,7 +63,11 @@ def used(body: str, visible: Sequence[str], kept: Sequence[bool], *, closed: boo
     page = " ".join(visible)
     if len(_WORDS.findall(page[:_MOST])) <= _NOTHING:
         return Used(
-            body, say("The page shows no text: this is what it tells machines in its metadata (JSON-LD).")
+            body,
+            say(
+                "The page shows no text. This text is from its metadata (JSON-LD), which is "
+                "meant for machines."
+            ),
         )
     sequences, shown = _sequences(body), _sequences(page)
     if _share(sequences, shown) >= _SEEN:
