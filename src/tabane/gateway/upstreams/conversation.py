@@ -147,7 +147,8 @@ class Conversation:
         except Overfull:
             self.fail(number, UpstreamOverloaded(say(
                 "{server} does not read its input, and too much data is waiting for it. This request was not "
-                "sent. Restart the server with: tabane servers restart {server}", server=self._name)))  # fmt: skip
+                "sent. Restart the server with: tabane servers restart {server}",
+                server=self._name)))  # fmt: skip
 
     def _give_up(self, call: Call, reason: str) -> None:
         self._questions.drop(call, reason)
