@@ -30,7 +30,7 @@ class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 MOST_BYTES = 32 << 20
-"""Bytes of all results together: they are one answer. A result beyond that is left out, with an error."""
+"""Bytes of all results together, because they are one answer. A result beyond that becomes an error."""
 
 Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
 """Calls one tool, through permission and validation, and gives its result. Raises TabaneError."""
@@ -103,7 +103,7 @@ class _Run:
         self._bytes = 0
 
     def answered(self, number: int, result: Raw, lang: Lang) -> None:
-        """Note the result of a call, or an error where all results together become too large.
+        """Note the result of a call, or an error if all results together become too large.
 
         Raises _Failed as :meth:`end` does.
         """
