@@ -220,7 +220,7 @@ def _passage(passage: Passage, *, with_text: bool = True) -> Json:
 def beginning(
     documents: Sequence[Document], texts: Mapping[str, str], lang: Lang, asked: Json, *, more: bool
 ) -> Json:
-    """Return documents whose names have the same prefix. ``asked`` is the request, which the answer repeats."""
+    """Return documents whose names have the same prefix. ``asked`` is the request, which is repeated."""
     results = [
         {
             **_named(document),

@@ -117,9 +117,7 @@ class _Batch:
     async def _exchange(self, place: int, change: Change) -> TabaneError | None:
         """One document's commit; why it failed, where it did."""
         try:
-            space = space_of(
-                self._collection
-            )  # before vectors are read: they belong to its model, or are left out
+            space = space_of(self._collection)  # before vectors are read: those of other models are left out
             vectors = await self._carried(change)
             lent = self._lent.get(place)
             if lent is not None and lent.space is not None and lent.vectors:

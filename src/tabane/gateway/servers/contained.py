@@ -14,9 +14,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class _Command(NamedTuple):
-    """A definition in the form that is compared. ``parts``: segments of its paths and packages, in lower
-    case.
-    """
+    """A definition as it is compared. ``parts``: segments of its paths and packages, in lower case."""
 
     name: str
     words: frozenset[str]

@@ -32,8 +32,7 @@ _MOST_FAILED, _FAILURE = 3, 400
 
 
 def signature(tool: Tool, *, typed: bool = True) -> str:
-    """Describe a tool in one line. Required arguments come first; ``…`` replaces all optional ones after
-    four.
+    """Describe a tool in one line. Required arguments come first; after four optional ones comes ``…``.
 
     If ``typed`` is False, the types of optional arguments are left out, because nobody needs them to choose
     a tool.

@@ -59,7 +59,7 @@ def versions(patient: Patient) -> Iterator[Finding]:
 
 
 def home_version(patient: Patient) -> Iterator[Finding]:
-    """Whether a newer version has used the home, so that this one does not start there."""
+    """Check whether a newer version has used the home, so that this version does not start there."""
     try:
         found = downgrade(patient.settings.home)
     except TabaneError as error:
