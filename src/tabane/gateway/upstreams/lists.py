@@ -255,7 +255,7 @@ class Lists:
 
 
 async def list_all(conversation: Conversation, wanted: Listed, server: str, budget: Budget) -> Found:
-    """The items of a list, verbatim, following cursors. One that the server does not have is empty.
+    """Return the items of a list, verbatim, following cursors; empty if the server does not have it.
 
     A list that does not end, or that is larger than the budget, is cut. Raises UpstreamError.
     """

@@ -239,7 +239,7 @@ class HttpSession:
             stream.event(event, due=due)
 
     def _fitted(self, request_id: bytes | None, line: bytes, stream: Stream | None) -> bytes:
-        """The answer, or where its client has too much to read already, the error that stands for it."""
+        """Return the answer, or the error that replaces it if its client has too much to read already."""
         waiting = stream.unsent if stream else 0
         if waiting <= ROOM or waiting + len(line) <= self.limit:
             return line

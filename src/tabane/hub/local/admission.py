@@ -12,10 +12,10 @@ from tabane.hub.local.texts import say
 
 
 class House(NamedTuple):
-    """What a hub says of itself.
+    """The hub as its welcome describes it.
 
-    ``replaceable`` is whether it makes way for a newer version; ``code`` is the folder of its code, and
-    ``on_disk`` the name of the build that lies there now. ``found`` is whether the home is still its own.
+    ``replaceable`` is whether a newer version may replace it; ``code`` is the folder of its code, and
+    ``on_disk`` the name of the build that is there now. ``found`` is whether the home is still its own.
     """
 
     version: str

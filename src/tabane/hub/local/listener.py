@@ -67,9 +67,9 @@ class Listener:
         self._greetings: set[_Greeting] = set()
 
     def open(self) -> None:
-        """Listen. Call with the home's lock held: a socket that is there belongs to nobody then.
+        """Listen. Call it with the home's lock held: then an existing socket belongs to nobody.
 
-        Raises OSError, also if something else than a socket is in the way.
+        Raises OSError, also if something other than a socket is in the way.
         """
         _clear(self.path)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -87,7 +87,7 @@ class Listener:
         self._loop.add_reader(listening, self._accept)
 
     def reopen(self) -> None:
-        """Listen again if the socket's file was deleted: clients find this hub by it. Raises OSError."""
+        """Listen again if the socket's file was deleted, since clients find this hub by it. Raises OSError."""
         if self._socket is not None and not os.path.lexists(self.path):
             log.warning("%s was deleted; the hub listens there again", self.path)
             self._shut()
