@@ -99,9 +99,9 @@ class _Both:
     looked: int
 
     async def ranked(self, limit: int, offset: int, fusion: Fusion, usual: float | None) -> Ranking:
-        # One after the other: side by side, two threads that want one interpreter take longer than that.
+        # One after the other: in parallel, two threads compete for the interpreter and take longer.
         lexical = await self.collection.search(self.words, self.where, self.looked)
-        # The page that is asked for is proven; what only fills the depth of the fusion is not.
+        # The requested page is proven; hits that only deepen the fusion are not.
         meaning = replace(self.meaning, proven=limit + offset)
         meant = And((self.where, demands(self.words)))
         nearest = await self.collection.nearest(meaning, meant, self.looked)

@@ -457,7 +457,7 @@ class Settings:
 
     @property
     def insists_on_http(self) -> bool:
-        """Whether HTTP was asked for: by its port, or by an archive whose clients look for it there."""
+        """Return whether HTTP was asked for: by its port, or by an archive whose clients look there."""
         archive = ("posts_embeddings", "posts_reasoning", "posts_summary")
         return self.http and any(name in self.sources for name in ("http", "port", *archive))
 

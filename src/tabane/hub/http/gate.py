@@ -88,7 +88,7 @@ class Gate:
         raise self._without_token("authorization" in request.headers)
 
     def knows(self, request: Request) -> bool:
-        """Return whether a header or a subprotocol contains the token. Raises Turned (401) for a wrong one."""
+        """Return whether the token is in a header or subprotocol. Raises Turned (401) for a wrong one."""
         shown = _shown(request)
         if self._fits(shown):
             return True

@@ -30,9 +30,7 @@ _LOOK = 0.1
 
 
 class Occupant(NamedTuple):
-    """The process that listens. ``pid`` is 0 for another user's process; ``home`` is that of a hub, or
-    empty.
-    """
+    """The listening process. ``pid`` is 0 if another user's; ``home`` is that of a hub, or empty."""
 
     pid: int
     command: str = ""

@@ -87,7 +87,7 @@ class Listener:
         self._loop.add_reader(listening, self._accept)
 
     def reopen(self) -> None:
-        """Listen again if the socket's file was deleted, since clients find this hub by it. Raises OSError."""
+        """Listen again if the socket's file was deleted: clients find this hub by it. Raises OSError."""
         if self._socket is not None and not os.path.lexists(self.path):
             log.warning("%s was deleted; the hub listens there again", self.path)
             self._shut()

@@ -119,7 +119,7 @@ def take(endpoint: Endpoint, limit: float) -> Lock | None:
 
 
 def _alone(endpoint: Endpoint, lock: Lock, deadline: float) -> Lock:
-    """Return the lock when no hub is left that lost its own: such a hub notices, and ends. Raises HubError."""
+    """Return the lock when no hub is left that lost its own; such a hub ends soon. Raises HubError."""
     while _serves(endpoint):
         if time.monotonic() > deadline:
             lock.release()
