@@ -1,4 +1,4 @@
-"""Large and odd answers, slow clients and endless lists: each costs its own request and nobody else."""
+"""Large and malformed answers, slow clients and endless lists: each fails only its own request."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_server_that_dies_after_a_large_answer_has_answered(tmp_path: Path) ->
     run(scenario)
 
 
-# -- odd answers ---------------------------------------------------------------------------------
+# -- malformed answers ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, 3 << 20])

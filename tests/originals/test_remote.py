@@ -32,13 +32,13 @@ def home_in(folder: Path) -> Home:
 
 @pytest.fixture
 def me(tmp_path: Path) -> Home:
-    """The home of who connects: without a hub of its own."""
+    """Return the home of the client, which has no hub."""
     return home_in(tmp_path / "me")
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Home:
-    """A home whose hub listens at a port, with one server behind it."""
+    """Start a home whose hub listens at a port, with one server behind it."""
     found = home_in(tmp_path / "elsewhere")
     found.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(free_port())}
     found.write_servers({"child": found.child()})
@@ -60,7 +60,7 @@ def connected(me: Home, elsewhere: Home, *flags: str) -> Iterator[Assistant]:
 
 
 def echoed(found: Assistant, text: str) -> str:
-    """A text there and back through the server behind the hub."""
+    """Send a text through the server behind the hub and return it."""
     back: str = json.loads(found.text("child__echo", text=text))["text"]
     return back
 

@@ -1,4 +1,4 @@
-"""Workers answer, and whatever one of them does costs the request it did it with, and nothing else."""
+"""Workers answer, and a failure of a worker affects only its own request."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def pid(conversion: Conversion) -> int | None:
 
 
 def busy(conversion: Conversion) -> bool:
-    """Whether a page has been at work for a while."""
+    """Return whether a page has been in work for a while."""
     return any(_seconds(each) > 0.5 for each in conversion.busy)
 
 

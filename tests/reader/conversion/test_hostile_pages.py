@@ -1,4 +1,4 @@
-"""A page that is made to be expensive comes as its text, and others are read meanwhile."""
+"""Expensive pages are returned as their text, and other pages are read meanwhile."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def reads(conversion: Conversion, url: str) -> Page:
-    """A page read the way that every site has, from a network that has the hostile page and a normal one."""
+    """Read a page in the general way, from a network with the hostile page and a normal one."""
     fetcher = FakeFetcher(
         {
             BAD: answer(BAD, page_of("attributes").decode()),
