@@ -94,8 +94,7 @@ class Watch:
         self._databases = [stack.enter_context(closing(sqlite3.connect(path))) for path in files]
 
     def state(self) -> object:
-        """Return a value that changes with any commit of another connection, and any change of other files.
-        """
+        """Return a value that changes with any commit of another connection or change of another file."""
         # The version changes where another connection commits, and never for a reading one.
         versions = [base.execute("PRAGMA data_version").fetchone() for base in self._databases]
         files = {path.name: path.read_bytes() for path in self._home.glob("*.toml")}
