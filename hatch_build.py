@@ -23,7 +23,7 @@ class CompileCatalogues(BuildHookInterface):  # type: ignore[type-arg]
             self._record_commit(build_data)
 
     def _record_commit(self, build_data: dict[str, Any]) -> None:
-        """Put a file with the commit into the package, where the checkout says which one it is."""
+        """Add a file with the commit to the package, if the checkout has one."""
         package = "src/tabane" if self.target_name == "sdist" else "tabane"
         commit = _commit_of(Path(self.root, "src", "tabane"))
         if commit and not Path(self.root, "src", "tabane", "COMMIT").exists():
@@ -39,7 +39,7 @@ class CompileCatalogues(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def _commit_of(package: Path) -> str:
-    """Return what the package itself says of its commit, by its own rules."""
+    """Return the commit of the checkout, by the rules of the package itself."""
     sys.path.insert(0, str(package.parent))
     try:
         from tabane.build import commit_of

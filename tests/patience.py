@@ -1,7 +1,7 @@
 """Deadlines and costs that hold on any machine, however loaded.
 
-A test waits for a condition, with :data:`LONG` as the deadline that only a hang reaches. What a test says of
-cost, it says as a count of steps or as growth with the size of the input, never as seconds.
+A test waits for a condition, with :data:`LONG` as the deadline that only a hang reaches. It measures cost as
+a count of steps or as growth with the size of the input, never as seconds.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What an assistant feels of a server that misbehaves for another one."""
+"""Latency of assistants next to a server that misbehaves for another assistant."""

@@ -1,7 +1,7 @@
-"""Calls of three assistants beside a server that misbehaves: python -m benchmarks.neighbors [--write]
+"""Calls of three assistants next to a server that misbehaves: python -m benchmarks.neighbors [--write]
 
-Two assistants over stdio and one over HTTP call a server that answers at once. A fourth one calls a server
-of tests/hostile without a pause meanwhile. Each misbehavior has a baseline of its own, measured just before.
+Two assistants over stdio and one over HTTP call a server that answers at once. Meanwhile, a fourth one calls
+a server of tests/hostile without a pause. Each misbehavior has its own baseline, measured just before.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ CHOSEN = (
 
 @dataclass(frozen=True)
 class Row:
-    """One misbehavior: the baseline before it, and what the others felt."""
+    """One misbehavior: its baseline, and the latency of the other assistants."""
 
     way: str
     name: str
@@ -75,7 +75,7 @@ class Row:
 
 
 class Hub:
-    """A hub of its own, whose servers file is changed while it runs."""
+    """A hub whose servers file is changed while it runs."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "mcp-servers.json"
@@ -117,7 +117,7 @@ class Hub:
             pass
 
     def begin(self, server: str) -> None:
-        """Start a server, and wait until it has listed its tool. One that does not is measured too."""
+        """Start a server, and wait until it has listed its tool. If it does not, it is measured anyway."""
         command = [sys.executable, "-m", "tabane", "servers", "start", server]
         subprocess.run(command, env=self.environment, capture_output=True, check=False)
         for _ in range(MOST_LOOKS):
@@ -181,7 +181,7 @@ async def one(hub: Hub, neighbors: list[Neighbor], what: tuple[str, str, str, fl
 
 @contextmanager
 def serving(way: str, entry: Entry) -> Iterator[dict[str, Any]]:
-    """The definition of the hostile server; one over HTTP runs meanwhile."""
+    """Return the definition of the hostile server; if it is over HTTP, it runs meanwhile."""
     if way == "stdio":
         command = [str(stdio_server.__file__), entry.name]
         yield {"command": sys.executable, "args": command, "timeout": 30}
@@ -200,7 +200,7 @@ def serving(way: str, entry: Entry) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def calling(hub: Hub, entry: Entry, tool: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The assistant that calls the hostile server."""
+    """Connect the assistant that calls the hostile server."""
     params: dict[str, Any] = {"name": tool, "arguments": {}}
     if entry.through:
         made = SCHEMAS[entry.name.removeprefix("schema_")]()[1]

@@ -1,7 +1,7 @@
-"""An assistant that calls one tool again and again: python -m benchmarks.neighbors.caller CALL AT_ONCE
+"""An assistant that calls one tool repeatedly: python -m benchmarks.neighbors.caller CALL AT_ONCE
 
-CALL is the JSON of the parameters of tools/call. It says `ready` after its handshake, then calls until its
-standard input is closed, and says how many answers came. Answers are counted, not parsed.
+CALL is the JSON of the parameters of tools/call. It prints `ready` after its handshake, then calls until its
+standard input is closed, and prints the number of answers. Answers are counted, not parsed.
 """
 
 from __future__ import annotations

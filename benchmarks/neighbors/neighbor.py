@@ -1,4 +1,4 @@
-"""Assistants that call a well-behaved server all the time, and how long each call takes."""
+"""Assistants that call a well-behaved server all the time, and the latency of their calls."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Latency:
 
 
 async def measure(neighbors: Sequence[Neighbor], seconds: float) -> Latency:
-    """Let all of them call for so long."""
+    """Let all of them call for that many seconds."""
     times: list[float] = []
     end = time.perf_counter() + seconds
 

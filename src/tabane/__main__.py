@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _interruptible() -> None:
-    """Let Ctrl+C end a command also when it was started by something that ignores SIGINT.
+    """Let Ctrl+C end a command even if it was started by a program that ignores SIGINT.
 
     A shell script's `tabane … &` inherits that, and so does what `nohup` starts.
     """

@@ -25,9 +25,9 @@ _DIGITS = frozenset("0123456789abcdef")
 
 
 class Build(NamedTuple):
-    """``version`` is the release; ``commit`` is its full hash, empty where it is not known.
+    """``version`` is the release; ``commit`` is its full hash, empty if it is not known.
 
-    ``code`` is the real path of the package: two builds of one checkout have the same.
+    ``code`` is the real path of the package. Two builds of one checkout have the same path.
     """
 
     version: str
@@ -53,9 +53,10 @@ def on_disk() -> Build:
 
 
 def commit_of(code: str) -> str:
-    """Return the commit of the package in that folder; empty where nothing says it.
+    """Return the commit of the package in that folder; empty if it is not known.
 
-    In a checkout (``ROOT/src/tabane``) it is that of ``ROOT/.git``, else that of :data:`COMMIT_FILE`.
+    In a checkout (``ROOT/src/tabane``), it is the commit of ``ROOT/.git``, otherwise that of
+    :data:`COMMIT_FILE`.
     """
     source = os.path.dirname(code)
     if os.path.basename(source) == "src":

@@ -187,11 +187,11 @@ class WorkerBusy(WorkerError):
 
 
 class WorkerSpent(WorkerError):
-    """The work took more processor time, or longer, than one request may."""
+    """The work took more CPU time, or more time, than one request may."""
 
 
 class WorkerEnded(WorkerError):
-    """The process ended while it did the work, and so did the next one."""
+    """The process ended while it did the work, and so did the next process."""
 
 
 class WorkerUnavailable(WorkerError):

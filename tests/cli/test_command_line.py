@@ -28,7 +28,7 @@ def run(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedPr
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
-    """Every command that does something and is shown, as what is typed for it."""
+    """Return each visible command as the words that a user types."""
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         if isinstance(command, click.Group):

@@ -213,7 +213,7 @@ def test_a_job_does_not_outlive_the_command_that_follows_it(working: Working, nu
     process.send_signal(number)
     process.communicate()
     until(lambda: status_of(working, job) == "cancelled", "the job is cancelled", 60)
-    assert "The program that started the job is gone." in working.state(job)["error"]["message"]
+    assert "The program that started the job ended." in working.state(job)["error"]["message"]
 
 
 def test_a_job_does_not_outlive_its_terminal(working: Working) -> None:

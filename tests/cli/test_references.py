@@ -1,4 +1,4 @@
-"""Each hit of a search over everything can be opened as it says, on the face where it was found."""
+"""Each hit of a search over everything can be opened as it says, on the face that found it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = {"posts", "documents", "pages", "tools", "docs"}
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """A hub with a tool, a post, documents and a page about the same."""
+    """Make a hub with a tool, a post, documents and a page on the same topic."""
     home = Home(tmp_path_factory.mktemp("home"))
     home.environment["TABANE_MODEL"] = "none"
     home.write_servers({"up": home.child()})
@@ -101,7 +101,7 @@ def test_a_page_of_the_documentation_is_read_whole_by_section_and_listed(home: H
 
 
 class Assistant:
-    """A client of MCP in front of `tabane mcp`, a line a message."""
+    """A client of MCP in front of `tabane mcp`, one message per line."""
 
     def __init__(self, home: Home) -> None:
         self._process = subprocess.Popen(

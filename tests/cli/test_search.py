@@ -96,7 +96,7 @@ def test_documents_and_pages_are_looked_among_where_they_are_named(home: Home, m
 
 
 def warnings(home: Home, *arguments: str) -> str:
-    """The warnings of a search: the last ones, or none as soon as there are none."""
+    """Return the warnings of a search: the last ones, or none as soon as there are none."""
     deadline = time.monotonic() + 120
     while True:
         found = home.run("search", *arguments)

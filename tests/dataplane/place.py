@@ -230,7 +230,7 @@ async def place(folder: Path, servers: Mapping[str, Json], **settings: Any) -> A
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit: float = 4 * LONG) -> None:
-    """Run an async test, with a limit in seconds on the whole of it."""
+    """Run an async test with a time limit in seconds."""
 
     async def limited() -> None:
         await asyncio.wait_for(scenario(), limit)
@@ -239,7 +239,7 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit: float = 4 * LO
 
 
 async def turns(count: int = 300) -> None:
-    """Let everything in this process go on for a while, measured in turns of its loop."""
+    """Let everything in this process continue for a number of turns of its loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 

@@ -20,7 +20,7 @@ PART = "io.github.tabane/part"
 
 
 class Clock(asyncio.SelectorEventLoop):
-    """A loop that never runs: its time passes when it is told to."""
+    """A loop that never runs: its time passes on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Clock(asyncio.SelectorEventLoop):
         return timer
 
     def pass_by(self, seconds: float) -> None:
-        """Let so many seconds pass, and run what falls due in them."""
+        """Let that many seconds pass, and run everything that is due in them."""
         end = self.now + seconds
         while due := [timer for timer in self.timers if timer.when() <= end]:
             first = min(due, key=lambda timer: timer.when())

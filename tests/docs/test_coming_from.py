@@ -1,4 +1,4 @@
-"""docs/coming-from.md and its Japanese sister are true: what they type does what they say."""
+"""docs/coming-from.md and its Japanese version: their commands do what the pages say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tokens that the documents name are those of docs/performance.md, and those are what is measured."""
+"""The token counts in the documents are those of docs/performance.md, which are measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROWS = r"\| (list of 115|a task that uses|アシスタントの(文脈|コン�
 
 
 def rows() -> dict[str, list[int]]:
-    """The table of tokens: o200k_base and bytes/4 by what was counted."""
+    """Return the table of tokens: o200k_base and bytes/4 by row name."""
     page = (ROOT / "docs" / "performance.md").read_text("utf-8")
     section = page.partition("### Tokens")[2].partition("###")[0]
     found = re.findall(r"^\| (.+?) +\| +([\d,]+) \| +([\d,]+) \|$", section, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Schemas that make a validator work for minutes or for ever, each with arguments that set it off."""
+"""Schemas that keep a validator busy for minutes or forever, each with arguments that trigger it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 def doubled(combine: Any, end: Any, levels: int = 40, **more: Any) -> Json:
-    """A schema of a few kilobytes that stands for 2^levels: each level names the next one twice."""
+    """Return a schema of a few kilobytes that expands to 2^levels: each level names the next one twice."""
     levels_of = {f"a{n}": combine({"$ref": f"#/$defs/a{n + 1}"}) for n in range(levels)}
     return {"$defs": {**levels_of, f"a{levels}": end}, "$ref": "#/$defs/a0", **more}
 
@@ -136,7 +136,7 @@ HOSTILE: dict[str, tuple[Json, Json]] = {
         {"a": 1},
     ),
 }
-"""By name: the schema, and arguments."""
+"""By name: the schema, and its arguments."""
 
 ENDLESS = ("all_of_doubled", "any_of_doubled", "one_of_doubled", "if_doubled", "recursive")
-"""Those that no machine finishes."""
+"""Those that no machine can finish."""

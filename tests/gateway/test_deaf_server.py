@@ -1,4 +1,4 @@
-"""A server that does not read what it is sent: requests that do not fit fail, one by one."""
+"""A server that does not read its input: requests that do not fit fail one by one."""
 
 from __future__ import annotations
 

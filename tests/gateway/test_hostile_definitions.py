@@ -1,4 +1,4 @@
-"""Showing a tool takes few steps, whatever its definition stands for."""
+"""Showing a tool takes few steps, whatever its definition expands to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No schema of an upstream holds the hub up: others are served meanwhile, and its call is forwarded."""
+"""No schema of an upstream blocks the hub: other calls are served, and its own call is forwarded."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 
 def servers(folder: Path, *names: str) -> dict[str, Json]:
-    """A server with those hostile tools, and a well-behaved one beside it."""
+    """Return a server with those hostile tools, and a well-behaved one."""
     path = folder / "schemas.json"
     path.write_text(json.dumps({name: HOSTILE[name][0] for name in names}))
     return {"bad": child("--schemas", str(path)), "good": child()}
 
 
 async def called(line: Line, name: str, arguments: Json) -> Json:
-    """The result of a call through call_tool, however long it takes."""
+    """Return the result of a call through call_tool, however long it takes."""
     params = {"name": "call_tool", "arguments": {"name": name, "arguments": arguments}}
     response = await line.begin("tools/call", params)
     result: Json = response["result"]
@@ -109,7 +109,7 @@ def test_others_complete_while_a_judgment_is_pending(tmp_path: Path, name: str) 
 
 @pytest.mark.parametrize("way", ["call_tool", "call_readonly_tool", "execute_parallel"])
 def test_programs_are_served_too(tmp_path: Path, way: str) -> None:
-    """The operations that programs call reach the same judgment."""
+    """Check that operations of programs use the same judgment."""
 
     async def scenario() -> None:
         async with place(tmp_path, servers(tmp_path, "any_of_doubled")) as here:

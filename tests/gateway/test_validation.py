@@ -57,7 +57,7 @@ def passes(arguments: bytes, schema: Any = SCHEMA) -> None:
 
 
 def check(tool: Tool, arguments: bytes) -> None:
-    """Judge at once, or by the process for what is not proven to be cheap."""
+    """Judge at once, or in the process if the schema is not proven to be cheap."""
 
     async def whole() -> None:
         validator = Validator(Judging(dict(os.environ), budget=Budget(seconds=60, deadline=100)))

@@ -1,4 +1,4 @@
-"""The town of a module of tests: one for all of them, and a new one after a test that failed."""
+"""The town of a test module: one for all its tests, and a new one after a test that failed."""
 
 from __future__ import annotations
 

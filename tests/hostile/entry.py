@@ -1,4 +1,4 @@
-"""What a misbehavior is: a name, how a call of the server ends, and what the hub shows of it."""
+"""A misbehavior: its name, how a call of the server ends, and what the hub shows."""
 
 from __future__ import annotations
 

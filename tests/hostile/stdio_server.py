@@ -1,7 +1,7 @@
-"""A server over stdio that misbehaves in one way: `python stdio_server.py NAME`, and well in all others.
+"""A server over stdio that misbehaves in one way: `python stdio_server.py NAME`.
 
-Its tool `hit` is where most misbehaviors happen. A misbehavior is a function, registered in ``ENTRIES``
-under its name with what a call of the server comes to.
+Most misbehaviors happen in its tool `hit`. A misbehavior is a function, registered in ``ENTRIES`` under its
+name with the expected end of a call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MB = 1 << 20
 ENTRIES: dict[str, Entry] = {}
 HOOKS: dict[str, tuple[str, Callable[[Json], Any]]] = {}
 IGNORED = object()
-"""What a hook returns that has answered, or will not answer."""
+"""Returned by a hook that has answered, or will not answer."""
 
 
 def register(moment: str, **how: Any) -> Callable[[Callable[[Json], Any]], Callable[[Json], Any]]:
@@ -65,7 +65,7 @@ def done(message: Json) -> None:
 
 
 def around(message: Json, text: bytes) -> bytes:
-    """An answer with those bytes as the text of a string."""
+    """Return an answer with those bytes as the text of a string."""
     head = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"' % message["id"]
     return head + text + b'"}]}}\n'
 
@@ -478,7 +478,7 @@ def questions_whose_answers_are_not_read(message: Json) -> Any:
 
 
 def _asking(method: str, params: Json) -> None:
-    """Ask, and read the answers beside it: who asks without reading only blocks itself."""
+    """Ask, and read the answers meanwhile: otherwise the server would only block itself."""
     threading.Thread(target=storm, args=(method, params), kwargs={"asks": True}, daemon=True).start()
     for _ in range(STORM):
         if not sys.stdin.buffer.readline():
@@ -632,7 +632,7 @@ def _introduction() -> Json:
 
 
 def reply(message: Json) -> Any:
-    """The result of a request; IGNORED where it was answered otherwise or is not to be."""
+    """Return the result of a request; IGNORED if it was answered otherwise or gets no answer."""
     method = message["method"]
     if method == "initialize":
         return hooked("initialize", message, _introduction())

@@ -1,4 +1,4 @@
-"""Servers over HTTP that misbehave: nobody else notices, and what was asked of them ends."""
+"""Servers over HTTP that misbehave: other servers are not affected, and their own calls end."""
 
 from __future__ import annotations
 

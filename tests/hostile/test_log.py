@@ -1,4 +1,4 @@
-"""A server that makes the hub write: its share of the log is bounded, and the history stays."""
+"""A server that floods the log: its share is bounded, and older entries stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers over stdio that misbehave: nobody else notices, and what was asked of them ends."""
+"""Servers over stdio that misbehave: other servers are not affected, and their own calls end."""
 
 from __future__ import annotations
 

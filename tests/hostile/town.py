@@ -1,4 +1,4 @@
-"""A hub, three assistants that use it all the time, a caller, and a hostile server that comes and goes."""
+"""A hub, three assistants that use it all the time, a caller, and hostile servers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Bridged:
         return number
 
     def answers(self, numbers: list[int], limit: float = LIMIT) -> list[Json]:
-        """The answers to these requests. Raises AssertionError for one too many, or of another."""
+        """Return the answers to these requests. Raises AssertionError for additional or other answers."""
         found: dict[int, Json] = {}
         deadline = time.monotonic() + limit
         while len(found) < len(numbers):
@@ -100,7 +100,7 @@ class Bridged:
         return [found[number] for number in numbers]
 
     def round(self) -> None:
-        """Four calls at once, each with an answer of its own."""
+        """Make four calls at once, each with its own answer."""
         sent = {self.send("good__echo", (given := {"n": os.urandom(8).hex()})): given for _ in range(4)}
         for answer, given in zip(self.answers([*sent]), sent.values(), strict=True):
             assert said(answer) == given
@@ -147,7 +147,7 @@ class Posting:
 
 
 class Town:
-    """Everything of one hub. ``end`` it."""
+    """Everything around one hub. End it with ``end``."""
 
     def __init__(self, folder: Path) -> None:
         self.user = User(folder)
@@ -175,13 +175,13 @@ class Town:
         self.user.close()
 
     def status(self, server: str) -> Json:
-        """What the hub says of a server."""
+        """Return the hub's status of a server."""
         with self._hub() as hub:
             return dict(hub.call("show_server", {"name": server}, LIMIT))
 
     @contextlib.contextmanager
     def hostile(self, definition: Json) -> Iterator[str]:
-        """A hostile server in the servers file; its name is new each time."""
+        """Put a hostile server into the servers file; its name is new each time."""
         self._count += 1
         name = self.last = f"bad{self._count}"
         self._write({"good": self._good, name: definition})
@@ -194,7 +194,7 @@ class Town:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """The three assistants go on calling, and each call is answered as it should be."""
+        """Let the three assistants call meanwhile, and check that each call is answered."""
         over = threading.Event()
         working = [self._threads.submit(_work, assistant, over) for assistant in self.assistants]
         try:
@@ -204,7 +204,7 @@ class Town:
         _settle(working)
 
     def check(self) -> None:
-        """The hub is the one that it was, and serves everybody."""
+        """Check that the hub is the same one, and serves everybody."""
         assert self.user.holder.pid == self.pid
         self.caller.round()
         for assistant in self.assistants:
@@ -234,14 +234,14 @@ class Town:
 
 
 def stdio(entry: Entry) -> Json:
-    """The definition of a server over stdio with that misbehavior."""
+    """Return the definition of a server over stdio with that misbehavior."""
     command = [str(HERE / "stdio_server.py"), entry.name]
     return {"command": sys.executable, "args": command, "timeout": entry.timeout}
 
 
 @contextlib.contextmanager
 def over_http(entry: Entry) -> Iterator[Json]:
-    """The same over HTTP, with the process of the server."""
+    """Return the same over HTTP, with the process of the server."""
     command = [sys.executable, str(HERE / "http_server.py"), entry.name]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
@@ -254,7 +254,7 @@ def over_http(entry: Entry) -> Iterator[Json]:
 
 
 def misbehave(town: Town, entry: Entry, definition: Json) -> None:
-    """Let a server misbehave, and check what the issue promises: nobody else notices, nothing hangs."""
+    """Let a server misbehave, and check that nobody else is affected and nothing hangs."""
     town.sound = False
     with town.hostile(definition) as server:
         with town.in_use():
@@ -270,7 +270,7 @@ def misbehave(town: Town, entry: Entry, definition: Json) -> None:
 
 
 def call(town: Town, entry: Entry, server: str) -> list[Json]:
-    """Call the tool `hit` as the entry says. Returns the answers, which come within a time."""
+    """Call the tool `hit` as the entry says. Return the answers, which come within a time limit."""
     arguments: Json = {"bulk": "x" * entry.bulk} if entry.bulk else {}
     name = f"{server}__hit"
     if entry.through:
@@ -281,7 +281,7 @@ def call(town: Town, entry: Entry, server: str) -> list[Json]:
 
 
 def failed(answer: Json) -> bool:
-    """Whether it is an error with a text, or a result marked as one."""
+    """Return whether it is an error with a text, or a result marked as one."""
     if "error" in answer:
         assert answer["error"]["message"]
         return True
@@ -289,12 +289,12 @@ def failed(answer: Json) -> bool:
 
 
 def shown(status: Json) -> bool:
-    """Whether status names a problem of the server."""
+    """Return whether status names a problem of the server."""
     return bool(status["error"] or status["skipped_lines"] or status["last_failure"])
 
 
 def said(answer: Json) -> Any:
-    """The JSON that the tool `echo` said."""
+    """Return the JSON of the tool `echo`."""
     assert "result" in answer, answer
     return json.loads(answer["result"]["content"][0]["text"])
 

@@ -1,4 +1,4 @@
-"""A real browser, where there is one."""
+"""A real browser, if one is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture(scope="session")
 def browser() -> str:
-    """The command that starts it."""
+    """Return the command that starts it."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         absent("chromium")

@@ -1,4 +1,4 @@
-"""Pages in a real browser that are not asked to use the hub, and try all that a browser lets a page try."""
+"""Pages in a real browser that are not allowed to use the hub, and try everything that a page can try."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ tried().then(said => fetch(report, {method: "POST", mode: "no-cors", body: JSON.
 
 @dataclass
 class Site:
-    """A web server with one page, to which the page tells what came of what it tried."""
+    """A web server with one page, which reports the results of its attempts to it."""
 
     port: int
     page: str = ""
@@ -128,7 +128,7 @@ async def site() -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def shown(browser: str, url: str, folder: Path) -> AsyncIterator[None]:
-    """A browser that shows that URL, until the block ends."""
+    """Start a browser that shows that URL, until the block ends."""
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]
     process = await asyncio.create_subprocess_exec(
         browser, *options, f"--user-data-dir={folder / 'profile'}", url,
@@ -142,7 +142,7 @@ async def shown(browser: str, url: str, folder: Path) -> AsyncIterator[None]:
 
 
 def read(said: dict[str, str]) -> dict[str, str]:
-    """Of all that was tried, what a page got an answer of the hub's by."""
+    """Return the attempts by which a page got an answer of the hub."""
     signs = ('"result"', "tabane_", '"status"', '"jsonrpc"', "loaded")
     return {name: found for name, found in said.items() if any(sign in found for sign in signs)}
 
@@ -150,7 +150,7 @@ def read(said: dict[str, str]) -> dict[str, str]:
 async def tried(
     here: House, found: Site, browser: str, url: str, folder: Path, token: str | None = None
 ) -> dict[str, str]:
-    """What came of each thing that a page at that URL tried."""
+    """Return the result of each attempt of a page at that URL."""
     hubs = [f"127.0.0.1:{here.door.port}", f"localhost:{here.door.port}"]
     given = [hubs, f"http://localhost:{found.port}/said", token]
     found.page = PAGE % json.dumps(json.dumps(given))
@@ -203,7 +203,7 @@ def test_a_listed_page_without_the_token_reads_the_archive_alone(tmp_path: Path,
 
 
 def test_a_listed_page_with_the_token_may_stop_the_hub(tmp_path: Path, browser: str) -> None:
-    """The tries above do reach a hub that lets them in."""
+    """Check that the attempts above do reach a hub that allows them."""
 
     async def scenario() -> None:
         async with site() as found:

@@ -337,7 +337,7 @@ def test_a_client_that_does_not_read_is_waited_for_while_another_is_served_on(tm
             assert sorted(answer["id"] for answer in answers) == list(range(20))
             # One that had to wait for the client is given late, or fails alone; the client stays.
             dropped = [answer["error"]["message"] for answer in answers if "error" in answer]
-            assert all("earlier answers to read first" in message for message in dropped)
+            assert all("earlier answers" in message for message in dropped)
 
     run(scenario)
 

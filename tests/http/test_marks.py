@@ -1,4 +1,4 @@
-"""What operations are marked with, held against what they do: over the whole table of a hub."""
+"""Marks of operations, compared with their effects over the whole table of a hub."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.reader.pages import serve
 from tests.reader.site import Site, furnish, running
 
 KEPT = ("posts", "documents")
-"""Domains of the store that hold what users keep. Pages that were read and vectors are made again."""
+"""Domains of the store with data that users keep. Pages that were read and vectors can be made again."""
 
 ADMINISTRATIVE_READS = {"list_watched"}
 CALLS_WHAT_READS = {"call_readonly_tool"}
@@ -39,7 +39,7 @@ def site() -> Iterator[Site]:
 
 
 def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
-    """What each operation that only reads is asked."""
+    """Return the parameters for each operation that only reads."""
     return {
         "check_init": {},
         "describe_tools": {"names": ["up__echo", "put_document"]},
@@ -86,7 +86,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
 
 
 class Watch:
-    """Whether anything was committed to what users keep, and what the files of the home say besides."""
+    """Detects commits to what users keep, and changes of other files in the home."""
 
     def __init__(self, home: Path, stack: ExitStack) -> None:
         self._home = home
@@ -95,7 +95,7 @@ class Watch:
         self._databases = [stack.enter_context(closing(sqlite3.connect(path))) for path in files]
 
     def state(self) -> object:
-        """A value that differs after any commit of another connection, and any change of other files."""
+        """Return a value that changes with any commit of another connection or change of another file."""
         # The version changes where another connection commits, and never for a reading one.
         versions = [base.execute("PRAGMA data_version").fetchone() for base in self._databases]
         files = {path.name: path.read_bytes() for path in self._home.glob("*.toml")}
@@ -104,7 +104,7 @@ class Watch:
 
 
 async def filled(here: House, folder: Path) -> str:
-    """Give the hub posts, a document and a server that was used; the id of the job that took the posts."""
+    """Give the hub posts, a document and a server that was used; return the id of the job that imported."""
     paths = write_archive(folder)
     job: str = (await asked(here, "import_posts", {"files": [paths["csv"]]}))["job"]
     state: dict[str, Any] = {}
@@ -117,7 +117,7 @@ async def filled(here: House, folder: Path) -> str:
 
 
 async def asked(here: House, name: str, params: dict[str, Any]) -> Any:
-    """What an operation answers a program that has the token; of a stream, the parts."""
+    """Return the answer to a program with the token; of a stream, its parts."""
     door, caller = here.door.rpc, Caller("local", Face.RPC, "test")
     operation = door.table.get(name)
     assert operation is not None, name

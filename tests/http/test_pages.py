@@ -38,7 +38,7 @@ Pairs = list[tuple[str, str]]
 
 
 async def asked(here: House, start: str, pairs: Pairs, body: bytes = b"") -> Answer:
-    """The answer to a request with just these headers, on a connection of its own."""
+    """Return the answer to a request with exactly these headers, on its own connection."""
     peer = await here.peer()
     lines = "".join(f"{name}: {value}\r\n" for name, value in [*pairs, ("content-length", str(len(body)))])
     peer.write(f"{start} HTTP/1.1\r\n{lines}\r\n".encode("latin-1") + body)
@@ -53,7 +53,7 @@ def host(here: House) -> tuple[str, str]:
 
 
 def every_way(pairs: Pairs) -> list[tuple[str, Pairs]]:
-    """A request with these headers to each path, by each method that it may have, as a WebSocket too."""
+    """Send a request with these headers to each path, by each method, and as a WebSocket."""
     ways = [(f"{method} {path}", pairs) for path in PATHS for method in ("GET", "POST", "OPTIONS", "DELETE")]
     return [*ways, *((f"GET {path}", [*pairs, *UPGRADE]) for path in ("/", "/rpc"))]
 
@@ -121,7 +121,7 @@ def test_an_answer_is_no_script_and_no_image_for_other_pages(tmp_path: Path) -> 
 
 
 async def called(here: House, method: str, *pairs: tuple[str, str], **params: Any) -> Any:
-    """What a method answers over POST with just these headers; of one that streams, the first part."""
+    """Return the result of a method over POST with exactly these headers; of a stream, the first part."""
     body = json.dumps(request(method, params)).encode()
     given = [host(here), ("content-type", "application/json"), *pairs]
     answer = await asked(here, "POST /rpc", given, body)

@@ -1,4 +1,4 @@
-"""What a build says of itself: version, commit, and which of two replaces the other's hub."""
+"""Builds: version, commit, and which of two replaces the other's hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches of an archive that is not embedded whole: they do not mislead, and say how much is indexed."""
+"""Searches of an archive that is only partly embedded: they do not mislead, and say how much is indexed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Place:
         )
 
     async def search(self, **params: Any) -> tuple[list[int], str]:
-        """The numbers of the posts that were found, and the warning."""
+        """Return the numbers of the posts that were found, and the warning."""
         found = await self._door.invoke(CALLER, "search_similar", json.encode(params))
         assert isinstance(found, Rows)  # a list for programs, with or without a warning
         assert isinstance(json.decode(json.encode(found)), list)

@@ -1,4 +1,4 @@
-"""A hub that is stuck ends, says where it was, and is replaced; one that was stopped goes on."""
+"""A hub that is stuck ends, saves its stacks, and is replaced; a hub that was only stopped continues."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_stuck_hub_ends_with_its_stacks_and_the_next_one_serves(
 
 
 def told_of(user: User, hub: Supervised) -> None:
-    """Check that log, status and check-up name the dump."""
+    """Check that log, status and checkup name the dump."""
     log = (user.home / "logs" / "hub.log").read_text()
     assert f"the last hub (process {hub.pid}) was stuck" in log
     assert "in block" in log

@@ -83,7 +83,7 @@ class Block(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def block(caller: Caller, params: Block) -> dict[str, int]:
-    """Hold the event loop: waiting, computing, or with the interpreter held by a regular expression."""
+    """Block the event loop: by waiting, computing, or a regular expression that holds the interpreter."""
     if params.way == "waiting":
         read_end, write_end = os.pipe()
         os.read(read_end, 1)

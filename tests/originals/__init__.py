@@ -1,1 +1,1 @@
-"""What the clients and commands of the four original systems check and print, tried on Tabane."""
+"""Behavior that the clients and commands of the four original systems expect, checked against Tabane."""

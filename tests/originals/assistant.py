@@ -1,4 +1,4 @@
-"""An assistant that speaks MCP with `tabane mcp`, as the clients of the original servers do."""
+"""An assistant that speaks MCP with `tabane mcp`, like the clients of the original servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Assistant:
         self._count = 0
 
     def ask(self, method: str, **params: Any) -> Any:
-        """The whole answer to a request."""
+        """Return the whole answer to a request."""
         self._count += 1
         self.client.send(
             json.dumps({"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}).encode()
@@ -33,20 +33,20 @@ class Assistant:
         return {tool["name"]: tool for tool in self.ask("tools/list")["result"]["tools"]}
 
     def call(self, name: str, /, **arguments: Any) -> Any:
-        """The result of a tool."""
+        """Return the result of a tool."""
         answer = self.ask("tools/call", name=name, arguments=arguments)
         assert "result" in answer, answer
         return answer["result"]
 
     def text(self, name: str, /, **arguments: Any) -> str:
-        """The text of a tool's result, which is no error."""
+        """Return the text of a tool's result, which must not be an error."""
         result = self.call(name, **arguments)
         assert not result.get("isError"), result
         text: str = result["content"][0]["text"]
         return text
 
     def failure(self, name: str, /, **arguments: Any) -> str:
-        """The text of a tool's result, which is an error."""
+        """Return the text of a tool's result, which must be an error."""
         result = self.call(name, **arguments)
         assert result.get("isError"), result
         text: str = result["content"][0]["text"]
@@ -55,7 +55,7 @@ class Assistant:
 
 @contextmanager
 def assistant(home: Home, *flags: str, **variables: str) -> Iterator[Assistant]:
-    """A client of `tabane mcp FLAGS` whose handshake is done."""
+    """Connect a client of `tabane mcp FLAGS`, with its handshake done."""
     client = Client({**home.environment, **variables}, *flags)
     try:
         found = Assistant(client)

@@ -1,6 +1,6 @@
-"""A server as the original twilog's was to its clients: the archive's methods over a WebSocket, nothing else.
+"""A server like the original twilog's: the archive's methods over a WebSocket, nothing else.
 
-It answers from a few posts that are written here, and remembers what it was asked.
+It answers from a few fixed posts, and records its requests.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _METHODS = frozenset(
 
 @contextmanager
 def twilog_server(port: int = 0) -> Iterator[TwilogServer]:
-    """Such a server while the block runs."""
+    """Run such a server during the block."""
     played = TwilogServer()
     with serve(played.serve, "127.0.0.1", port) as server:
         played.port = server.socket.getsockname()[1]

@@ -1,4 +1,4 @@
-"""LOG_LEVEL=debug: the process in front of an assistant tells on standard error what it does."""
+"""LOG_LEVEL=debug: the bridge writes its actions to standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of wrong parameters and wrong usage under a Japanese locale: no English sentence is left in them."""
+"""Errors of wrong parameters and wrong usage under a Japanese locale contain no English sentence."""
 
 from __future__ import annotations
 

@@ -33,13 +33,13 @@ def home_in(folder: Path) -> Home:
 
 @pytest.fixture
 def me(tmp_path: Path) -> Home:
-    """The home of who connects: without a hub of its own."""
+    """Return the home of the client, which has no hub."""
     return home_in(tmp_path / "me")
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Home:
-    """A home whose hub listens at a port, with one server behind it."""
+    """Start a home whose hub listens at a port, with one server behind it."""
     found = home_in(tmp_path / "elsewhere")
     found.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(free_port())}
     found.write_servers({"child": found.child()})
@@ -61,7 +61,7 @@ def connected(me: Home, elsewhere: Home, *flags: str) -> Iterator[Assistant]:
 
 
 def echoed(found: Assistant, text: str) -> str:
-    """A text there and back through the server behind the hub."""
+    """Send a text through the server behind the hub and return it."""
     back: str = json.loads(found.text("child__echo", text=text))["text"]
     return back
 
@@ -282,7 +282,7 @@ def test_what_is_neither_is_named(me: Home) -> None:
         client = Client(me.environment, "--websocket", f"ws://127.0.0.1:{server.server_port}")
         try:
             client.send(request(1, "initialize"))
-            assert "is no hub" in client.answer(1, LONG)["error"]["message"]
+            assert "is not a hub" in client.answer(1, LONG)["error"]["message"]
             assert client.wait(LONG) == 1
         finally:
             client.close()

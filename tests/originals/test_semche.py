@@ -32,7 +32,7 @@ def client(home: Home) -> Iterator[Assistant]:
 
 
 def answer(client: Assistant, tool: str, /, **arguments: Any) -> Any:
-    """The JSON that a tool prints; its structure says the same."""
+    """Return the JSON text of a tool, which has to equal its structured content."""
     result = client.call(tool, **arguments)
     printed = json.loads(result["content"][0]["text"])
     assert result["structuredContent"] == printed

@@ -1,4 +1,4 @@
-"""A hub reads pages for others while one client has asked for a page that is made to be expensive."""
+"""A hub reads pages for other clients while one client has requested an expensive page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.reader.site import running
 
 
 def workers() -> list[psutil.Process]:
-    """The processes that make pages for this one."""
+    """Return the processes that convert pages for this one."""
     found = []
     for process in psutil.Process().children():
         try:
@@ -27,7 +27,7 @@ def workers() -> list[psutil.Process]:
 
 
 async def read(line: Line, url: str) -> Json:
-    """The result of reading a URL, however long it takes."""
+    """Return the result of reading a URL, however long it takes."""
     params = {"name": "read_url_content", "arguments": {"url": url}}
     response = await line.begin("tools/call", params)
     result: Json = response["result"]

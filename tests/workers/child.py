@@ -1,4 +1,4 @@
-"""A worker for tests: does what the words of a request say. ``python -m tests.workers.child``."""
+"""A worker for tests that does what its request says: ``python -m tests.workers.child``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grow() -> bytes:
 
 
 def wait(path: str) -> bytes:
-    """Wait until a file is there: a request that is pending for as long as a test wants."""
+    """Wait until a file exists: the request is pending as long as a test needs."""
     while not Path(path).exists():
         time.sleep(0.005)
     return b"waited"

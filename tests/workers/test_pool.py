@@ -1,4 +1,4 @@
-"""Workers answer, and whatever one of them does costs the request it did it with, and nothing else."""
+"""Workers answer, and a failure of a worker affects only its own request."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_body_that_is_too_long_is_refused() -> None:
 @pytest.mark.parametrize("verb", [b"spin", b"c"])
 def test_work_beyond_its_processor_time_is_given_up(verb: bytes) -> None:
     async def script(pool: Pool) -> None:
-        with pytest.raises(WorkerSpent, match="processor"):
+        with pytest.raises(WorkerSpent, match="CPU time"):
             await pool.ask(verb, SHORT)
         assert await pool.ask(b"next", BUDGET) == b"next"
 
@@ -115,7 +115,7 @@ def test_the_processor_time_of_one_request_is_not_taken_from_the_next() -> None:
 def test_work_that_hangs_is_given_up_by_the_clock(tmp_path: Path) -> None:
     async def script(pool: Pool) -> None:
         await pool.ask(b"a", BUDGET)
-        with pytest.raises(WorkerSpent, match="given up"):
+        with pytest.raises(WorkerSpent, match="did not finish"):
             await pool.ask(b"wait %s" % bytes(tmp_path / "never"), Budget(seconds=60, deadline=0.2))
         assert await pool.ask(b"next", BUDGET) == b"next"
 

@@ -16,9 +16,9 @@ from tabane.messages import say
     cls=Command,
     help=text(
         say(
-            "Ask each running server whether it answers, and show how all of them do. A server that does not "
-            "run is checked without starting it. The exit status is 1 if a server does not answer or cannot "
-            "start."
+            "Check whether each running server answers, and show the state of all servers. A server "
+            "that is not running is checked without starting it. The exit status is 1 if a server "
+            "does not answer or cannot start."
         )
     ),
     epilog=examples("tabane health", "tabane health --json"),

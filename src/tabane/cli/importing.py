@@ -55,7 +55,7 @@ _NAMES = [client.name for client in CLIENTS]
     "--force",
     "forced",
     is_flag=True,
-    help=text(say("Also take servers whose tools Tabane already contains.")),
+    help=text(say("Also import servers whose tools Tabane already contains.")),
 )
 @file_option
 @json_option

@@ -172,7 +172,7 @@ def result_of(state: dict[str, Any]) -> Any:
 
 
 def hand_over(client: HubClient, job: str) -> None:
-    """Let a job go on when this connection is gone. A hub of an older version does so anyway."""
+    """Let a job continue after this connection closes. A hub of an older version does so anyway."""
     with suppress(TabaneError):
         client.call("detach_job", {"job": job})
 
@@ -249,7 +249,7 @@ def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
 
 
 def _named(row: dict[str, Any]) -> str:
-    """Return the title, and what the job waits for."""
+    """Return the title, and the job that it waits for."""
     return f"{row['title']} ({row['note']})" if row.get("waits_for") else str(row["title"])
 
 

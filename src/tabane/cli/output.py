@@ -178,11 +178,11 @@ class Terminal:
         return self._client
 
     def follow(self, operation: str, params: Mapping[str, Any] | None = None) -> Any:
-        """The result of an operation that is a job, with a bar on a terminal that shows how far it is.
+        """Return the result of an operation that is a job, and show its progress as a bar on a terminal.
 
-        Ctrl+C cancels the job and ends the command with the status 130; the end of this process cancels it
-        too, however it comes. With --detach the command ends at once, and the job goes on. Raises Declined,
-        Failed, and HubError, also where the hub goes away meanwhile.
+        Ctrl+C cancels the job and ends the command with the status 130. The job is also canceled if this
+        process ends in any other way. With --detach the command ends at once, and the job continues. Raises
+        Declined, Failed, and HubError, also if the hub ends meanwhile.
         """
         from tabane.cli.jobs import follow
 
@@ -247,13 +247,13 @@ def json_option(function: _Function) -> _Function:
 
 
 def detach_option(function: _Function) -> _Function:
-    """``--detach``: for commands that follow a job."""
+    """Add ``--detach`` to commands that follow a job."""
     return click.option(
         "--detach",
         is_flag=True,
         expose_value=False,
         callback=keep("detach"),
-        help=text(say("Do not wait: the job goes on in the hub, and tabane jobs shows it.")),
+        help=text(say("Do not wait. The job continues in the hub, and tabane jobs shows it.")),
     )(function)
 
 

@@ -72,7 +72,7 @@ def read(terminal: Terminal, /, page: str, form: str, remember: bool, **given: A
 
 
 def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> TabaneError | None:
-    """Put the page that was just read into documents. Why it cannot be put; the page is shown in any case."""
+    """Add the page that was just read to the documents. Return the reason if it cannot be added."""
     try:
         found["remembered"] = terminal.hub().call("remember_url", {"url": address})["remembered"]
     except TabaneError as error:

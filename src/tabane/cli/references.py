@@ -1,4 +1,4 @@
-"""References of hits as commands that a user can paste."""
+"""References of hits as commands that a user can copy and run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMANDS: Mapping[str, tuple[Sequence[str], str]] = {
 
 
 def command(reference: Mapping[str, Any]) -> str:
-    """Return the command for a reference. A method without one of its own is called by `tabane rpc`."""
+    """Return the command for a reference. A method without its own command is called by `tabane rpc`."""
     method, params = reference["method"], reference["params"]
     if method not in _COMMANDS:
         return shlex.join(["tabane", "rpc", method, "--params", json.encode(params).decode()])

@@ -194,7 +194,7 @@ _LABELS = {
     "deaths": say("deaths"),
     "in_flight": say("calls in flight"),
     "failed_calls": say("failed calls"),
-    "last_failure": say("the last of them"),
+    "last_failure": say("last failure"),
     "skipped_lines": say("unreadable lines"),
 }
 

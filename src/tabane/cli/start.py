@@ -120,7 +120,7 @@ def _check_flags(wanted: Sequence[str], report: dict[str, Any]) -> None:
 
 
 def _check_port(settings: Settings, report: dict[str, Any]) -> None:
-    """Raises HubError if HTTP was asked for, and the hub that runs does not serve it, or not at that port."""
+    """Raise HubError if HTTP was asked for, and the running hub does not serve it at that port."""
     from urllib.parse import urlsplit
 
     if not settings.insists_on_http:
@@ -133,8 +133,8 @@ def _check_port(settings: Settings, report: dict[str, Any]) -> None:
     if away and settings.port and not of_flag:
         raise HubError(
             say(
-                "The hub runs already (process {pid}), and does not serve HTTP at port {port}. "
-                "To start it with that port: tabane restart",
+                "The hub is already running (process {pid}), but does not serve HTTP at port {port}. "
+                "To restart it with that port: tabane restart",
                 pid=report["pid"],
                 port=settings.port,
             )
@@ -142,12 +142,12 @@ def _check_port(settings: Settings, report: dict[str, Any]) -> None:
 
 
 def _tell_of_version(terminal: Terminal, report: dict[str, Any]) -> None:
-    """Say that the hub runs on as another build than this command, if it does."""
+    """Say that the running hub is another build than this command, if it is."""
     there, here = report.get("version"), this_build().name
     if there and there != here:
         terminal.note(
             say(
-                "The hub that runs is Tabane {there}; this is {here}. To replace it: tabane restart",
+                ("The running hub is Tabane {there}, but this is {here}. To replace the hub: tabane restart"),
                 there=there,
                 here=here,
             )

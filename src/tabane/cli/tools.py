@@ -105,7 +105,7 @@ def list_(terminal: Terminal, server: str | None) -> None:
     terminal.show(found, lambda: terminal.table([say("tool"), say("arguments and purpose")], rows))
     if found["waiting"]:
         names = ", ".join(found["waiting"])
-        terminal.note(say("Not listed yet, since they are starting: {names}", names=names))
+        terminal.note(say("Not listed yet, because they are starting: {names}", names=names))
     for why in found["failed"].values():
         terminal.note(why)
 

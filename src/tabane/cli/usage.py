@@ -1,4 +1,4 @@
-"""What click says of wrong usage and on its help pages, in the language of the user."""
+"""Sentences of click about wrong usage and on its help pages, in the language of the user."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ SENTENCES = (
     say("Error: invalid input"),
     say("unknown error"),
 )
-"""Those that a user of these commands can be shown. Others stay in English."""
+"""Sentences that a user of these commands can see. Others stay in English."""
 
 _MODULES = ("core", "decorators", "exceptions", "formatting", "parser", "termui", "types")
 
 
 def speak() -> None:
-    """Have click say its own sentences in the user's language. English is what it speaks anyway."""
+    """Let click show its own sentences in the user's language. English is its default."""
     if lang() == "en":
         return
     for name in _MODULES:
         module = importlib.import_module(f"click.{name}")
-        # click takes them from gettext's catalogue of the whole process, which is not ours to set.
+        # click takes them from the gettext catalogue of the whole process, which belongs to others too.
         for function, ours in (("_", _translated), ("ngettext", _counted)):
             if hasattr(module, function):
                 setattr(module, function, ours)

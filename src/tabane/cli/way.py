@@ -45,6 +45,6 @@ def approach(
 
 
 def _command() -> str:
-    """Return the words of the command that runs, such as ``tabane posts import``, without arguments."""
+    """Return the words of the running command, such as ``tabane posts import``, without arguments."""
     context = click.get_current_context(silent=True)
     return context.command_path if context else "tabane"

@@ -157,11 +157,10 @@ def described(document: Document) -> Json:
 
 
 def found(answers: Answers, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool) -> Found:
-    """Documents that were searched for. ``texts`` by filepath: those that are to be shown; ``asked`` is
-    repeated.
+    """Return the documents that a search found. ``texts`` by filepath are shown; ``asked`` is repeated.
 
-    ``brief``: of each document the best part of the best passage alone, as an assistant pays for every word.
-    That is a millisecond's work for each: not for an event loop.
+    ``brief``: return only the best part of the best passage of each document, because an assistant pays for
+    every token. That takes about a millisecond for each document, so call it in a thread.
     """
     results = [_result(answer, texts, answers.words, brief) for answer in answers.found]
     whole = _success(say("The search is complete"), lang, results=results, count=len(results), **asked)
@@ -187,7 +186,7 @@ def _result(answer: Answer, texts: Mapping[str, str], words: Sequence[str], brie
 
 
 def _named(document: Document) -> Json:
-    """How a row names its document: the identifier twice, as the original's rows have it."""
+    """Return how a row names its document: the identifier twice, as in the rows of the original."""
     return {"id": document.filepath, "filepath": document.filepath, "file_type": document.file_type}
 
 
@@ -221,7 +220,7 @@ def _passage(passage: Passage, *, with_text: bool = True) -> Json:
 def beginning(
     documents: Sequence[Document], texts: Mapping[str, str], lang: Lang, asked: Json, *, more: bool
 ) -> Json:
-    """Documents whose names begin alike. ``asked`` is what was asked for, which the answer repeats."""
+    """Return documents whose names have the same prefix. ``asked`` is the request, which is repeated."""
     results = [
         {
             **_named(document),

@@ -20,10 +20,10 @@ _AT_ONCE = 64  # exchanges: the writer of a store takes a thousand jobs, and has
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of a draft. ``existed``: there was one of that name; ``unchanged``: it was the same.
+    """The outcome for a draft. ``existed``: a document of that name existed; ``unchanged``: it was equal.
 
-    ``dimension`` is that of the collection's vectors, None where there is no model; ``embedded``: the
-    document has its own already; else ``warning`` says why not.
+    ``dimension`` is that of the collection's vectors, None if there is no model. ``embedded``: the document
+    has its own vectors already; otherwise ``warning`` says why not.
     """
 
     document: Document
@@ -117,7 +117,7 @@ class _Batch:
     async def _exchange(self, place: int, change: Change) -> TabaneError | None:
         """One document's commit; why it failed, where it did."""
         try:
-            space = space_of(self._collection)  # before vectors are read: they are of its model, or left out
+            space = space_of(self._collection)  # before vectors are read: those of other models are left out
             vectors = await self._carried(change)
             lent = self._lent.get(place)
             if lent is not None and lent.space is not None and lent.vectors:

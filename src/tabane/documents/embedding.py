@@ -19,7 +19,7 @@ PATIENCE = 15.0
 """Seconds that the first put waits for a model that is being opened."""
 
 BRIEF = 1.0
-"""Seconds that later puts wait for it, once one has waited in vain: it may be downloading."""
+"""Seconds that later puts wait for it, after one put has waited in vain: the model may be downloading."""
 
 MOST = 64
 """Texts that a put waits for, about a second of a small model. More are embedded in the background."""
@@ -77,7 +77,7 @@ class Embedding:
                 return Lent(space_of(collection), warning=embedder.reason)
             there = space_of(collection)
             if not self._named() and not all(reads(embedder.fingerprint, text) for text in texts):
-                # Vectors of such texts would be noise. The background looks at each of them.
+                # Vectors of such texts would be noise. The background job checks each of them.
                 return Lent(there, warning=_unread(embedder.fingerprint))
             space = Space(SPACE, embedder.dimension, embedder.fingerprint)
             if there is not None:
@@ -123,7 +123,10 @@ def _not_ready() -> Message:
 
 
 def _unread(model: str) -> Message:
-    return say("{model} reads English only; this is found by keywords only.", model=model.partition("#")[0])
+    return say(
+        "{model} reads English only, so this document is found by keywords only.",
+        model=model.partition("#")[0],
+    )
 
 
 def too_much() -> Message:

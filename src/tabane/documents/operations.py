@@ -258,7 +258,7 @@ class Documents:
     async def _shown(
         self, documents: Sequence[Document], wanted: bool | None, longest: int | None
     ) -> Mapping[str, str]:
-        """Texts by name, unless they are not wanted."""
+        """Return texts by name, or nothing if they are not requested."""
         return {} if wanted is False else await self._parts.beginnings(documents, longest)
 
 

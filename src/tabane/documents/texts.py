@@ -21,7 +21,7 @@ def message(value: Mapping[str, Any], lang: Lang) -> str:
 
 
 def searched(value: Found, lang: Lang) -> str:
-    """Documents with their texts, numbered; with the best passage where the texts are left out."""
+    """Format numbered documents with their texts, or with the best passage if the texts are left out."""
     if failed(value):
         return as_json(value, lang)
     lines = [say("🔍 Documents found: {count}", count=value["count"]).render(lang), ""]

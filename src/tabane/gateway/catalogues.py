@@ -69,7 +69,7 @@ class Catalogues:
         self.tools.provide(tools, unlisted)
 
     def listing(self, server: str) -> Listing | None:
-        """What a server listed last, now, in an earlier life of the hub, or when it was tried."""
+        """Return the last listing of a server: from now, an earlier run of the hub, or its trial."""
         return self._listed.get(server) or self._tried.get(server)
 
     def has(self, server: str, name: str) -> bool:
@@ -100,10 +100,10 @@ class Catalogues:
         items: list[Raw],
         plan: Plan | None = None,
     ) -> bool:
-        """A server has listed; whether a client sees anything else now.
+        """Take the listing of a server. Return whether the tools that a client sees changed.
 
-        ``fingerprint`` is that of the configuration under which it runs, ``name`` that of the list, ``plan``
-        what was read of it, where that fits.
+        ``fingerprint`` belongs to the configuration under which the server runs, ``name`` to the list.
+        ``plan`` contains the tools that were already read, if they fit.
         """
         before = self._listed.get(server.name)
         lists = before.lists if before is not None and before.fingerprint == fingerprint else {}
@@ -117,7 +117,7 @@ class Catalogues:
         return changed
 
     async def plan(self, server: Server, items: list[Raw]) -> Plan | None:
-        """Read many tools in a thread; None where names are given again and again meanwhile."""
+        """Read many tools in a thread; return None if names keep changing meanwhile."""
         async with self._planning:
             for _ in range(_TRIES):
                 plan = await asyncio.to_thread(self.tools.plan, server, items)
@@ -126,7 +126,7 @@ class Catalogues:
         return None
 
     def remember(self, listing: Listing) -> None:
-        """Remember what a server listed that is not configured yet, for when it is. The last 20 are."""
+        """Remember the listing of a server that is not configured yet. The last 20 are kept."""
         self._tried.pop(listing.server, None)
         self._tried[listing.server] = listing
         if len(self._tried) > _MOST_TRIED:

@@ -48,7 +48,7 @@ STARTS = 16
 """Servers that are being started at the same time."""
 
 FEW = 100
-"""Tools up to which a list is read on the loop."""
+"""Number of tools up to which a list is read on the event loop."""
 
 RESOURCES = ("resources", "templates")
 """The lists of which resources come."""
@@ -214,7 +214,7 @@ class Gateway:
         return Unlisted(tuple(s.name for s in self._unlisted() if s.name not in failed), failed)
 
     def remember(self, listing: Listing) -> None:
-        """Remember what a server listed while it was tried, so that it need not start again to list."""
+        """Remember the listing that a server gave during its trial, so that it need not start again."""
         if listing.server not in self.servers:
             self._catalogues.remember(listing)
 
@@ -349,9 +349,9 @@ class Gateway:
         return instance
 
     async def check_health(self) -> dict[str, bool]:
-        """Ask every running instance whether it answers, at once; one that starts is waited for.
+        """Check at once whether every running instance answers; wait for those that are starting.
 
-        A server that does not run counts as well unless it cannot be started (see :meth:`obstacles`). A
+        A server that is not running counts as healthy unless it cannot be started (see :meth:`obstacles`). A
         server that is disabled or stopped is left out.
         """
         names = [server.name for server in self._enabled()]
@@ -360,13 +360,16 @@ class Gateway:
         return {name: well and name not in kept_off for name, well in found.items() if well is not None}
 
     async def obstacles(self) -> dict[str, Message]:
-        """Return why servers that do not run and did not fail cannot be started, as far as files tell."""
+        """Return why servers that are not running cannot be started, as far as files show.
+
+        Servers that already failed are left out.
+        """
         idle = [server for server in self._enabled() if not self.tried(server.name)]
         found = await asyncio.to_thread(lambda: [(server.name, self._obstacle(server)) for server in idle])
         return {name: why for name, why in found if why is not None}
 
     def tried(self, name: str) -> bool:
-        """Whether the server runs, or something is known of its last start."""
+        """Return whether the server is running, or the result of its last start is known."""
         return any(instance.state is not State.IDLE for instance in self.instances(name))
 
     def _withdraw(self, name: str) -> None:
@@ -419,7 +422,7 @@ class Gateway:
     def _take(
         self, server: Server, peer: Peer, name: str, items: list[Raw]
     ) -> Coroutine[None, None, None] | None:
-        """An instance has listed; ``name`` is that of the list. Many tools are read in a thread."""
+        """Take the list ``name`` of an instance. Many tools are read in a thread."""
         if name == "tools" and len(items) > FEW:
             return self._take_many(server, peer, items)
         self._taken(server, peer, name, items)
@@ -428,7 +431,7 @@ class Gateway:
     async def _take_many(self, server: Server, peer: Peer, items: list[Raw]) -> None:
         configured = self.servers.get(server.name)
         plan = await self._catalogues.plan(configured, items) if configured else None
-        # Another configuration may be in force by now: then what was read is not what it lists.
+        # Another configuration may be active by now. Then these tools are not its listing.
         fits = plan is not None and configured is self.servers.get(server.name) and self.catalogue.fits(plan)
         self._taken(server, peer, "tools", items, plan if fits else None)
 

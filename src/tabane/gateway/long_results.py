@@ -79,7 +79,7 @@ class LongResults:
         return Raw(first_result(long, part, *self._keep_first(caller, long, long.to_keep(), part)))
 
     async def first_part_of_large(self, caller: Caller, result: Raw, tokens: int) -> Raw:
-        """The same, with what takes time in a thread."""
+        """Do the same, with the expensive part in a thread."""
         long = await asyncio.to_thread(read_long, result, tokens)
         if long is None:
             return result
@@ -114,7 +114,7 @@ class LongResults:
         return len(self._kept)
 
     def _keep_first(self, caller: Caller, long: Long, kept: Long, part: Part) -> tuple[str, dict[str, Any]]:
-        """Keep what comes after the first part; how that part ends."""
+        """Keep the text after the first part; return the ending of that part."""
         key = self._keep(caller.session, kept, part.end)
         return _ending(long, part, f"{key}.2", 1, caller.lang)
 

@@ -69,23 +69,23 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Slices:
-    """Slices of time on the event loop: between two of them, others are served."""
+    """Slices of time on the event loop: other requests are served between two of them."""
 
     def __init__(self, seconds: float = 0.004) -> None:
         self._seconds = seconds
         self._end = time.perf_counter() + seconds
 
     async def pause(self) -> None:
-        """Let others be served, where a slice is over."""
+        """Let other requests run when a slice is over."""
         if time.perf_counter() > self._end:
             await asyncio.sleep(0)
             self._end = time.perf_counter() + self._seconds
 
 
 class Found(Struct, frozen=True):
-    """What a search found. ``waiting`` names servers that are starting, ``failed`` says why others did not.
+    """The result of a search. ``waiting`` names servers that are starting, ``failed`` why others failed.
 
-    ``nearest``: no tool fits, and these are the nearest to what was asked for.
+    ``nearest``: no tool fits, and these are the nearest tools.
     """
 
     results: list[dict[str, Any]]
@@ -333,10 +333,10 @@ class ServerOperations:
         return server_detail(self._gateway, server, caller.lang, kept_off.get(server.name))
 
     async def health(self, caller: Caller, params: Nothing) -> dict[str, Any]:
-        """``{name: bool}`` of every server that is meant to run, and ``details`` of all.
+        """Return ``{name: bool}`` for every server that should run, and ``details`` of all.
 
-        A server that cannot be started is false, with the reason as ``error``. One that was not started yet
-        and can be is true, and its ``remark`` says so.
+        A server that cannot be started is false, with the reason as ``error``. A server that was not started
+        yet but can be is true, and its ``remark`` says so.
         """
         healthy = await self._gateway.check_health()
         details = {row["name"]: row | {"remark": None} for row in await self._rows(caller)}

@@ -30,7 +30,7 @@ class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 MOST_BYTES = 32 << 20
-"""Bytes of all results together: they are one answer. A result beyond that is left out, with an error."""
+"""Bytes of all results together, because they are one answer. A result beyond that becomes an error."""
 
 Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
 """Calls one tool, through permission and validation, and gives its result. Raises TabaneError."""
@@ -103,15 +103,15 @@ class _Run:
         self._bytes = 0
 
     def answered(self, number: int, result: Raw, lang: Lang) -> None:
-        """Note the result of a call, or an error where all results together become too large.
+        """Note the result of a call, or an error if all results together become too large.
 
         Raises _Failed as :meth:`end` does.
         """
         size = memoryview(result).nbytes
         if self._bytes + size > MOST_BYTES:
             error = TabaneError(say(
-                "The result ({size} MiB) was left out: the results of one execute_parallel may have {most} "
-                "MiB together. The call was made. Call such a tool alone.",
+                "The result ({size} MiB) was left out, because the results of one execute_parallel "
+                "may have at most {most} MiB together. The call was made. Call this tool separately.",
                 size=-(-size // (1 << 20)), most=MOST_BYTES >> 20))  # fmt: skip
             self.end(number, False, "error", Raw(rpc.error_of(error, lang)))
             return

@@ -16,7 +16,7 @@ _OFFERED = ("prompts", "resources", "templates")
 def server_row(
     gateway: Gateway, server: Server, lang: Lang, obstacle: Message | None = None
 ) -> dict[str, Any]:
-    """One server in a line: name, state, tools, era, process id, and what is wrong with it.
+    """Describe one server in a line: name, state, tools, era, process id, and problem.
 
     ``obstacle`` is why it cannot be started, if it was not tried yet.
     """

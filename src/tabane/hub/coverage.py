@@ -1,4 +1,4 @@
-"""How much of a collection is embedded, and the words in which a user is told."""
+"""Coverage: how much of a collection is embedded, and the messages about it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tabane.search.records import Record, Shape, Space, Stored
 if TYPE_CHECKING:
     from tabane.store.collection import Collection
 
-_LOOKED_AT = 1000  # records without a vector that are read to see whether they have a text to embed
+_LOOKED_AT = 1000  # records without a vector that are checked for a text to embed
 _SAMPLE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A collection that is searched by meaning.
+    """A collection with semantic search.
 
-    ``spaces``: the name of each, and which records have something to embed in it. ``text`` gives what that
-    is, "" for nothing. ``follows``: what it holds is derived, so it takes another model as soon as the
-    settings name one; any other keeps its model until somebody wants it re-embedded. ``newest`` is the field
-    with the time of a record; without one, the record that was written last is the newest. ``called`` is
-    the collection in words that its user knows.
+    ``spaces``: the name of each, and which records have something to embed in it. ``text`` returns that
+    text, "" if there is none. ``follows``: the contents are derived, so they take another model as soon as
+    the settings name one; other collections keep their model until they are re-embedded. ``newest`` is the
+    field with the time of a record; without one, the record that was written last is the newest. ``called``
+    is the name of the collection in its user's words.
     """
 
     domain: str
@@ -79,7 +79,7 @@ class Coverage:
         return self.named or reads(model, text)
 
     async def unfit(self, collection: Collection, name: str, model: str) -> Message | None:
-        """Say why a model that Tabane chose does not fit: it cannot read most of the newest texts."""
+        """Return why a model that Tabane chose does not fit: it cannot read most of the newest texts."""
         texts = await self.sample(collection, name)
         readable = [text for text in texts if self._readable(text, model)]
         if not texts or len(readable) >= ENOUGH * len(texts):
@@ -97,9 +97,9 @@ class Coverage:
     async def incomplete(
         self, collection: Collection, names: Iterable[str], problem: Message | None
     ) -> Incomplete | None:
-        """Return what is missing in the space that has the least; None if nothing is.
+        """Return the status of the space that lacks most vectors; None if none is missing.
 
-        ``problem`` keeps the rest from being embedded.
+        ``problem`` prevents the rest from being embedded.
         """
         found = [await self._of_space(collection, name, problem) for name in names]
         return min(filter(None, found), key=lambda each: each.share, default=None)
@@ -134,7 +134,7 @@ class Coverage:
             return self._told(embedded, total, problem)
         page = await collection.waiting(name, self._whose.spaces[name], None, 0, min(lacking, _LOOKED_AT))
         todo, unread = self._counted(page, space)
-        # Of many, a part was looked at: the others are taken to be alike.
+        # If there are many, only a part was checked: the others are assumed to be alike.
         unread = unread * lacking // max(1, len(page))
         if todo and not settled:
             return self._told(embedded, embedded + todo + unread, problem)
@@ -173,7 +173,7 @@ class Coverage:
 
 
 def _percent(share: float) -> str:
-    """Never 100% for what is incomplete."""
+    """Format a percentage. It is never 100% if something is missing."""
     return "<1%" if 0 < share < 0.01 else f"{int(share * 100)}%"
 
 

@@ -1,4 +1,4 @@
-"""Reading Tabane's own documentation, page by page or section by section."""
+"""Access to Tabane's own documentation, by page or by section."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
     page, _, line = params.section.partition(":")
     if page not in pages:
         known = ", ".join(pages) or "–"
-        message = say("section: there is no page {page}; there are: {known}", page=page, known=known)
+        message = say("section: there is no page {page}. Pages: {known}", page=page, known=known)
         raise BadArguments(message, "section")
     if not line:
         return {"section": page, "title": page, "text": pages[page]}
@@ -58,7 +58,7 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
 
 
 def _around(sections: list[manual.Section], line: int) -> manual.Section | None:
-    """Return the section that a line is in: the first one for a line before it, None if there are none."""
+    """Return the section that contains a line: the first one for a line before it, None if there are none."""
     behind = (each for each in reversed(sections) if each.line <= line)
     return next(behind, sections[0] if sections else None)
 

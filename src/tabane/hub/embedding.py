@@ -40,7 +40,7 @@ NEXT = "__next"
 
 _ROUNDS = 5
 _AGAIN = 60.0  # seconds until a model that could not be had is asked for again
-_FIRST_LOOK = 5.0  # seconds that a question waits to hear what keeps texts from being embedded
+_FIRST_LOOK = 5.0  # seconds that a search waits to learn what prevents texts from being embedded
 
 
 class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,7 +134,7 @@ class Embedding:
 
 
 def _title(*called: Message) -> Message:
-    """The title of a job. An unknown collection is refused when the job begins."""
+    """Return the title of a job. An unknown collection is refused when the job begins."""
     if len(called) == 1:
         return say("Indexing {what} for semantic search", what=called[0])
     return say("Indexing for semantic search")
@@ -191,7 +191,7 @@ class _Lane:
         there = {space.name: space.model for space in (await self._collection()).spaces}
         if not there.keys() & self._whose.spaces.keys():
             if missing is None:
-                return Meaning(None)  # there is nothing to be found
+                return Meaning(None)  # there is nothing to find
             return NoModel(missing.warning or missing.state)
         for name in spaces:
             if name not in there:
@@ -202,7 +202,7 @@ class _Lane:
         return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
 
     async def missing(self, spaces: tuple[str, ...]) -> Incomplete | None:
-        """Return what is not embedded; if something is not and nobody works on it, begin to."""
+        """Return what is not embedded. If something is not and nobody works on it, begin to embed it."""
         collection = await self._collection()
         found = await self._coverage.incomplete(collection, spaces, self._problem)
         if found is None or self._problem is not None or self._embeds:
@@ -210,15 +210,15 @@ class _Lane:
         if self._working is None or self._working.done():
             self.wake()
         assert self._working is not None
-        if self._waited is not self._working:  # what is in the way is known soon, or takes long
+        if self._waited is not self._working:  # the obstacle is known soon, or takes long
             self._waited = self._working
             await asyncio.wait({self._working}, timeout=_FIRST_LOOK)
         return await self._coverage.incomplete(collection, spaces, self._problem)
 
     async def reembed(self, embedder: Embedder, progress: Progress, chosen: bool) -> list[str]:
-        """Make vectors of another model take the place of those there are; which spaces were made anew.
+        """Replace vectors by those of another model; return which spaces were made again.
 
-        A model that nobody chose does not embed a collection most of whose texts it cannot read.
+        A model that nobody chose does not embed a collection if it cannot read most of its texts.
         """
         done = []
         async with self._turn.taken(progress):
@@ -324,7 +324,7 @@ class _Lane:
         return self._coverage.text(record, name.removesuffix(NEXT), model)
 
     async def _settled(self, collection: Collection, name: str) -> None:
-        """Remember how many records have no vector although all that can be embedded is."""
+        """Remember how many records have no vector after everything that can be embedded is."""
         space, where = _space(collection, name), self._whose.spaces[name.removesuffix(NEXT)]
         if space is not None:
             lacking = await collection.count(where) - await collection.embedded(name, where)

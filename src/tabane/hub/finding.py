@@ -41,7 +41,7 @@ class SearchEverything(Struct, frozen=True, forbid_unknown_fields=True, rename={
 
 
 class Hit(NamedTuple):
-    """One thing that was found: ``opens`` is the operation that shows it, ``marks`` spans of ``text``."""
+    """A hit: ``opens`` is the operation that shows it, ``marks`` are spans of ``text``."""
 
     kind: Where
     key: str
@@ -186,6 +186,6 @@ def as_text(found: dict[str, Any], lang: Lang) -> str:
 
 
 def _called(reference: dict[str, Any]) -> str:
-    """``get_post {"post_id":"5"}``."""
+    """Format a call: ``get_post {"post_id":"5"}``."""
     name, arguments = reference.values()
     return f"{name} {json.encode(arguments).decode()}"

@@ -240,7 +240,7 @@ class Hub:
         return self.long_results.first_part(caller, result, self._tokens(tool))
 
     async def large_in_parts(self, caller: Caller, tool: Tool, result: Raw) -> Raw:
-        """The same with the work in a thread."""
+        """Do the same with the work in a thread."""
         return await self.long_results.first_part_of_large(caller, result, self._tokens(tool))
 
     def _tokens(self, tool: Tool) -> int:
@@ -451,7 +451,7 @@ class Hub:
         return await self.documents.keep(page.url, page.markdown, page.title)
 
     async def _watch(self) -> None:
-        """Watch the folders again that were watched before. The rest of the hub does without, if it must."""
+        """Watch the folders again that were watched before. A failure does not affect the rest of the hub."""
         try:
             await self.documents.open()
         except (TabaneError, OSError) as error:

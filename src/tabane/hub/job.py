@@ -47,9 +47,9 @@ class Pace:
 
 
 class JobOwner(NamedTuple):
-    """Who started a job: the connection's name in the hub, the program, its process (0: not known).
+    """The client that started a job: its connection in the hub, its program and process (0: not known).
 
-    ``detached`` is whether the job goes on without its owner.
+    ``detached`` is whether the job continues without its owner.
     """
 
     session: str
@@ -62,9 +62,9 @@ class JobOwner(NamedTuple):
 
 
 class Job:
-    """One job, from its start on. It is what its own work tells its progress to.
+    """One job, from its start on. Its work reports its progress to it.
 
-    ``owner`` is None for a job of the hub's own.
+    ``owner`` is None if the hub itself started the job.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Job:
             self._tell()
 
     def detach(self) -> None:
-        """Let the job go on when its owner is gone."""
+        """Let the job continue when its owner is gone."""
         if self.owner is not None and not self.owner.detached:
             self.owner = self.owner._replace(detached=True)
             self._tell()
@@ -115,13 +115,13 @@ class Job:
                 self._telling = self._loop.call_later(wait, self._tell)
 
     def state(self, lang: Lang) -> dict[str, Any]:
-        """How the job is now.
+        """Return the current state of the job.
 
-        ``rate`` is per second and ``left`` in seconds, each None where it is not known; ``started`` and
-        ``ended`` are seconds since 1970. ``owner`` is who started it, None for the hub; ``waits_for`` is the
-        job (id and title, each None if there is none) whose end it waits for before it begins, else None.
-        ``result`` is there when the job is done, ``error`` (code, message, reason) when it failed or the hub
-        ended it.
+        ``rate`` is per second and ``left`` in seconds, each None if it is not known; ``started`` and
+        ``ended`` are seconds since 1970. ``owner`` is the client that started it, None for the hub.
+        ``waits_for`` is the job (id and title, each None if there is none) that has to end before this one
+        begins, else None. ``result`` is present when the job is done, ``error`` (code, message, reason) when
+        it failed or the hub ended it.
         """
         waits_for = self._waits_for(lang)
         rate = self._pace.rate(self._told if self._ended else self._loop.time())

@@ -1,9 +1,9 @@
-"""Jobs: what takes minutes runs apart from who asked for it, and is followed, listed and cancelled.
+"""Jobs: operations that take minutes, apart from the request; they can be followed, listed and canceled.
 
-A job belongs to the connection that started it, and is cancelled when that is gone, so that no killed
-program leaves one behind that others wait for. It belongs to the hub after ``detach_job``, and from the
-start if it came without a connection (an HTTP POST) or the hub itself started it. None outlives the hub:
-what is to be resumed keeps its own account of how far it is.
+A job belongs to the connection that started it, and is canceled when that connection is gone. So a killed
+program leaves no job that others wait for. A job belongs to the hub after ``detach_job``, and from the start
+if it came without a connection (an HTTP POST) or the hub itself started it. No job outlives the hub: an
+operation that can be resumed keeps its own record of its progress.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class Jobs:
         return len(self._tasks)
 
     def start(self, name: str, title: Message, work: Work, caller: Caller | None = None) -> Job:
-        """Begin a job, which runs until it is done, fails, is cancelled or the hub ends. Raises HubError.
+        """Begin a job, which runs until it is done, fails, is canceled or the hub ends. Raises HubError.
 
-        One of a caller with a connection also ends with that: see :meth:`leave`.
+        If the caller has a connection, the job also ends with that connection: see :meth:`leave`.
         """
         self._check_room()
         job = Job(self._new_key(), name, title, self._loop, _owner(caller))
@@ -117,11 +117,11 @@ class Jobs:
             owner = self._jobs[key].owner
             if owner is not None and owner.session == session and not owner.detached:
                 log.info("job %s is cancelled: the program that started it is gone", key)
-                why = say("The program that started the job is gone. What was done stays.")
+                why = say("The program that started the job ended. Completed work is kept.")
                 self._stop(key, task, HubError(why))
 
     def _stop(self, key: str, task: asyncio.Task[Any], why: TabaneError | None) -> None:
-        """Cancel a job once: a second time would break off its cleaning up."""
+        """Cancel a job only once: a second time would interrupt its cleanup."""
         if key not in self._cancelled:
             self._cancelled[key] = why
             task.cancel()

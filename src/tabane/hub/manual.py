@@ -85,9 +85,9 @@ def _checkout() -> Path:
 
 
 async def bring_up_to_date(collection: Collection, written: list[tuple[str, str]]) -> None:
-    """Make the collection hold what is written, and nothing that is not any more.
+    """Update the collection to the current text, and delete sections that no longer exist.
 
-    Sections that are as they were are not written again: they keep their vectors.
+    Sections without changes are not written again, so they keep their vectors.
     """
     written_now = (_record(section) for page, text in written for section in sections(page, text))
     records = {record.key: checked(record, SHAPE) for record in written_now}

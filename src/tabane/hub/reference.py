@@ -1,4 +1,4 @@
-"""How a hit is opened: one operation with its arguments, as each face calls it."""
+"""References to hits: one operation with its arguments, in the form that each face calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Reference(NamedTuple):
     arguments: Mapping[str, Any]
 
     def row(self, face: Face) -> dict[str, Any]:
-        """Return the reference as a caller of that face uses it: a tool of MCP, or a method of JSON-RPC."""
+        """Return the reference in the form of that face: a tool of MCP, or a method of JSON-RPC."""
         if face is Face.MCP:
             return {"tool": self.operation, "arguments": dict(self.arguments)}
         return {"method": self.operation, "params": dict(self.arguments)}

@@ -64,7 +64,7 @@ class Trials:
         processes: Processes,
         keep: Keep,
     ) -> None:
-        """``keep`` is given what a server listed that works."""
+        """``keep`` gets the listing of a server that works."""
         self._settings, self._environment, self._keep = settings, environment, keep
         self._loop, self._batch, self._processes = loop, batch, processes
 
@@ -137,9 +137,9 @@ def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variable
 async def tried(
     server: Server, connect: Connect, limits: Limits, keep: Keep = lambda listing: None
 ) -> dict[str, Any]:
-    """What a server is and which tools it lists; it has ended when this returns. ``keep`` is given its lists.
+    """Return the server's description and tools; it has ended when this returns. ``keep`` gets its lists.
 
-    Raises UpstreamError with how it ended and what it wrote to stderr, where it does not get so far.
+    Raises UpstreamError with its exit status and stderr if it does not get that far.
     """
     loop = asyncio.get_running_loop()
     peers: list[Peer] = []

@@ -1,4 +1,4 @@
-"""What the decoder of parameters says of a value, as sentences that can be translated; pure."""
+"""Errors of the parameter decoder, as sentences that can be translated; pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _SENTENCES: tuple[tuple[re.Pattern[str], _Said], ...] = tuple(
 
 
 def worded(detail: object) -> Message:
-    """The sentence for what the decoder said; in English it says the same. Others stay as they are."""
+    """Return the sentence for an error of the decoder; in English it is the same. Others stay unchanged."""
     text = str(detail)
     for pattern, said in _SENTENCES:
         found = pattern.fullmatch(text)

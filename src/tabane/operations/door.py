@@ -41,13 +41,14 @@ class Privilege(Enum):
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls: made once per connection by the face that accepted it.
+    """The caller of operations: made once per connection by the face that accepted it.
 
     ``identity`` is ``local`` for a process of the same user on this machine. ``session`` names the
     connection; ``roots`` are the client's folders as file URIs, ``cwd`` its working directory;
-    ``capabilities`` is a JSON object of what a client of MCP's handshake era said it can be asked.
-    ``looks``: this call was allowed because it changes nothing, so it may not. ``connected``: it has a
-    connection, whose end ends its jobs. ``pid`` is its process, 0 if that is not known.
+    ``capabilities`` is a JSON object of the capabilities that a client of MCP's handshake era declared.
+    ``looks``: this call was allowed because it changes nothing, so it may not change anything.
+    ``connected``: it has a connection, whose end ends its jobs. ``pid`` is its process, 0 if that is not
+    known.
     """
 
     identity: str

@@ -1,4 +1,4 @@
-"""What takes long or comes in parts: jobs that tell how far they are, their turns, and streams."""
+"""Jobs and streams: operations that report their progress, wait for their turn, or answer in parts."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Progress(Protocol):
 
 @runtime_checkable
 class Queued(Protocol):
-    """A job that can say which other one it waits for."""
+    """A job that can report which other job it waits for."""
 
     def behind(self, ahead: Callable[[], object] | None) -> None:
-        """Note that it waits for the job that ``ahead`` gives, which may change; None: it waits no more."""
+        """Note that it waits for the job that ``ahead`` returns, which may change; None ends that."""
         ...
 
 
 class Turn:
-    """Lets one job at a time do something. Those that wait for their turn say which job is ahead of them."""
+    """Lets one job at a time do something. Jobs that wait report which job is ahead of them."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -50,7 +50,7 @@ class Turn:
 
     @asynccontextmanager
     async def taken(self, progress: object = None) -> AsyncIterator[None]:
-        """Wait for the turn, and have it for the block."""
+        """Wait for the turn, and keep it during the block."""
         waiting = progress if self._lock.locked() and isinstance(progress, Queued) else None
         if waiting is not None:
             waiting.behind(lambda: self.holder)
@@ -83,7 +83,7 @@ class Starter(Protocol):
     """Starts jobs; a door is given one."""
 
     def start(self, name: str, title: Message, work: Work, caller: Caller | None = None) -> Started:
-        """Begin, and return at once. Raises HubError where too many run already, or the hub is ending.
+        """Begin, and return at once. Raises HubError if too many run already, or the hub is ending.
 
         A job of a ``caller`` with a connection ends with that connection, unless it is detached.
         """

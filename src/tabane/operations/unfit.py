@@ -35,7 +35,7 @@ def unfit(operation: Operation, error: msgspec.ValidationError) -> BadArguments:
     if member and member[1] in operation.moved:
         return BadArguments(
             say(
-                "{parameter}: {name} does not take this any more. Call {other} for it.",
+                "{parameter}: {name} no longer accepts this parameter. Call {other} instead.",
                 parameter=parameter,
                 name=operation.name,
                 other=operation.moved[member[1]],
@@ -53,15 +53,15 @@ def unfit(operation: Operation, error: msgspec.ValidationError) -> BadArguments:
 
 
 def allowed(operation: Operation, parameter: str) -> Message | None:
-    """The range or choice of a parameter, as ``1 to 100``; None where it has none, or there is none."""
+    """Return the range or choices of a parameter, as ``1 to 100``; None if it has none, or does not exist."""
     try:
         return range_of(input_schema(operation.params)["properties"].get(parameter, {}))
     except ValueError:
-        return None  # A struct of structs, whose members have ranges of their own.
+        return None  # A struct of structs, whose members have their own ranges.
 
 
 def range_of(schema: dict[str, Any]) -> Message | None:
-    """What a JSON Schema of a plain value lets through; None where that is anything."""
+    """Describe what a JSON Schema of a plain value allows; None if it allows anything."""
     if "enum" in schema:
         return Message("{values}", values=", ".join(str(value) for value in schema["enum"]))
     if "minimum" in schema or "maximum" in schema:

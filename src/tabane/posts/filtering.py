@@ -81,9 +81,9 @@ def read(kind: type[T], given: Mapping[str, Any] | None, parameter: str) -> T:
 
 
 def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
-    """Posts of those users. ``counts``: how many posts each has in the archive, by folded name.
+    """Select posts of those users. ``counts``: number of posts of each in the archive, by folded name.
 
-    A post without a user belongs to nobody who has posts: for thresholds its user has 0 of them.
+    For thresholds, a post without a user belongs to a user with 0 posts.
     """
     parts: list[Filter] = []
     if wanted.includes:

@@ -14,7 +14,7 @@ from tabane.search.snippets import snippet
 
 
 class Hit(NamedTuple):
-    """A post that was found: ``marks`` are spans of ``text``."""
+    """A post as a hit: ``marks`` are spans of ``text``."""
 
     key: str
     title: str

@@ -32,17 +32,17 @@ MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
 
 SERVER_TYPE = "TwilogServer"
-"""What get_status calls this server: clients of the original twilog server accept no other name."""
+"""The name of this server in get_status: clients of the original twilog server accept no other name."""
 
 _TOP_K, _LIMIT = 10, 50
 _CONTENT = "content"
 
 
 class Archive:
-    """The posts of one collection, asked. ``zone`` is what timestamps without one mean, as it is set now.
+    """The posts of one collection. ``zone`` is the time zone of timestamps without one, as it is set now.
 
-    ``ready`` says whether the archive answers already; ``collection`` opens it where that is needed;
-    ``missing`` says how much of it is embedded.
+    ``ready`` says whether the archive answers already; ``collection`` opens it if needed; ``missing``
+    returns how much of it is embedded.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Status(Struct, frozen=True, forbid_unknown_fields=True):
-    """``websocket_url`` is taken because the original tool had it. The hub that is asked always answers."""
+    """``websocket_url`` is accepted because the original tool had it. The called hub always answers."""
 
     websocket_url: Annotated[str, Meta(max_length=2048, extra_json_schema={"hidden": True})] | None = None
 
@@ -92,7 +92,7 @@ class Similar(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Settings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All of it as one object, as the original's clients send it.
+    """All settings as one object, as the original's clients send them.
 
     Older clients send ``remove_duplicates`` and ``mode_settings`` too. Both are accepted and have no effect:
     duplicates are always removed, and the mode is a parameter of its own.

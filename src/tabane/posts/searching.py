@@ -46,9 +46,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How posts are to be found: by which mode, with which weights, among which.
+    """The requested ranking of posts: mode, weights, and filter.
 
-    ``usual``: nobody asked for the mode. Words then take part while not every post has a vector.
+    ``usual``: the caller did not choose the mode. Then keywords take part while some posts have no vector.
     """
 
     mode: Mode = "content"
@@ -86,7 +86,7 @@ Missing = Callable[[Sequence[str]], Awaitable[Incomplete | None]]
 
 
 async def whole(spaces: Sequence[str]) -> None:
-    """Answer that every post has a vector."""
+    """Report that every post has a vector."""
 
 
 class Searching:
@@ -212,9 +212,10 @@ class Searching:
         meaning: str,
         where: Filter,
     ) -> tuple[Source, Message | None]:
-        """Choose how posts are ranked. The mode that was asked for is used, with a warning where it misleads.
+        """Choose how posts are ranked. A requested mode is used, with a warning if it misleads.
 
-        If nobody asked for one, vectors alone rank only what all have, by a model that reads the question.
+        Without a requested mode, vectors alone rank only if all posts have one, by a model that reads the
+        query.
         """
         if not meaning:
             return Newest(collection, where), None
@@ -227,7 +228,7 @@ class Searching:
         return Nearest(collection, asked, where), warning
 
     async def _doubt(self, collection: Collection, mode: Mode, meaning: str) -> tuple[Message | None, bool]:
-        """Say what speaks against ranking by these vectors alone, and whether they fit all the same."""
+        """Return what speaks against ranking by these vectors alone, and whether they fit anyway."""
         spaces = {space.name: space.model for space in collection.spaces}
         wanted = modes.spaces_of(mode)
         if not set(wanted) <= spaces.keys():

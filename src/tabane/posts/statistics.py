@@ -30,9 +30,10 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The archive at one moment. ``users`` have most posts first; ``counts`` is by folded name, with the
-    posts without a user under the empty name; ``tags`` is the number of different tags. ``earliest`` and
-    ``latest`` are timestamps as given, of posts whose time is known.
+    """The archive at one moment. ``users`` are sorted by number of posts; ``counts`` is by folded name.
+
+    Posts without a user are counted under the empty name. ``tags`` is the number of distinct tags.
+    ``earliest`` and ``latest`` are timestamps as given, of posts whose time is known.
     """
 
     posts: int = 0

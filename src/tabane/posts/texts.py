@@ -188,7 +188,7 @@ def counted(rows: Rows, lang: Lang) -> str:
 
 
 def embedded(value: Row, lang: Lang) -> str:
-    """The size of a vector and its beginning: the whole of it would fill a reader's context."""
+    """Show the size of a vector and its beginning: the whole vector would fill a reader's context."""
     vector = str(value["vector"])
     lines = (
         say("The text was embedded:"),
@@ -199,6 +199,6 @@ def embedded(value: Row, lang: Lang) -> str:
 
 
 def beginning_of_vector(value: Row, lang: Lang) -> Row:
-    """The same as structured content: JSON-RPC gives programs the whole vector."""
+    """Return the same as structured content: JSON-RPC gives programs the whole vector."""
     vector = str(value["vector"])
     return {"length": len(vector), "first": vector[:SHOWN]}

@@ -1,8 +1,8 @@
-"""Pages made of bytes, in processes of their own.
+"""Conversion of bytes into pages, in separate processes.
 
-Parsers of HTML, PDF and images are written in C, are given what anybody made, and take what memory and time
-it makes them take. Where one dies, hangs or swells, what the hub loses is one page: another process makes the
-others meanwhile. A page that takes too much processor time comes as plain text.
+Parsers of HTML, PDF and images are written in C and read untrusted data, which can make them use any amount
+of memory and time. If one crashes, hangs or grows too large, the hub loses only one page: another process
+converts the others meanwhile. If a page takes too much CPU time, its result is plain text.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
 
-_SECONDS = 10.0  # of the processor
+_SECONDS = 10.0  # of CPU time
 _DEADLINE = 40.0
 _PLAIN = 20.0  # seconds for the text alone
 _IDLE = 300.0
 _MEMORY = 1_500_000_000  # bytes of address space: libraries that are mapped and never touched count too
 _LARGEST = 64_000_000  # bytes of a body
-_WAITING = 256_000_000  # bytes of bodies that wait for their turn, or are at work
+_WAITING = 256_000_000  # bytes of bodies that wait or are being converted
 _MOST_WAITING = 256
 _WORKERS = 3
 _OF_A_SITE = 2
-_LONG = 50_000  # characters of a page that take longer to clean than to hand on
+_LONG = 50_000  # characters of a page that take longer to clean than to send
 
 
 class Conversion:
-    """Makes pages, three at once and two of one site, in processes that are started on demand.
+    """Converts pages, three at once and two of one site, in processes that are started on demand.
 
-    ``seconds`` is the processor time of a page, ``deadline`` its time by the clock, ``idle`` the seconds
-    after which a process without work is ended, ``memory`` the bytes of address space it may have (Linux),
-    ``errors`` the descriptor its stderr goes to, None for nowhere. To be used on one event loop.
+    ``seconds`` is the CPU time of a page, ``deadline`` its time by the clock, ``idle`` the seconds after
+    which a process without work is ended, ``memory`` the bytes of address space it may have (Linux),
+    ``errors`` the descriptor its stderr goes to, None for nowhere. Use it on one event loop only.
     """
 
     def __init__(
@@ -63,22 +63,22 @@ class Conversion:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run now."""
+        """Return the ids of the running processes."""
         return self._pool.pids
 
     @property
     def busy(self) -> list[int]:
-        """Those of them that make a page."""
+        """Return the ids of those that convert a page."""
         return self._pool.busy
 
     async def page(
         self, body: bytes, url: str, media_type: str = "", charset: str | None = None, *, name: str = ""
     ) -> Page:
-        """Return the page that these bytes are; its text alone, where anything more takes too long.
+        """Convert bytes into a page; return its plain text if the conversion takes too long.
 
-        Raises ReadError: ``type`` where nothing here reads it, ``broken`` where it cannot be read, took its
-        process with it twice or took too long, ``large`` where it is or would become too large, ``rate``
-        where too much waits already.
+        Raises ReadError: ``type`` if the type is not supported, ``broken`` if the page cannot be read,
+        crashed its process twice or took too long, ``large`` if it is or would become too large, ``rate`` if
+        too much is waiting already.
         """
         if len(body) > _LARGEST:
             raise ReadError(say("A body of {size} bytes is too large to be read.", size=len(body)), "large")
@@ -112,7 +112,7 @@ class Conversion:
         await self._pool.close()
 
     async def _text(self, ask: Ask, why: ReadError) -> Page:
-        """Return the text alone. Raises ``why`` where that is not to be had either."""
+        """Return the plain text. Raises ``why`` if that fails too."""
         try:
             told = await self._told(structs.replace(ask, plain=True), self._plain)
         except (WorkerSpent, WorkerEnded):
@@ -120,13 +120,13 @@ class Conversion:
         if isinstance(told, Failed):
             raise why
         warning = say(
-            "The page cannot be analyzed, and this is its text alone, without structure. {reason}",
+            "The page could not be analyzed. This is its plain text, without structure. {reason}",
             reason=why.message,
         )
         return replace(told.page, warnings=(warning, *told.page.warnings))
 
     async def _simply(self, ask: Ask | ToShow) -> Page:
-        """Return what comes of a request that has nothing to fall back on."""
+        """Return the result of a request that has no fallback."""
         try:
             told = await self._told(ask, self._whole)
         except WorkerError as error:

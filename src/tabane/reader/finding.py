@@ -23,7 +23,7 @@ _PASSAGES_A_PAGE = 4  # looked at for each page that is wanted, since one page m
 
 
 class Hit(NamedTuple):
-    """A page that was found: ``marks`` are spans of ``text``."""
+    """A page as a hit: ``marks`` are spans of ``text``."""
 
     key: str
     title: str

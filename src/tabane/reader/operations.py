@@ -56,9 +56,9 @@ class Reader:
         self._default = default
 
     async def read_url_content(self, caller: Caller, params: ReadUrl) -> dict[str, Any]:
-        """A page or a part of it. Raises ReadError, and BadArguments for a bad URL or a bad cursor.
+        """Return a page or a part of it. Raises ReadError, and BadArguments for a bad URL or a bad cursor.
 
-        The shelf keeps what was read, which spares the site a request; no document, file or setting changes.
+        The shelf keeps the page, which saves a request to the site; no document, file or setting changes.
         """
         wish = _wish(params, self._default())
         page = await self._reading(caller).read(
@@ -74,12 +74,12 @@ class Reader:
         return await asyncio.to_thread(_given, page, facts(page, caller), wish, caller)
 
     async def remember_url(self, caller: Caller, params: RememberUrl) -> dict[str, Any]:
-        """Read the whole page and put it into documents; its key there, and what is known of it.
+        """Read the whole page and add it to the documents; return its key there, and its metadata.
 
-        Raises ReadError, and TabaneError where it cannot be put.
+        Raises ReadError, and TabaneError if it cannot be added.
         """
         if self._remember is None:
-            raise TabaneError(say("Pages cannot be put into documents here: there are none."))
+            raise TabaneError(say("Pages cannot be saved here, because this hub has no documents."))
         page = await self._reading(caller).read(params.url, refresh=bool(params.refresh))
         key = await self._remember(caller, page)
         return {**facts(page, caller), "remembered": key, "length": len(page.markdown)}
@@ -106,7 +106,7 @@ def _wish(params: ReadUrl, default: int) -> Cursor:
 
 
 def _address(url: str) -> str:
-    """The URL as it is read. Raises BadArguments that names the parameter."""
+    """Return the normalized URL. Raises BadArguments that names the parameter."""
     try:
         return target(url).url
     except ReadError as error:

@@ -34,7 +34,7 @@ class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RememberUrl(Struct, frozen=True, forbid_unknown_fields=True):
-    """``refresh`` asks the site, even where the page was just read."""
+    """``refresh`` requests the page from the site, even if it was just read."""
 
     url: Url
     refresh: bool | None = None

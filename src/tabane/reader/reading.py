@@ -88,16 +88,16 @@ class Keeping(Protocol):
 
 
 class Show(Protocol):
-    """Makes a page what a person sees of it, off the event loop. Raises ReadError."""
+    """Makes a page readable for a person, off the event loop. Raises ReadError."""
 
     async def __call__(self, page: Page, *, raw: bool = False) -> Page: ...
 
 
 class Reading:
-    """Reads pages. ``ways`` are those of single sites, tried in order, before the one that all sites have.
+    """Reads pages. ``ways`` are those of single sites, tried in order, before the general one.
 
-    ``means`` are asked for at each page, so that settings may change meanwhile; ``show`` cleans the page.
-    One URL is read once at a time: who asks for it meanwhile gets the same page.
+    ``means`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
+    One URL is read once at a time: requests for it meanwhile get the same page.
     """
 
     def __init__(

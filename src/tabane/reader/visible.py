@@ -1,4 +1,4 @@
-"""All the text that HTML shows, by its tags alone and in one pass: for what no parser reads in time."""
+"""Visible text of HTML, extracted by its tags in one pass, for pages that no parser reads in time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 import re
 
 _TAG = re.compile(r"<(!--|[/!?]?[a-zA-Z][a-zA-Z0-9]{0,30})")
-# The rest of a tag: a bracket within a quoted value does not end it. Possessive, so that it is linear.
+# The rest of a tag; a bracket in a quoted value does not end it. Possessive, so that it is linear.
 _REST_OF_TAG = re.compile(r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')|=)*+>""")
 _UNSEEN = {
     "script": "</script",
@@ -27,10 +27,10 @@ _TITLE = re.compile(r"<title\b[^<>]*+>([^<]{0,2000}+)", re.IGNORECASE)
 
 
 def visible_text(source: str, *, with_scripts: bool = False) -> str:
-    """Return all the text that HTML shows, a paragraph for each block.
+    """Return all visible text of HTML, one paragraph for each block.
 
-    Left out is what nobody sees: scripts, styles, comments, templates and elements that their own attributes
-    hide. ``with_scripts``: what is said to browsers without scripts is left out too.
+    Invisible text is left out: scripts, styles, comments, templates and elements that their own attributes
+    hide. ``with_scripts``: text for browsers without scripts is left out too.
     """
     lowered = source.lower() if len(source.lower()) == len(source) else source
     unseen = _UNSEEN_WITH_SCRIPTS if with_scripts else _UNSEEN
@@ -53,7 +53,7 @@ def title_of(source: str) -> str | None:
 
 
 def _behind(tag: re.Match[str], lowered: str, unseen: dict[str, str]) -> int:
-    """Return where the text goes on: behind a tag, or behind all that it keeps from being seen."""
+    """Return where the text continues: after a tag, or after all that it hides."""
     name = tag[1].lower()
     if name == "!--":
         end = lowered.find("-->", tag.end())
@@ -71,12 +71,12 @@ def _behind(tag: re.Match[str], lowered: str, unseen: dict[str, str]) -> int:
 
 
 def _is_hidden(name: str, attributes: str) -> bool:
-    """Return whether a tag says that nobody sees what it holds. A page's script shows a whole page later."""
+    """Return whether a tag hides its contents, unless a script may show them later."""
     return name not in _WITHOUT_END and _HIDES.search(attributes) is not None
 
 
 def _end_of(name: str, lowered: str, begin: int) -> int:
-    """Return where an element ends; the end of the text, where it has none."""
+    """Return where an element ends; the end of the text if it has no end tag."""
     tags = re.compile(rf"<(/?){name}(?=[\s/>])")
     depth, at = 1, begin
     while found := tags.search(lowered, at):

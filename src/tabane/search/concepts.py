@@ -44,7 +44,7 @@ show display see view find search look get provide list use make create set spec
 different various information detail offer include available suggest recommend best good great easy easily
 new currently current way thing time assistance access kindly many several comprehensive
 """
-# Words for doing something to anything: of "create a pull request" they say nothing about pull requests.
+# Words for actions on anything: in "create a pull request", they say nothing about pull requests.
 _ACTIONS = """
 create make add insert new update change edit modify delete remove open close run execute send write read save
 start stop call put take turn do post submit set get fetch list show find search view display check manage use
@@ -73,7 +73,7 @@ class Variant:
 
     @property
     def general(self) -> bool:
-        """Whether most tools say it: one word of asking, or for doing something to anything."""
+        """Return whether most tools match it: one word of asking, or for an action on anything."""
         return len(self.tokens) == 1 and self.tokens[0] in _GENERAL
 
 
@@ -86,7 +86,7 @@ class Concept:
 
     @property
     def general(self) -> bool:
-        """Whether it fits most tools: a word of asking, or for doing something to anything."""
+        """Return whether it fits most tools: a word of asking, or for an action on anything."""
         return self.weight < _LOOSE or self.variants[0].general
 
 

@@ -332,9 +332,9 @@ class Vectors(Protocol):
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
     ) -> list[Stored]:
-        """Records behind row ``after`` that match and have no vector in a space, in order of rows.
+        """Return records after row ``after`` that match and have no vector in a space, in order of rows.
 
-        Only the records that are returned are read.
+        Only the returned records are read.
         """
         ...
 

@@ -28,17 +28,15 @@ async def fill(
     after: int = 0,
     where: Filter = EVERYTHING,
 ) -> int:
-    """Give a vector to each record behind row ``after`` that matches and lacks one in ``space``.
+    """Give a vector to each record after row ``after`` that matches and lacks one in ``space``.
 
-    The answer is the last row that was looked at.
+    Returns the last row that was checked. ``embedder`` is that of the space's vectors, or one of the same
+    model if the space names only the model. ``text`` returns the text to embed, "" for nothing: such a
+    record gets no vector. ``told`` gets the number of vectors made so far. If the process is killed,
+    attached vectors stay, and another call continues after them. A record that is written meanwhile comes
+    last and is found too, unless it comes after the end.
 
-    ``embedder`` is the one that the space's vectors are of, or of the same model where the space names no
-    more than that. ``text`` is what is embedded, "" for nothing: such a record stays without. ``told`` hears
-    how many vectors were made so far. Whatever kills it, what was attached stays, and another call goes
-    on behind it. A record that is written meanwhile comes last and is found too, unless it comes after the
-    end.
-
-    Raises ModelError and StoreError; what was attached before stays.
+    Raises ModelError and StoreError; vectors that were attached before stay.
     """
     done = 0
     while True:

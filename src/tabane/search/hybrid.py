@@ -99,10 +99,10 @@ class _Both:
     looked: int
 
     async def ranked(self, limit: int, offset: int, fusion: Fusion, usual: float | None) -> Ranking:
-        # One after the other: side by side, two threads that want one interpreter take longer than that.
+        # One after the other: in parallel, two threads compete for the interpreter and take longer.
         lexical = await self.collection.search(self.words, self.where, self.looked)
-        # By cosines themselves, what is below the page in both rankings cannot rise into it: the page is
-        # proven, and what only fills the depth is not. Ranks and stretched scores depend on the whole depth.
+        # With plain cosines, a hit below the page in both rankings cannot rise into it, so only the page is
+        # proven. Ranks and stretched scores depend on the whole depth.
         meaning = replace(self.meaning, proven=limit + offset if fusion == "scaled" else None)
         meant = And((self.where, demands(self.words)))
         nearest = await self.collection.nearest(meaning, meant, self.looked)

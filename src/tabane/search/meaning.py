@@ -14,15 +14,15 @@ from tabane.search.hybrid import Fusion
 from tabane.search.models import Models
 
 ENOUGH = 0.5
-"""Share of records with a vector from which vectors take part in a search that no mode was asked for."""
+"""Share of records with a vector above which vectors take part in a search without a requested mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """A space in which some records have no vector. ``share`` in 0..1 have one; ``state`` says it to a user.
+    """A space in which some records have no vector. ``share`` in 0..1 have one; ``state`` is the message.
 
     ``tells``: the user should know. It is False for a few texts that the model cannot read. ``problem``
-    keeps the rest from being embedded.
+    prevents the rest from being embedded.
     """
 
     share: float
@@ -32,12 +32,12 @@ class Incomplete:
 
     @property
     def enough(self) -> bool:
-        """Whether vectors may take part in a search by words and meaning."""
+        """Return whether vectors may take part in a search by keywords and vectors."""
         return self.share >= ENOUGH
 
     @property
     def warning(self) -> Message | None:
-        """The warning for results by words, or by words and meaning."""
+        """Return the warning for results by keywords, or by keywords and vectors."""
         if not self.tells:
             return None
         if self.problem is not None and not self.share:
@@ -48,10 +48,10 @@ class Incomplete:
 
 
 class Meaning(NamedTuple):
-    """A question as vectors.
+    """A query as vectors.
 
-    ``query`` is None if there is nothing to compare it with. ``usual`` is the cosine between unrelated texts,
-    and ``noise`` the one below which a hit by meaning alone says nothing: None if nobody measured them for
+    ``query`` is None if there is nothing to compare. ``usual`` is the cosine between unrelated texts, and
+    ``noise`` the cosine below which a hit by vectors alone means nothing: None if nobody measured them for
     the model. ``incomplete``: not every record has a vector.
     """
 
@@ -62,7 +62,7 @@ class Meaning(NamedTuple):
 
 
 class Near(NamedTuple):
-    """The vector half of a hybrid search; without ``query`` there is none. ``warning`` says why."""
+    """The vector half of a hybrid search; without ``query`` there is none. ``warning`` gives the reason."""
 
     query: VectorQuery | None = None
     usual: float | None = None
@@ -71,10 +71,10 @@ class Near(NamedTuple):
 
 
 def near(found: Meaning | NoModel) -> Near:
-    """Return how vectors take part in a search by words and meaning.
+    """Return how vectors take part in a search by keywords and vectors.
 
-    Below half of the records they do not: results would be those that happen to have a vector. From there
-    to the whole, rankings are fused by ranks, which does not count a missing vector against a record.
+    Below half of the records they do not, because results would depend on which records have a vector. From
+    half to all, rankings are fused by ranks, which does not penalize records without a vector.
     """
     if isinstance(found, NoModel):
         return Near(warning=found.reason)
@@ -109,7 +109,7 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
 
 
 def english_only(model: str) -> Message:
-    """Say that a model cannot read a question."""
+    """Return the warning that a model cannot read a query."""
     return say("{model} reads English only.", model=model.partition("#")[0])
 
 

@@ -1,4 +1,4 @@
-"""Filling a space with vectors from the newest record to the oldest."""
+"""Embedding of a space from the newest record to the oldest."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """Which records get a vector, and in which order.
+    """The records that get a vector, and their order.
 
     ``field`` holds the time of a record; without one, the record that was written last is the newest.
-    ``written`` counts the writes so far: after another write the order begins again at its top.
+    ``written`` counts the writes so far: after another write, the order begins again at its top.
     """
 
     where: Filter

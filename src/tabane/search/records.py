@@ -179,9 +179,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as an engine holds it. ``row`` is its dense number: another once it was replaced.
+    """A record as an engine holds it. ``row`` is its dense number, which changes when it is replaced.
 
-    ``epoch`` is another one once rows were numbered again: both together never name another record.
+    ``epoch`` changes when rows are numbered again: both together never name another record.
     """
 
     record: Record

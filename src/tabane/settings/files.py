@@ -16,11 +16,10 @@ Pathlike = str | os.PathLike[str]
 
 
 def private_folder(path: Pathlike, *, parents: bool = True) -> None:
-    """Make the folder with mode 0700, or see that an existing one is safe to use.
+    """Create the folder with mode 0700, or check that an existing one is safe to use.
 
-    Without ``parents`` the folder above has to be there: a home that was deleted is not made again.
-
-    Raises ConfigurationError where it is another user's, others may write in it, or it cannot be made.
+    Without ``parents``, the folder above has to exist: a home that was deleted is not created again. Raises
+    ConfigurationError if it is another user's, others may write in it, or it cannot be created.
     """
     try:
         if parents:

@@ -1,4 +1,4 @@
-"""Origins of web pages in one spelling: scheme, host, and the port where it is not the usual one.
+"""Origins of web pages in one spelling: scheme, host, and the port unless it is the usual one.
 
 Source: RFC 6454, section 6.2, and the serialization of origins in the HTML standard.
 """
@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 
 ANY_PORT = ":*"
-"""What an origin in the settings may end with in place of a port."""
+"""Suffix of an origin in the settings that replaces the port."""
 
 LONGEST = 512
 """Characters of an origin. A host name has 253 at most."""
@@ -23,10 +23,10 @@ _digits = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\.?").fullmatch
 
 @lru_cache(maxsize=256)
 def canonical_origin(text: str) -> str | None:
-    """The origin as a browser writes it, in lower case and without the usual port; None if it is none.
+    """Return the origin as a browser writes it, in lower case and without the usual port; None if invalid.
 
     ``null``, lists, user names, paths, characters outside ASCII and spellings of an IPv4 address that no
-    browser sends are no origins. A name with a final dot is another host than the name without it.
+    browser sends are not origins. A name with a final dot is another host than the name without it.
     """
     found = _shape(text.lower()) if text.isascii() and len(text) <= LONGEST else None
     if found is None:
@@ -39,9 +39,9 @@ def canonical_origin(text: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def allowed_entry(text: str) -> str | None:
-    """An origin as a person writes it into the settings, in the one spelling; None if it is none.
+    """Return an origin from the settings in the one spelling; None if it is not valid.
 
-    A final slash and an international domain name are taken, and ``:*`` in place of the port.
+    A final slash and an international domain name are accepted, and ``:*`` in place of the port.
     """
     wild = text.endswith(ANY_PORT)
     bare = text.removesuffix(ANY_PORT).removesuffix("" if wild else "/")
@@ -52,14 +52,14 @@ def allowed_entry(text: str) -> str | None:
 
 
 def without_port(origin: str) -> str:
-    """A canonical origin on its scheme's usual port."""
+    """Return a canonical origin with its scheme's usual port."""
     scheme, _, authority = origin.partition("://")
     host = authority[: authority.index("]") + 1] if authority[:1] == "[" else authority.partition(":")[0]
     return f"{scheme}://{host}"
 
 
 def _host(text: str) -> str | None:
-    """The host of an origin as it is compared; None if no browser would write it so."""
+    """Return the host of an origin as it is compared; None if no browser would write it so."""
     import ipaddress  # every command imports the settings, and few have origins
 
     if text[0] == "[":
@@ -77,10 +77,10 @@ def _host(text: str) -> str | None:
 
 
 def _in_ascii(text: str) -> str:
-    """The same with its host as Punycode; "" if the host is no name."""
+    """Return the origin with its host as Punycode; "" if the host is not a name."""
     scheme, separator, authority = text.partition("://")
     host, colon, port = authority.partition(":")
-    import idna  # only a name of that kind pays for it
+    import idna  # loaded only for a name of that kind
 
     try:
         return scheme + separator + idna.encode(host, uts46=True).decode() + colon + port

@@ -113,9 +113,9 @@ class Settings:
         0,
         86_400,
         say(
-            "A hub that does nothing for so long is stuck: it writes the stacks of its threads to the folder "
-            "of its logs and ends, so that another can start. Time in which the machine sleeps does not "
-            "count. 0 is never."
+            "How long the event loop of the hub may block. After that, the hub counts as stuck: it "
+            "writes the stacks of its threads to its log folder and ends, so that another hub can "
+            "start. Time during which the machine sleeps does not count. 0 turns this off."
         ),
     )
     health_interval: float = option.seconds(
@@ -155,15 +155,15 @@ class Settings:
         100_000,
         say("items"),
         say(
-            "Items kept of one list of a server: tools, prompts, resources or templates. Of a longer list "
-            "the first are used, and tabane servers list says so."
+            "Maximum number of items in one list of a server: tools, prompts, resources or templates."
+            " If a list is longer, its first items are used, and tabane servers list says so."
         ),
     )
     list_size: int = option.size(
-        8 * MIB, 64 * KIB, GIB, say("How much is kept of one list of a server, all its pages together.")
+        8 * MIB, 64 * KIB, GIB, say("Maximum size of one list of a server, all its pages together.")
     )
     catalogue_size: int = option.size(
-        16 * MIB, 64 * KIB, 4 * GIB, say("How much is kept of all lists of one server together.")
+        16 * MIB, 64 * KIB, 4 * GIB, say("Maximum size of all lists of one server together.")
     )
     result_tokens: int = option.whole(
         25_000,
@@ -183,8 +183,9 @@ class Settings:
         64 * KIB,
         4 * GIB,
         say(
-            "How much may wait for a client that reads slowly. Its servers wait first; an answer that does "
-            "not fit all the same fails alone, and the client stays connected."
+            "How much data may wait for a client that reads slowly. Servers wait for the client "
+            "first. If an answer still does not fit, only that answer fails, and the client stays "
+            "connected."
         ),
     )
     max_sessions: int = option.whole(
@@ -456,7 +457,7 @@ class Settings:
 
     @property
     def insists_on_http(self) -> bool:
-        """Whether HTTP was asked for: by its port, or by an archive whose clients look for it there."""
+        """Return whether HTTP was asked for: by its port, or by an archive whose clients look there."""
         archive = ("posts_embeddings", "posts_reasoning", "posts_summary")
         return self.http and any(name in self.sources for name in ("http", "port", *archive))
 

@@ -33,14 +33,14 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 class LogEnd(msgspec.Struct, frozen=True):
-    """The end of a log: which one it is, and how many pages are committed in it."""
+    """The end of a log: its identity, and the number of committed pages."""
 
     salts: str = ""
     pages: int = 0
 
 
 class FileState(msgspec.Struct, frozen=True):
-    """A file as it was; ``copied``: the log that a checkpoint copies into it, None where that has ended.
+    """The state of a file; ``copied``: the log that a checkpoint copies into it, None if none is.
 
     ``boot``: which start of the system it was seen in, "" where the system does not tell. ``changed`` and
     ``touched``: when its content was changed, and its content or its inode.
@@ -61,16 +61,16 @@ class FileState(msgspec.Struct, frozen=True):
 
 
 class Log:
-    """The log beside a database, read page header by page header, each once."""
+    """The log next to a database. Its page headers are read one by one, each once."""
 
     def __init__(self, path: str) -> None:
         self._path = path + "-wal"
         self._fd = -1
         self._end = LogEnd()
-        self._seen = 0  # pages, those of a commit that has not ended included
+        self._seen = 0  # pages, including those of a commit that has not ended
 
     def end(self) -> LogEnd:
-        """Return where it ends now. A log that cannot be read has no pages."""
+        """Return its current end. A log that cannot be read has no pages."""
         try:
             return self._read()
         except OSError:
@@ -78,7 +78,7 @@ class Log:
 
     def _read(self) -> LogEnd:
         if self._fd < 0:
-            # Not the database nor its index: to close those would give up the locks that SQLite has on them.
+            # Not the database nor its index: to close those would release the locks that SQLite has on them.
             self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         header = os.pread(self._fd, _HEADER, 0)
         if len(header) < _HEADER:
@@ -90,7 +90,7 @@ class Log:
         return self._end
 
     def _go_on(self, size: int, salts: bytes) -> None:
-        """Read the headers of pages behind the last commit that is known."""
+        """Read the headers of pages after the last known commit."""
         at = self._end.pages
         while True:
             frame = os.pread(self._fd, _FRAME, _HEADER + at * (_FRAME + size))
@@ -107,7 +107,7 @@ class Log:
 
 
 class CleanPoints:
-    """The clean points of one database, whose checkpoints are all done here. For one thread at a time."""
+    """The clean points of one database, whose checkpoints are all made here. For one thread at a time."""
 
     def __init__(self, path: str, pages: int = PAGES) -> None:
         self._database = path
@@ -118,7 +118,7 @@ class CleanPoints:
         self._needed: int | None = None
 
     def look(self) -> None:
-        """Find out what the last process left. Before the database is opened, which changes its log."""
+        """Find out what the last process left. Call it before the database is opened and the log changes."""
         note, now = self._noted(), self._now()
         self._needed = None
         if note is None or now is None or note.which != now.which:
@@ -142,19 +142,19 @@ class CleanPoints:
         return bool(not busy and log == copied >= self._needed)
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        """Do all checkpoints from now on, the first one at once: the file was looked at, or needs no look."""
+        """Make all checkpoints from now on, the first one at once: the file is known to be whole."""
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         self.checkpoint(connection)
 
     def committed(self, connection: sqlite3.Connection) -> None:
-        """Do a checkpoint where enough has been committed since the last one."""
+        """Make a checkpoint if enough has been committed since the last one."""
         end = self._log.end()
         since = end.pages - (self._done.pages if self._done.salts == end.salts else 0)
         if since >= self._pages:
             self.checkpoint(connection)
 
     def checkpoint(self, connection: sqlite3.Connection, mode: str = "PASSIVE") -> None:
-        """Copy the log into the file, as far as nobody reads what was before. A full disk leaves the log."""
+        """Copy the log into the file, as far as no reader needs older pages. A full disk leaves the log."""
         end = self._done = self._log.end()
         if end.pages:
             self._note(end)
@@ -164,7 +164,7 @@ class CleanPoints:
                 self._note(None)
 
     def end(self) -> None:
-        """Note how the file is; the connection was closed, and the log with it."""
+        """Record the state of the file after the connection was closed, which removes the log."""
         self._log.close()
         if not os.path.exists(self._database + "-wal"):
             self._note(None)
@@ -189,7 +189,7 @@ class CleanPoints:
         note = self._now(copied)
         if note is None:
             return
-        with contextlib.suppress(OSError):  # an older note, or none, means a look at everything
+        with contextlib.suppress(OSError):  # an older note, or none, means that everything is checked
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 os.pwrite(fd, msgspec.json.encode(note).ljust(_SIZE), 0)

@@ -172,9 +172,9 @@ class Collection(Counting):
         return Exchanged(*await self.table.exchange(records, gone, rows, models))
 
     async def _checked(self, records: Sequence[Record], models: Mapping[str, str]) -> list[Record]:
-        """All of them checked, in a thread where they are many, and in slices that others get between.
+        """Check all of them, in a thread if they are many, and in slices with pauses for others.
 
-        Vectors of other ``models`` than the spaces have are left out, whatever length they are of.
+        Vectors of other ``models`` than the spaces have are left out, whatever their length.
         """
         there = {space.name: space.model for space in self.spaces}
         passed = {name for name, model in models.items() if there.get(name) != model}
@@ -342,7 +342,7 @@ async def _quickly(records: int, work: Callable[[], T]) -> T:
 
 
 def _without(record: Record, spaces: set[str]) -> Record:
-    """The record without its vectors in these spaces."""
+    """Return the record without its vectors in these spaces."""
     kept = {name: vector for name, vector in record.vectors.items() if name not in spaces}
     return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
 

@@ -1,7 +1,7 @@
-"""One SQLite file: a thread that writes, one that reads, and nothing of it on the event loop.
+"""One SQLite file with a thread that writes and one that reads; nothing runs on the event loop.
 
-What :meth:`Database.run` answered is on the disk (WAL, ``synchronous=FULL``). Failure policy: whatever
-SQLite or the disk refuse is a :class:`~tabane.errors.StoreError`; work that failed left no trace.
+If :meth:`Database.run` has returned, its changes are on disk (WAL, ``synchronous=FULL``). Failure policy:
+every error of SQLite or the disk is a :class:`~tabane.errors.StoreError`; failed work leaves no trace.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Database:
 
     @classmethod
     def open(cls, path: str, migrations: Sequence[Migration] = MIGRATIONS, *, pages: int = PAGES) -> Database:
-        """Open or make the file, bring it up to this version, check it where its last process died.
+        """Open or create the file, upgrade it to this version, and check it if its last process died.
 
-        ``pages``: how many changed pages are worth a checkpoint. Blocks; raises StoreLocked, StoreNewer,
-        StoreCorrupt, StoreFull, StoreReadOnly, and leaves the file as it was.
+        ``pages``: number of changed pages after which a checkpoint is made. Blocks; raises StoreLocked,
+        StoreNewer, StoreCorrupt, StoreFull, StoreReadOnly, and leaves the file unchanged.
         """
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -110,10 +110,10 @@ class Database:
         return result
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, long: bool = False) -> T:
-        """Do ``work`` in the reading thread, in a transaction of its own: it sees one moment throughout.
+        """Do ``work`` in the reading thread, in its own transaction: it sees one moment throughout.
 
-        ``long``: it waits for its turn behind other long work, and not between the blocks of it. Work that
-        may take more than a few milliseconds calls :func:`~tabane.store.reading.give_way` now and then.
+        ``long``: it waits behind other long work, and lets short work run between its blocks. Work that may
+        take more than a few milliseconds calls :func:`~tabane.store.reading.give_way` now and then.
         """
         if self._closed:
             raise failures.closed(self.path)
@@ -127,9 +127,9 @@ class Database:
             self._asked -= 1
 
     async def aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do ``work`` as :meth:`read` does, in a thread and on a connection of its own.
+        """Do ``work`` as :meth:`read` does, on its own thread and connection.
 
-        For what reads everything: an opening, a check-up.
+        For work that reads everything: an opening, a check-up.
         """
         if self._closed:
             raise failures.closed(self.path)

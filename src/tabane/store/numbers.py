@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tabane.store.truth import Truth
 
 _NONE = -1
-_AT_ONCE = 4096  # rows between which others get in
+_AT_ONCE = 4096  # rows between two pauses for others
 _LARGEST = 2**63
 
 
@@ -43,12 +43,12 @@ class NumericKeys:
         return self._first + self._numbers.length
 
     def read_on(self, connection: sqlite3.Connection, following: int) -> None:
-        """Read the keys up to a row, those of live rows alone. Blocks; others get in between."""
+        """Read the keys of live rows up to a row. Blocks; pauses for others."""
         while self._read_some(connection, following):
             give_way(connection)
 
     def _read_some(self, connection: sqlite3.Connection, end: int) -> bool:
-        """Read some of them. False where there are no more to read."""
+        """Read some of them. Return False if there are no more to read."""
         with self._lock:
             start = self._start(connection)
             if self._other or start >= end:

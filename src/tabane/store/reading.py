@@ -1,9 +1,9 @@
-"""The one thread that reads: short questions get in between the blocks of a long one.
+"""The one thread that reads: short queries run between the blocks of a long one.
 
-Two threads that read want one interpreter: each is slower, and both together are no faster. So there is one,
-and work that takes long calls :func:`give_way` between its blocks: what waits and is short is done there and
-then, on another connection, so that each piece of work sees its own moment. Work that says of itself that it
-is long waits for its turn behind other such work. :func:`give_way` is never called while a lock is held.
+Two threads that read compete for one interpreter: each is slower, and together they are no faster. So there
+is one thread, and long work calls :func:`give_way` between its blocks. Short work that waits is then done at
+once, on another connection, so that each piece of work sees its own moment. Work that is declared long waits
+behind other long work. Never call :func:`give_way` while a lock is held.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-SLICE = 0.004  # seconds that work has for itself before it gives way
-_MOST_BETWEEN = 16  # questions that are answered between two slices
+SLICE = 0.004  # seconds that work runs before it gives way
+_MOST_BETWEEN = 16  # short queries that are done between two slices
 _DEEPEST = 3  # pieces of work of which each waits for the next, and connections
 
 Work = Callable[[sqlite3.Connection], Any]
 
 
 class ReadConnection(sqlite3.Connection):
-    """A connection of a reader, which work can give way by."""
+    """A connection of a reader, through which work can give way."""
 
     reader: ReadThread | None = None
 
 
 def give_way(connection: sqlite3.Connection) -> None:
-    """Let short questions get in, where some wait and the work has had its slice. No lock may be held."""
+    """Let short queries run if some wait and the slice is over. No lock may be held."""
     if isinstance(connection, ReadConnection) and connection.reader is not None:
         connection.reader.give_way()
 
@@ -44,7 +44,7 @@ class _ReadJob:
 
 
 class ReadThread:
-    """A thread with its connections, which ``connect`` makes; ``run`` does work on one of them."""
+    """A thread with its connections, which ``connect`` creates; ``run`` does work on one of them."""
 
     def __init__(
         self, name: str, connect: Callable[[], ReadConnection], run: Callable[[ReadConnection, Work], Any]
@@ -55,13 +55,13 @@ class ReadThread:
         self._began = 0.0
         self._short: deque[_ReadJob] = deque()
         self._long: deque[_ReadJob] = deque()
-        self._waiting: queue.SimpleQueue[bool] = queue.SimpleQueue()  # True for each that waits, False: end
-        self._turn = False  # whether the next one is a long one, where both wait
+        self._waiting: queue.SimpleQueue[bool] = queue.SimpleQueue()  # True for each waiting item, False: end
+        self._turn = False  # whether the next one is a long one, if both wait
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._started = False
 
     def submit(self, work: Work, *, long: bool = False) -> Future[Any]:
-        """Have work done. On the event loop."""
+        """Submit work. Call it on the event loop."""
         if not self._started:
             self._started = True
             self._thread.start()
@@ -71,7 +71,7 @@ class ReadThread:
         return asked.answer
 
     def close(self) -> None:
-        """Finish what waits, end the thread, close the connections."""
+        """Finish waiting work, end the thread, close the connections."""
         if self._started:
             self._waiting.put(False)
             self._thread.join()
@@ -87,7 +87,7 @@ class ReadThread:
                 self._answer(asked)
 
     def _next(self) -> _ReadJob | None:
-        """Take from both in turns. None: it was answered between the slices of another one."""
+        """Take from both queues in turns. None: the item was done between the slices of another one."""
         first, second = (self._long, self._short) if self._turn else (self._short, self._long)
         for waiting in (first, second):
             if waiting:
@@ -102,7 +102,7 @@ class ReadThread:
         if threading.current_thread() is not self._thread:
             return
         for _ in range(_MOST_BETWEEN):
-            if not self._short:  # what was answered here gave way itself
+            if not self._short:  # the work that was done here gave way itself
                 break
             self._answer(self._short.popleft())
         self._began = time.monotonic()

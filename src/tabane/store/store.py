@@ -48,9 +48,9 @@ class Store:
         migrations: Sequence[Migration] = MIGRATIONS,
         pages: int = PAGES,
     ) -> Store:
-        """Open ``<folder>/<domain>.db``, made where it is new. Raises :class:`~tabane.errors.StoreError`.
+        """Open ``<folder>/<domain>.db``, created if it is new. Raises :class:`~tabane.errors.StoreError`.
 
-        ``pages``: how many changed pages of a file are worth a checkpoint.
+        ``pages``: number of changed pages of a file after which a checkpoint is made.
         """
         path = os.path.join(folder, f"{domain}.db")
         return cls(await asyncio.to_thread(Database.open, path, migrations, pages=pages), lexical, pages)

@@ -14,7 +14,7 @@ from tabane.store.reading import give_way
 
 _REMEMBERED = 20_000  # codes kept in memory for the writer
 _AT_ONCE = 500  # strings of a question
-_LOOKED_AT = 512  # strings between which other questions get in
+_LOOKED_AT = 512  # strings between two pauses for others
 _LAST = 0x10FFFF
 
 

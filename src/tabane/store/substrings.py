@@ -23,7 +23,7 @@ class Wanted:
     excludes: tuple[Contains, ...] = ()
 
 
-_LOOKED_AT = 32  # records between which others get in
+_LOOKED_AT = 32  # records between two pauses for others
 _GAP = 8  # slots that are sooner read than left out
 
 

@@ -156,7 +156,7 @@ class Table:
     async def attach(
         self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None = None
     ) -> int:
-        """Give rows vectors, where they are live and still of that epoch. How many were."""
+        """Attach vectors to rows that are live and still of that epoch. Return how many were."""
         _, live = await self._counted(
             lambda connection: self.truth.attach(connection, vectors, model, epoch), len(vectors)
         )

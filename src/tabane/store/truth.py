@@ -72,9 +72,9 @@ class Truth(Rows):
     def upsert(
         self, connection: sqlite3.Connection, records: Sequence[Record], models: Mapping[str, str]
     ) -> Change:
-        """Put in records that are checked. Raises OverflowError where no row numbers are left.
+        """Put in checked records. Raises OverflowError if no row numbers are left.
 
-        ``models``: what made the vectors of a space; those for spaces of another model are left out.
+        ``models``: model of the vectors of a space; vectors for spaces of another model are left out.
         """
         return self._put_in(connection, Change(state=self.state(connection)), records, self._has, models)
 
@@ -230,10 +230,10 @@ class Truth(Rows):
         model: str,
         epoch: int | None = None,
     ) -> tuple[Change, int]:
-        """Give live rows vectors; the records stay where they are. How many rows were live comes with it.
+        """Attach vectors to live rows; the records stay unchanged. Also returns how many rows were live.
 
-        Where ``model`` is said, spaces that are of another one are passed over. Rows of another ``epoch``
-        are other records by now: all are passed over.
+        If ``model`` is given, spaces of another model are left out. Rows of another ``epoch`` are other
+        records by now: all are left out.
         """
         change, live, spaces = Change(state=self.state(connection)), 0, self.spaces(connection)
         if epoch is not None and epoch != change.state.epoch:

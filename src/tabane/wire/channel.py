@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Handled = asyncio.Future[None] | None
 
 READ_SIZE = 1 << 16
-"""Bytes of one read: below the size from which an allocator maps memory anew for each of them."""
+"""Bytes of one read: smaller than the size at which an allocator maps memory for each read."""
 
 HEAD_SIZE = 4096
 
@@ -226,7 +226,7 @@ class LineChannel:
         return self._size
 
     def finish(self, why: str) -> None:
-        """Close when all that the peer has sent so far is handled: it is known to send nothing more."""
+        """Close after all received bytes are handled: the peer sends nothing more."""
         if self._last_word is None and not self.closed:
             self._last_word = why
             self._loop.call_soon(self._read_rest)
@@ -263,7 +263,7 @@ class LineChannel:
             self._readable()
 
     def _handle(self) -> None:
-        """Handle lines for a slice of time; those that are left wait for the loop's next turn."""
+        """Handle lines for a slice of time; the rest waits for the loop's next turn."""
         if self.closed or self._held:
             return
         with self._batch:
@@ -282,7 +282,7 @@ class LineChannel:
             self._handled()
 
     def _handled(self) -> None:
-        """All that was read is handled: read on, or end."""
+        """Continue after all received lines are handled: read on, or end."""
         if self._ended:
             self._end()
             return

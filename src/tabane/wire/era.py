@@ -68,7 +68,7 @@ def negotiate(requested: str | None) -> str:
 
 
 def refuses_arguments(version: str | None) -> bool:
-    """Whether a tool's bad arguments are an error of the protocol (-32602) in that handshake version.
+    """Return whether bad arguments of a tool are a protocol error (-32602) in that handshake version.
 
     From 2025-11-25 on they are a result with ``isError``, so that the model reads them (SEP-1303).
     """

@@ -155,11 +155,11 @@ def allowed_host(host: str | None, port: int, allowed: Collection[str] = ()) -> 
 
 
 def allowed_origin(origin: str | None, allowed: Collection[str] = ()) -> bool:
-    """Whether a page of that ``Origin`` may call us; if not, the status is 403.
+    """Return whether a page of that ``Origin`` may call the hub; if not, the status is 403.
 
-    No header is no page. ``allowed`` lists the pages that may, pages of this machine included: whole
-    (``https://app.example``, ``vscode-webview://x``) or with any port (``http://localhost:*``).
-    ``null``, which sandboxed pages and files send, is nobody's in particular and never allowed.
+    A request without the header is not from a page. ``allowed`` lists the pages that may, including pages of
+    this machine: whole (``https://app.example``, ``vscode-webview://x``) or with any port
+    (``http://localhost:*``). ``null``, which sandboxed pages and files send, is never allowed.
     """
     if origin is None:
         return True
@@ -170,9 +170,9 @@ def allowed_origin(origin: str | None, allowed: Collection[str] = ()) -> bool:
 
 
 def own_origin(origin: str | None, host: str | None) -> bool:
-    """Whether a page of that ``Origin`` came from the very ``Host`` that its request is sent to.
+    """Return whether a page of that ``Origin`` came from the ``Host`` of its request.
 
-    The host has to be one of ours already (:func:`allowed_host`). We speak HTTP without TLS alone.
+    The host has to be one of the hub's already (:func:`allowed_host`). The hub speaks HTTP without TLS only.
     """
     asking = None if origin is None else canonical_origin(origin)
     return asking is not None and host is not None and asking == canonical_origin(f"http://{host}")

@@ -21,10 +21,10 @@ from msgspec import UNSET, Raw, UnsetType
 Members = dict[str, Raw]
 
 HEAD = 1024
-"""Bytes in which the id of a message is looked for that cannot be read."""
+"""Bytes of an unreadable message that are searched for its id."""
 
 SLICED = 64 << 10
-"""Bytes of a text up to which the standard library's scanner takes it apart."""
+"""Bytes of a text up to which the standard library's scanner parses it."""
 
 MOST_CONVERTED = 1 << 20
 """Bytes of a value up to which the standard library converts what msgspec refuses."""
@@ -63,7 +63,7 @@ def decode_frame(line: bytes) -> Frame:
 
 
 def repaired(line: bytes) -> bytes:
-    """The text with U+FFFD in place of bytes that are not UTF-8; three times as long at most."""
+    """Replace bytes that are not UTF-8 by U+FFFD; the result is at most three times as long."""
     decoder = _utf_8("replace")
     parts = [decoder.decode(line[at : at + _PIECE]).encode() for at in range(0, len(line), _PIECE)]
     return b"".join([*parts, decoder.decode(b"", True).encode()])
@@ -309,7 +309,7 @@ _MASKS = (
     (b"Infinity", b"{      }"),
     (b"NaN", b"{ }"),
 )
-# No mask holds one of these, so none lies across a border between two pieces.
+# No mask contains one of these, so none crosses a border between two pieces.
 _border = re.compile(rb'[",:\[\] \n]')
 _many_digits = re.compile(rb"[1-9][0-9]{299,}+")
 _member = re.compile(rb'[{,\s]*+"((?:[^"\\]++|\\.)*+)"\s*+:\s*+', re.S)
@@ -395,6 +395,6 @@ def _masked_elements(line: bytes, refusal: Exception) -> list[Raw]:
 
 
 def _begin(masked: bytes, at: int) -> int:
-    """Where the next element of an array begins, after a bracket or a comma at most."""
+    """Return where the next element of an array begins, at most after a bracket or a comma."""
     match = _gap.match(masked, at)
     return match.end() if match else at

@@ -28,7 +28,7 @@ _Path = tuple[str, ...] | None
 
 
 class _Step(NamedTuple):
-    """A property on the way to a schema. Paths are linked, since a copy at each level would be large."""
+    """A property on the path to a schema. Paths are linked, since a copy at each level would be large."""
 
     above: _Step | None
     name: str
@@ -95,7 +95,7 @@ def _marked(path: _Path, schema: dict[str, Any]) -> Mirror | str:
 
 
 def _path(step: _Step | None) -> _Path:
-    """Return the names that lead to a schema; None where anything but properties lies between."""
+    """Return the names on the path to a schema; None if anything but properties is on it."""
     if step is _ELSEWHERE:
         return None
     names = []
@@ -106,9 +106,9 @@ def _path(step: _Step | None) -> _Path:
 
 
 def _positions(root: Any) -> Iterator[tuple[_Step | None, dict[str, Any]]]:
-    """Each schema within a schema, with the last of the properties that lead to it.
+    """Yield each schema within a schema, with the last of the properties on its path.
 
-    No recursion: depth is the peer's choice.
+    No recursion: the peer chooses the depth.
     """
     waiting: list[tuple[_Step | None, Any]] = [(None, root)]
     for step, schema in waiting:  # which grows as it is read

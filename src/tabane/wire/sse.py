@@ -134,7 +134,7 @@ class EventParser:
     def _whole(self, end: bytes) -> bytes | bytearray:
         if not self._line:
             return end
-        # Given away, not copied: a line may be as long as a message.
+        # Moved, not copied: a line may be as long as a message.
         line, self._line = self._line, bytearray()
         line += end
         return line

@@ -258,7 +258,7 @@ def _close_of(data: bytes) -> Closed:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether the bytes are valid UTF-8, as a text message has to be."""
+    """Return whether the bytes are valid UTF-8, as a text message has to be."""
     if data.isascii():
         return True
     try:

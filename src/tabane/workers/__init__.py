@@ -1,5 +1,5 @@
-"""Processes that work for the hub: what is expensive or hostile runs in them, one request at a time.
+"""Processes that do expensive or untrusted work for the hub, one request at a time.
 
-A :class:`~tabane.workers.pool.Pool` starts them on demand and asks them; ``tabane.workers.serving`` is their
-own side.
+A :class:`~tabane.workers.pool.Pool` starts them on demand and sends requests; ``tabane.workers.serving``
+runs in them.
 """

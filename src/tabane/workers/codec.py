@@ -1,4 +1,4 @@
-"""Messages to people in MessagePack: hooks for msgspec, so that an answer of a worker may hold them."""
+"""Messages for people in MessagePack: hooks for msgspec, so that an answer of a worker may contain them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tabane.messages import Message
 
 
 class SentMessage(msgspec.Struct, frozen=True):
-    """A Message on its way."""
+    """A Message in transit."""
 
     template: str
     fields: dict[str, str | int | float | SentMessage | None]
@@ -24,7 +24,7 @@ def leaving(value: Any) -> SentMessage:
 
 
 def arriving(_kind: type, value: Any) -> Message:
-    """Turn it into a Message again. A ``dec_hook``."""
+    """Turn it back into a Message. A ``dec_hook``."""
     return _message(msgspec.convert(value, SentMessage))
 
 

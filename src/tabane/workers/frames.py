@@ -19,7 +19,7 @@ _MOST_MILLISECONDS = (1 << 32) - 1
 
 
 def request(length: int, seconds: float) -> bytes:
-    """Return the head of a request that may take ``seconds`` of the processor.
+    """Return the head of a request that may take ``seconds`` of CPU time.
 
     Raises ValueError for a body beyond LONGEST.
     """

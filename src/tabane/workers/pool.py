@@ -1,4 +1,4 @@
-"""Several workers of one kind: started on demand, asked in fair turns, ended when they are idle."""
+"""Several workers of one kind: started on demand, used in fair turns, ended when they are idle."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tabane.workers.worker import Program, Worker
 _STARTS = 3  # tries to start a process for one request
 _PAUSE = 0.1  # seconds after the first failed start, doubled by each that follows
 _LONGEST_PAUSE = 30.0
-_PATIENCE = 1.0  # seconds of that pause that a request waits for; with more to go it fails at once
+_PATIENCE = 1.0  # seconds of that pause that a request waits for; if more remain, it fails at once
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of one request: ``seconds`` of the processor, ``deadline`` by the clock once it is begun.
+    """Limits of one request: ``seconds`` of CPU time, ``deadline`` by the clock after it began.
 
-    ``patience`` is the seconds it may wait for its turn, None for any. ``tries`` is how many processes it may
-    take with it: one that died of something else must not cost a request.
+    ``patience`` is the seconds it may wait for its turn, None for any. ``tries`` is how many processes it
+    may crash: a process that crashed for another reason must not cost a request.
     """
 
     seconds: float = 10.0
@@ -32,7 +32,7 @@ class Budget:
 
 @dataclass(slots=True)
 class _Starting:
-    """How starting went lately, so that a program that cannot run is not started over and over."""
+    """The recent history of starts, so that a program that cannot run is not started over and over."""
 
     failures: int = 0
     not_before: float = field(default=0.0)
@@ -46,9 +46,9 @@ class _Starting:
 
 
 class Pool:
-    """Workers that run one program. To be used on one event loop.
+    """Workers that run one program. Use it on one event loop only.
 
-    ``idle`` is the seconds after which one without work is ended.
+    ``idle`` is the seconds after which a worker without work is ended.
     """
 
     def __init__(self, program: Program, capacity: Capacity | None = None, *, idle: float = 300.0) -> None:
@@ -64,16 +64,16 @@ class Pool:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run now."""
+        """Return the ids of the running processes."""
         return [worker.pid for worker in (*self._busy, *self._resting) if worker.pid is not None]
 
     @property
     def busy(self) -> list[int]:
-        """Those of them that are at work."""
+        """Return the ids of those at work."""
         return [worker.pid for worker in self._busy if worker.pid is not None]
 
     async def ask(self, body: bytes, budget: Budget, *, key: str = "") -> bytes:
-        """Return a worker's answer. Requests of one ``key`` never have all workers at once.
+        """Return a worker's answer. Requests of one ``key`` never use all workers at once.
 
         Raises WorkerBusy, WorkerUnavailable, WorkerSpent, WorkerEnded; ValueError for a body beyond LONGEST.
         """
@@ -88,7 +88,7 @@ class Pool:
         raise AssertionError("a budget without tries")
 
     async def close(self) -> None:
-        """End all workers; what they are asked fails."""
+        """End all workers; their requests fail."""
         self._closed = True
         for worker in self._busy:
             worker.kill()
@@ -113,7 +113,7 @@ class Pool:
         return answer
 
     async def _ready(self) -> Worker:
-        """Return a worker that can be asked, started where none rests."""
+        """Return a free worker; start one if none is free."""
         self._check_open()
         while self._resting:
             worker, timer = self._resting.popitem()
@@ -170,7 +170,7 @@ class Pool:
         self._end_later(worker)
 
     async def _bury(self, worker: Worker) -> None:
-        """Kill a worker and wait until it is gone: what follows it must not find its memory taken."""
+        """Kill a worker and wait for its end, so that its memory is free for the next one."""
         worker.kill()
         try:
             await asyncio.shield(self._end_later(worker))

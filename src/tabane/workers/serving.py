@@ -1,8 +1,8 @@
 """A worker's own side: requests on descriptor 0, answers on descriptor 1, under limits of the system.
 
-The system enforces each limit, since code in C asks nobody: SIGPROF ends a request that has used its
-processor time, and address space beyond the limit is refused. A worker ends with the pipe of its requests, so
-none outlives the hub; where it is busy in code that holds the interpreter then, its processor time ends it.
+The system enforces each limit, since C code does not check any: SIGPROF ends a request that has used its CPU
+time, and address space beyond the limit is refused. A worker ends when the pipe of its requests is closed,
+so none outlives the hub. If it is then busy in code that holds the interpreter, the CPU limit ends it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import BinaryIO
 from tabane.workers.frames import REQUEST, answer, request_head
 
 LARGE = 500_000_000
-"""Bytes of memory after which a worker ends itself, so that a fresh one follows."""
+"""Bytes of memory above which a worker ends itself, so that a fresh one follows."""
 
 
 class Last(bytes):
@@ -28,15 +28,15 @@ class Last(bytes):
 
 
 Respond = Callable[[bytes], bytes]
-"""Turns the body of a request into that of its answer, a Last where nothing should follow."""
+"""Turns the body of a request into that of its answer, or into a Last if the worker should end."""
 
 
 def serve(respond: Respond, *, large: int = LARGE, nice: int = 0) -> None:
     """Answer requests until the hub wants no more, and end the process.
 
-    The first argument of the program is its limit of address space in bytes, 0 for none (Linux alone holds a
-    process to it). ``nice`` lowers its priority below the hub's. What libraries print goes to stderr:
-    descriptor 1 is for answers alone.
+    The first argument of the program is its limit of address space in bytes, 0 for none (only Linux enforces
+    it). ``nice`` lowers its priority below the hub's. Output of libraries goes to stderr: descriptor 1 is
+    only for answers.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the hub ends first, and the pipe with it
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -45,7 +45,7 @@ def serve(respond: Respond, *, large: int = LARGE, nice: int = 0) -> None:
     os.dup2(2, 1)
     _confine(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
     threading.Thread(target=_end_with_the_hub, daemon=True).start()
-    with contextlib.suppress(BrokenPipeError):  # nobody listens any more
+    with contextlib.suppress(BrokenPipeError):  # the hub no longer listens
         _answer_all(os.fdopen(0, "rb"), answers, respond, large)
     os._exit(0)
 
@@ -74,7 +74,7 @@ def _say(answers: BinaryIO, body: bytes, *, last: bool = False) -> None:
 
 
 def held() -> int:
-    """Return the bytes of memory of this process, or the most it ever had where that is not known."""
+    """Return the bytes of memory of this process, or its highest value if that is not known."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
@@ -85,7 +85,7 @@ def held() -> int:
 def _end_with_the_hub() -> None:
     """End the process at once when the other end of its requests is closed, whatever it is doing."""
     poll = select.poll()
-    poll.register(0, 0)  # nothing but errors and the end of the pipe, which are always reported
+    poll.register(0, 0)  # only errors and the end of the pipe, which are always reported
     while not any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll()):
         pass
     os._exit(0)

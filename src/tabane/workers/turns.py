@@ -1,4 +1,4 @@
-"""FairTurns at a few workers, taken fairly: one key after the other, and never all workers for one key."""
+"""Fair turns at a few workers: keys take turns, and one key never has all workers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tabane.messages import say
 class Capacity:
     """Limits of turns.
 
-    ``turns`` are taken at once, ``each`` by one key. ``waiting`` requests of one key may wait, and ``size``
-    bytes of requests may wait or be worked at in all.
+    ``turns`` are held at once, ``each`` by one key. ``waiting`` requests of one key may wait, and ``size``
+    bytes of requests may wait or be in work in all.
     """
 
     turns: int = 2
@@ -34,7 +34,7 @@ class _Waiting:
 
 
 class FairTurns:
-    """Grants turns in the order of the keys that wait. To be used on one event loop."""
+    """Grants turns in the order of the waiting keys. Use it on one event loop only."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -44,7 +44,7 @@ class FairTurns:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
+        """Return how many requests wait."""
         return sum(map(len, self._waiting.values()))
 
     @asynccontextmanager
@@ -57,7 +57,7 @@ class FairTurns:
             self._size + size > self._capacity.size
             or len(self._waiting.get(key, ())) >= self._capacity.waiting
         ):
-            raise WorkerBusy(say("Too much work waits already: try again."))
+            raise WorkerBusy(say("Too much work is waiting already. Try again later."))
         self._size += size
         try:
             await self._granted(key, size, patience)
@@ -78,12 +78,12 @@ class FairTurns:
         except BaseException as error:
             self._withdraw(waiting)
             if isinstance(error, TimeoutError):
-                raise WorkerBusy(say("Too much work waits already: try again.")) from None
+                raise WorkerBusy(say("Too much work is waiting already. Try again later.")) from None
             raise
 
     def _withdraw(self, waiting: _Waiting) -> None:
         if waiting.granted.done() and not waiting.granted.cancelled():
-            self._release(waiting.key)  # granted in the moment in which nobody wanted it any more
+            self._release(waiting.key)  # granted at the moment when its request was canceled
             return
         queue = self._waiting.get(waiting.key)
         if queue is not None and waiting in queue:

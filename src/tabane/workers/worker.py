@@ -23,7 +23,7 @@ _KNOWN = frozenset({
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a worker may know of the environment: not the keys and tokens that are kept there."""
+    """Return the environment of a worker, without keys and tokens."""
     known = {name: value for name, value in environ.items() if name in _KNOWN}
     return {**known, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -35,10 +35,10 @@ def module(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a worker runs.
+    """The program of a worker.
 
-    ``memory`` is the bytes of address space it may have (Linux), 0 for any; libraries that are mapped and
-    never touched count too. ``errors`` is the descriptor that its stderr goes to, None for nowhere. ``start``
+    ``memory`` is the bytes of address space it may have (Linux), 0 for any; mapped libraries count too, even
+    if they are not used. ``errors`` is the descriptor that its stderr goes to, None for nowhere. ``start``
     is the seconds in which it has to be ready.
     """
 
@@ -59,20 +59,20 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """The process, as long as it runs."""
+        """Return the process id while it runs."""
         child = self._child
         return child.pid if child is not None and child.returncode is None else None
 
     @property
     def usable(self) -> bool:
-        """Whether it can be asked. It may have ended since its last answer."""
+        """Return whether it takes requests. It may have ended since its last answer."""
         child = self._child
         if child is None or child.returncode is not None or self._last:
             return False
         return child.stdout is not None and not child.stdout.at_eof()
 
     async def start(self) -> None:
-        """Start the process and wait until it is ready. Raises WorkerUnavailable; nothing runs then."""
+        """Start the process and wait until it is ready. Raises WorkerUnavailable; then nothing runs."""
         program = self._program
         try:
             self._child = await asyncio.create_subprocess_exec(
@@ -99,9 +99,9 @@ class Worker:
     async def ask(self, body: bytes, *, seconds: float, deadline: float) -> bytes:
         """Return the answer to a request.
 
-        ``seconds`` is the processor time it may take, ``deadline`` the time by the clock. Raises WorkerSpent
-        beyond either and WorkerEnded where the process ended for another reason, ValueError for a body that
-        is too long. After any of these, or where the caller gives up, it has to be ended.
+        ``seconds`` is its CPU time, ``deadline`` its time by the clock. Raises WorkerSpent beyond either,
+        WorkerEnded if the process ended for another reason, and ValueError for a body that is too long.
+        After any of these, or if the caller gives up, end the worker.
         """
         head = request(len(body), seconds)
         assert self._child is not None
@@ -114,13 +114,13 @@ class Worker:
                 return await self._heard()
         except TimeoutError:
             raise WorkerSpent(
-                say("The work was given up after {seconds:g} seconds.", seconds=deadline)
+                say("The work did not finish within {seconds:g} seconds.", seconds=deadline)
             ) from None
         except (_Silent, ConnectionError):
             raise await self._why(seconds) from None
 
     async def end(self, *, kill: bool = False) -> None:
-        """End the process: close its requests, or kill it; it is killed too where it does not end."""
+        """End the process: close its requests, or kill it; it is also killed if it does not end."""
         child = self._child
         if child is None:
             return
@@ -155,7 +155,7 @@ class Worker:
         await self.end()
         if self._child.returncode in _SPENT:
             return WorkerSpent(
-                say("The work took more than {seconds:g} seconds of the processor.", seconds=seconds)
+                say("The work took more than {seconds:g} seconds of CPU time.", seconds=seconds)
             )
         return WorkerEnded(say("The process that did the work ended."))
 
@@ -173,4 +173,4 @@ async def _over(child: asyncio.subprocess.Process) -> None:
 
 
 class _Silent(Exception):
-    """The process answered nothing, or no frame."""
+    """The process sent nothing, or no valid frame."""

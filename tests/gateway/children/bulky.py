@@ -1,4 +1,4 @@
-"""A small MCP server whose answers are large or odd, and whose lists are as long as it is told.
+"""A small MCP server with large or malformed answers, and lists of a given length.
 
 [sys.executable, BULKY, "--tools", COUNT, "--padding", BYTES, "--once"]
 

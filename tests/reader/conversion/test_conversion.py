@@ -58,7 +58,7 @@ def pid(conversion: Conversion) -> int | None:
 
 
 def busy(conversion: Conversion) -> bool:
-    """Whether a page has been at work for a while."""
+    """Return whether a page has been in work for a while."""
     return any(_seconds(each) > 0.5 for each in conversion.busy)
 
 
@@ -180,7 +180,7 @@ def test_a_page_whose_process_hangs_is_given_up_with_it() -> None:
         first = pid(conversion)
         assert first is not None
         os.kill(first, signal.SIGSTOP)
-        with pytest.raises(ReadError, match="given up") as raised:
+        with pytest.raises(ReadError, match="did not finish") as raised:
             await conversion.page(image, URL, "image/png")
         assert raised.value.cause == "broken"
         assert not psutil.pid_exists(first)

@@ -1,4 +1,4 @@
-"""A page that is made to be expensive comes as its text, and others are read meanwhile."""
+"""Expensive pages are returned as their text, and other pages are read meanwhile."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def reads(conversion: Conversion, url: str) -> Page:
-    """A page read the way that every site has, from a network that has the hostile page and a normal one."""
+    """Read a page in the general way, from a network with the hostile page and a normal one."""
     fetcher = FakeFetcher(
         {
             BAD: answer(BAD, page_of("attributes").decode()),
@@ -119,7 +119,7 @@ def test_other_texts_come_as_they_are() -> None:
 
 def test_what_is_no_text_is_an_error() -> None:
     async def script(conversion: Conversion) -> None:
-        with pytest.raises(ReadError, match="processor") as raised:
+        with pytest.raises(ReadError, match="CPU time") as raised:
             await conversion.page(slow_page(2), BAD, "image/png")
         assert raised.value.cause == "broken"
 

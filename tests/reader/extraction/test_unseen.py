@@ -1,4 +1,4 @@
-"""Text that no reader of a page sees never takes the place of what is visible, nor joins it."""
+"""Invisible text of a page never replaces visible text, and is never added to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(page: Page) -> list[str]:
 
 
 def page_of(body: str, inside: str, **thing: Any) -> Page:
-    """The page that shows ``inside`` and has ``body`` as its articleBody."""
+    """Return a page that shows ``inside`` and has ``body`` as its articleBody."""
     data = json.dumps({"@type": "NewsArticle", "headline": "The mill", "articleBody": body, **thing})
     data = data.replace("<", "\\u003c")
     head = f'<title>The mill</title><script type="application/ld+json">{data}</script>'

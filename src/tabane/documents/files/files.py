@@ -124,7 +124,7 @@ class Files:
         return {**report.plain(caller.lang), "watch": watch.plain(caller.lang)}
 
     async def _prefix(self, prefix: str) -> str:
-        """The prefix of ids: with a colon where such ids are there alone, as those that came from Chroma."""
+        """Return the prefix of ids: with a colon if only ids with a colon exist, as after import-chroma."""
         colon = with_colon(prefix)
         if colon == prefix or await anext(self._keeping.all(prefix + "/"), None) is not None:
             return prefix

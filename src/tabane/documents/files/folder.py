@@ -47,9 +47,9 @@ class Folder:
 
 
 def joined(prefix: str, name: str) -> str:
-    """A prefix and a name: with a slash between them, unless the prefix ends with a separator.
+    """Join a prefix and a name with a slash, unless the prefix ends with a separator.
 
-    Behind a colon the name stays as it is, as semche called documents: ``abc:/home/user/notes.md``.
+    After a colon the name stays unchanged, as semche named documents: ``abc:/home/user/notes.md``.
     """
     if not prefix:
         return name
@@ -59,7 +59,7 @@ def joined(prefix: str, name: str) -> str:
 
 
 def with_colon(prefix: str) -> str:
-    """A prefix as semche put it before a path."""
+    """Return a prefix in the form that semche put before a path."""
     return prefix if not prefix or prefix[-1] in "/:" else prefix + ":"
 
 

@@ -1,4 +1,4 @@
-"""What keeps a program from being started, as far as its files tell; nothing is started. Blocks."""
+"""Reasons why a program cannot be started, as far as its files show; nothing is started. Blocks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _executing(path: bytes) -> int:
 
 
 def _without_interpreter(path: bytes, command: str, env: dict[bytes, bytes]) -> Message | None:
-    """Return what is missing behind ``#!/usr/bin/env NAME``; the exec itself succeeds there."""
+    """Return what is missing after ``#!/usr/bin/env NAME``; the exec itself succeeds there."""
     words = _interpreter(path)
     if len(words) < 2 or os.path.basename(words[0]) != "env":
         return None
@@ -57,7 +57,7 @@ def _without_interpreter(path: bytes, command: str, env: dict[bytes, bytes]) -> 
     if not plain or any(not _executing(one) for one in candidates(os.fsencode(name), env)):
         return None
     return say(
-        "{path} is there, but its interpreter {interpreter} was not found on PATH ({search}). Install it.",
+        "{path} exists, but its interpreter {interpreter} was not found on PATH ({search}). Install it.",
         path=os.fsdecode(path) if os.path.isabs(path) else command,
         interpreter=name,
         search=os.fsdecode(env.get(b"PATH", os.defpath.encode())),
@@ -65,7 +65,7 @@ def _without_interpreter(path: bytes, command: str, env: dict[bytes, bytes]) -> 
 
 
 def _interpreter(path: bytes) -> list[str]:
-    """Return the words after ``#!``; empty for what is no script, or cannot be read."""
+    """Return the words after ``#!``; empty if the file is not a script or cannot be read."""
     try:
         with open(path, "rb") as file:
             first = file.readline(256)

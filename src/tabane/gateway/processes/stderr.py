@@ -174,7 +174,7 @@ class LogFile:
         try:
             return os.open(self.path, flags, 0o600)
         except FileNotFoundError:
-            # logs/servers may be missing; a home that was deleted is not made again.
+            # logs/servers may be missing; a home that was deleted is not created again.
             folder = os.path.dirname(self.path)
             if not os.path.isdir(os.path.dirname(os.path.dirname(folder))):
                 raise

@@ -1,4 +1,4 @@
-"""Servers whose work the hub does itself, recognized by their commands: an import leaves them out."""
+"""Servers whose tools the hub already has, recognized by their commands. An import leaves them out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class _Command(NamedTuple):
-    """A definition as it is compared. ``parts``: the segments of its paths and packages, in lower case."""
+    """A definition as it is compared. ``parts``: segments of its paths and packages, in lower case."""
 
     name: str
     words: frozenset[str]
@@ -24,7 +24,7 @@ class _Command(NamedTuple):
 
 
 def contained(name: str, definition: Mapping[str, Any]) -> Message | None:
-    """Why a server is not needed behind the hub, and what to run instead; None for any other server."""
+    """Return why a server is not needed behind the hub, and the replacement; None for any other server."""
     command = _command(name, definition)
     return next((why for is_it, why in _SERVERS if is_it(command)), None)
 
@@ -68,8 +68,8 @@ _SERVERS: tuple[tuple[Callable[[_Command], bool], Message], ...] = (
     (
         _is_search_mcp,
         say(
-            "Tabane replaces search-mcp. Import the servers behind it with: tabane servers import --from "
-            "its config/mcp-servers.json"
+            "Tabane replaces search-mcp. To import the servers behind it, name its own file: tabane "
+            "servers import --from config/mcp-servers.json"
         ),
     ),
 )
@@ -94,9 +94,9 @@ _OWNERS = frozenset({"@yukukotani", "@7shi", "@paterapatera", "@krtw00"})
 
 
 def _parts(word: str) -> Iterable[str]:
-    """The segments of a path, or the name of a package without its version.
+    """Return the segments of a path, or the name of a package without its version.
 
-    A package that another owner publishes under the same name is another package.
+    A package with the same name from another owner is another package.
     """
     segments = [segment for segment in re.split(r"[/\\=]", word.strip("'\"").lower()) if segment]
     if segments and segments[0].startswith("@") and segments[0] not in _OWNERS:

@@ -137,12 +137,12 @@ def _entries(tables: Iterable[Any]) -> Iterator[tuple[str, Definition]]:
 
 
 def plan(found: Iterable[Found], ours: Mapping[str, Any], *, forced: bool = False) -> Plan:
-    """What to add to ``ours``, the servers that stand in the file already; pure but for project folders,
-    which are looked into for what a relative path means.
+    """Return what to add to ``ours``, the servers that the file already contains.
 
-    The same command, arguments and URL are one server, unless their environments contradict each other.
-    Another server of a name that is taken gets the client's name behind its own. Servers whose tools the hub
-    has itself are left out, unless ``forced``.
+    Pure, except that project folders are read to resolve relative paths. The same command, arguments and URL
+    are one server, unless their environments contradict each other. If a name is taken, the other server
+    gets the client's name as a suffix. Servers whose tools the hub already has are left out, unless
+    ``forced``.
     """
     planning = _Planning(ours, forced)
     for server in found:

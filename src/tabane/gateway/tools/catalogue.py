@@ -50,7 +50,7 @@ class Catalogue:
         return self.adopt(self.plan(server, definitions))
 
     def plan(self, server: Server, definitions: Iterable[Raw]) -> Plan:
-        """What :meth:`put` would take, changing nothing: may be made in a thread, and :meth:`adopt`-ed."""
+        """Plan what :meth:`put` would take, without a change. May run in a thread before :meth:`adopt`."""
         named: dict[str, Raw] = {}
         for definition in definitions:
             name = original_name(definition)
@@ -63,18 +63,19 @@ class Catalogue:
         return Plan(server.name, before, aliases, tuple(_read(server, aliases, named)))
 
     def fits(self, plan: Plan) -> bool:
-        """Whether no name was given since the plan was made."""
+        """Return whether no name was assigned since the plan was made."""
         return plan.before is self.aliases
 
     def adopt(self, plan: Plan) -> bool:
-        """Take what was planned, which has to fit; whether anything changed."""
+        """Take what was planned, which has to fit; return whether anything changed."""
         self.aliases = plan.aliases
         return self._set(plan.server, plan.tools)
 
     def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
-        """Take the hub's own tools, which no server lists and whose names are reserved. Before any other.
+        """Take the hub's own tools, whose names are reserved. Call it before any server lists.
 
-        Those ``unlisted`` are found by their names alone, where no server has a tool of that name.
+        Tools that are ``unlisted`` are found only by their exact names, if no server has a tool of that
+        name.
         """
         self.own = tuple(tools)
         self._by_alias |= {tool.alias: tool for tool in self.own}

@@ -1,9 +1,9 @@
-"""A bound on the work that arguments against a JSON Schema can take, read off the schema; pure.
+"""A bound on the work of checking arguments against a JSON Schema, derived from the schema; pure.
 
-The bound is linear in the arguments: some steps whatever they are, some for each value in them. References
-are followed, so that a short schema that stands for a huge one costs what it stands for; the reading itself
-stops at a budget. No bound is given where none is easily proven: recursion, ``unevaluated…``, dynamic
-references, regular expressions that may backtrack.
+The bound is linear in the arguments: a fixed number of steps, and some steps for each value. References are
+followed, so a short schema that expands to a huge one gets the cost of the huge one. Reading stops at a
+budget. There is no bound if none is easily proven: recursion, ``unevaluated…``, dynamic references, regular
+expressions that may backtrack.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _MOST_PARTS = 2_000  # keywords and values that are read of a schema
 _DEEPEST = 48
 _LONGEST_PATTERN = 256
 _MOST_REPEATS = 128
-_OF_PATTERN = 8  # bytes of arguments that a sign of a pattern is held against in a step
-_OF_COMPILING = 20  # parts that compiling a pattern is worth, besides its signs
-_OF_CLASS = 4  # what an escape is worth that may stand for a large class of characters
-_OF_TEXT = 64  # bytes of a text that are a step
+_OF_PATTERN = 8  # bytes of arguments that one character of a pattern is compared with in a step
+_OF_COMPILING = 20  # steps for compiling a pattern, besides its characters
+_OF_CLASS = 4  # characters that an escape counts as, since it may denote a large class
+_OF_TEXT = 64  # bytes of a text that count as a step
 _UNPROVEN = frozenset(("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"))
 _NAMING = frozenset(("$id", "id"))
 _IN_PLACE = frozenset(("not", "if", "then", "else"))
@@ -39,7 +39,7 @@ class _Unproven(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large arguments are: ``values`` at most in them, ``text`` bytes of JSON."""
+    """The size of arguments: at most ``values`` values, and ``text`` bytes of JSON."""
 
     values: int
     text: int
@@ -47,11 +47,11 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A bound on steps: ``fixed`` ones, and ``each`` for every value. A step is well below a microsecond.
+    """A bound on steps: ``fixed`` ones, and ``each`` for every value. A step takes well below a microsecond.
 
-    ``nested`` are combinators within combinators, each of which reads alternatives once more to say what is
-    wrong. ``patterns`` are the signs of all regular expressions. ``unique``: items are compared with each
-    other.
+    ``nested`` counts combinators within combinators, each of which reads alternatives once more to report
+    errors. ``patterns`` counts the characters of all regular expressions. ``unique``: items are compared
+    with each other.
     """
 
     fixed: int = 1
@@ -68,18 +68,18 @@ class Cost:
         return steps * (1 + self.nested)
 
     def steps_of_faults(self, size: Size) -> int:
-        """Bound the steps of naming what is wrong: each fault carries the value that it is with."""
+        """Bound the steps of reporting faults: each fault contains the value that it is about."""
         return self.steps(size) * (20 + size.values + size.text // _OF_TEXT)
 
 
 def size_of(arguments: bytes) -> Size:
-    """Bound the size of arguments without reading them as JSON."""
+    """Bound the size of arguments without parsing them."""
     signs = sum(arguments.count(sign) for sign in (b",", b":", b"[", b"{"))
     return Size(1 + signs, len(arguments))
 
 
 def cost_of(schema: Any) -> Cost | None:
-    """Return the bound for a schema; None where none is known. Reads at most 2,000 of its parts."""
+    """Return the bound for a schema; None if none is known. Reads at most 2,000 of its parts."""
     try:
         return _Reading(schema).cost(schema, 0)
     except (_Unproven, RecursionError):
@@ -170,7 +170,7 @@ def _parts_of(keyword: str, value: Any) -> Iterable[Any]:
 
 
 def _together(costs: Iterable[Cost]) -> Cost:
-    """Return the cost of all for the same value."""
+    """Return the cost of all parts for the same value."""
     found = list(costs)
     return Cost(
         sum(cost.fixed for cost in found),
@@ -182,7 +182,7 @@ def _together(costs: Iterable[Cost]) -> Cost:
 
 
 def _beside(costs: list[Cost]) -> Cost:
-    """Return the cost of all, where each is for a value of its own."""
+    """Return the cost of all parts, if each is for a separate value."""
     every = _together([Cost(), *costs])
     each = max((cost.each for cost in costs), default=0)
     return Cost(every.fixed, each, every.nested, every.patterns, every.unique)
@@ -199,7 +199,7 @@ def _combined(costs: Iterable[Cost]) -> Cost:
 
 
 def _weight(pattern: Any) -> int:
-    """Return how many signs a regular expression has, repetitions written out."""
+    """Return how many characters a regular expression has, with repetitions expanded."""
     if not isinstance(pattern, str) or len(pattern) > _LONGEST_PATTERN or _FANCY.search(pattern):
         raise _Unproven
     repeats = sum(int(most or least) for least, most in _repeats(pattern))
@@ -214,7 +214,7 @@ def _repeats(pattern: str) -> Iterator[tuple[str, str]]:
 
 
 def _target(reference: Any, root: Any) -> Any:
-    """Return what a plain local reference points to."""
+    """Return the target of a plain local reference."""
     if not isinstance(reference, str) or not reference.startswith("#/") or "%" in reference:
         raise _Unproven
     if len(reference) > 1_000:

@@ -1,8 +1,7 @@
-"""Tools as a model is shown them: a line to choose by, a page to call by, in as few tokens as will do.
+"""Tools as a model sees them: a line to choose by, a page to call by, in as few tokens as possible.
 
-Pure: takes tools and hits, returns text, JSON values or JSON bytes. A line reads
-``server__tool(arg: type, opt?: type) [read-only]: first sentence``; a search leaves out the types of optional
-arguments.
+Pure: takes tools and hits, returns text, JSON values or JSON bytes. A line reads ``server__tool(arg: type,
+opt?: type) [read-only]: first sentence``; a search leaves out the types of optional arguments.
 """
 
 from __future__ import annotations
@@ -33,9 +32,10 @@ _MOST_FAILED, _FAILURE = 3, 400
 
 
 def signature(tool: Tool, *, typed: bool = True) -> str:
-    """A tool in one line. Required arguments come first; past four optional ones stands ``…``.
+    """Describe a tool in one line. Required arguments come first; after four optional ones comes ``…``.
 
-    ``typed`` False leaves out the types of optional arguments, which nobody needs to choose a tool.
+    If ``typed`` is False, the types of optional arguments are left out, because nobody needs them to choose
+    a tool.
     """
     sentence = shortened(first_sentence(tool.description) or tool.title, _SENTENCE)
     return f"{tool.alias}({_arguments(tool, typed)}){_marks(tool)}{': ' if sentence else ''}{sentence}"
@@ -51,10 +51,10 @@ def search_text(
     near: Sequence[str] = (),
     failed: Sequence[Message] = (),
 ) -> str:
-    """What a search found: a head with the total, then a line a tool, its score before its signature.
+    """Format what a search found: a head with the total, then one line for each tool with its score.
 
-    If no tool fits, ``near`` names the nearest, else those of ``names`` (all tools) with a like name.
-    ``waiting`` are servers that are starting; ``failed`` says why others have listed nothing.
+    If no tool fits, ``near`` names the nearest, otherwise those of ``names`` (all tools) with a similar
+    name. ``waiting`` are servers that are starting; ``failed`` says why others have listed nothing.
     """
     if found:
         head = say("{shown} of {total} matching tools:", shown=len(found), total=total)
@@ -118,7 +118,7 @@ def _argument(parameter: Parameter, root: Root, typed: bool) -> str:
 
 def _unfit(query: str, near: Sequence[str]) -> Message:
     return say(
-        "No tool fits “{query}”. The nearest, for something else: {names}",
+        "No tool fits “{query}”. The nearest tools do something else: {names}",
         query=shortened(one_line(query), _QUERY),
         names=", ".join(near),
     )

@@ -1,11 +1,11 @@
-"""What is wrong with arguments, against an upstream's schema; each with the schema's line for it.
+"""Faults of arguments against an upstream's schema, each with the schema's line for it.
 
-What cannot be judged passes: a schema that does not compile, that names another by a remote ``$ref``
-(nothing is ever fetched) or an unknown dialect; arguments that are no plain JSON. The upstream judges
+Arguments pass if they cannot be judged: if the schema does not compile, refers to a remote ``$ref`` (nothing
+is ever fetched) or names an unknown dialect, or if the arguments are not plain JSON. The upstream judges
 those itself. Nothing is coerced, and formats are not asserted.
 
-A hostile schema can make any function here run for hours: who calls them has proven that this one cannot
-(``cost``), or is a process that may be killed (``judge``).
+A hostile schema can make any function here run for hours. Callers must have proven that this one cannot
+(``cost``), or run in a process that may be killed (``judge``).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MOST_NAMES = 20
 _UNJUDGED = ("BacktrackLimitExceeded", "RegexEngineFailure", "Referencing")
 
 UNREADABLE = object()
-"""What arguments are that are no plain JSON."""
+"""Marks arguments that are not plain JSON."""
 
 
 def read(arguments: bytes | msgspec.Raw) -> Any:
-    """Return arguments as a value; UNREADABLE where they are no plain JSON."""
+    """Return arguments as a value; UNREADABLE if they are not plain JSON."""
     try:
         return msgspec.json.decode(arguments or b"{}")
     except (msgspec.DecodeError, RecursionError):
@@ -56,17 +56,17 @@ def fits(compiled: Compiled, value: Any) -> bool:
 
 
 def fault(schema: dict[str, Any], compiled: Compiled, value: Any) -> BadArguments | None:
-    """Return what is wrong with a value; None where nothing is, or where that is not known.
+    """Return the fault of a value; None if there is none, or if that is not known.
 
-    Its message names up to three offending parameters, each with what is wrong and the schema's
-    line for it; its ``parameter`` is the path of the first.
+    Its message names up to three offending parameters, each with the problem and the schema's line for it.
+    Its ``parameter`` is the path of the first.
     """
     faults = _faults(compiled, value)
     return _bad_arguments(schema, faults) if faults else None
 
 
 def compiled_from(schema: dict[str, Any]) -> Compiled | None:
-    """Return the schema compiled, in the dialect it names, else 2020-12; None where it cannot be."""
+    """Compile the schema in the dialect that it names, otherwise 2020-12; None if it does not compile."""
     # Imported here: it takes 8 MB, and direct calls are never checked.
     import jsonschema_rs
 
@@ -78,7 +78,7 @@ def compiled_from(schema: dict[str, Any]) -> Compiled | None:
 
 
 def _faults(compiled: Compiled, value: Any) -> list[ValidationError]:
-    """Return what is wrong with the value, what is missing or unknown before the rest."""
+    """Return the faults of the value, those about missing or unknown parameters first."""
     try:
         errors = list(islice(compiled.iter_errors(value), _MOST_READ))
     except BaseException as error:
@@ -89,8 +89,8 @@ def _faults(compiled: Compiled, value: Any) -> list[ValidationError]:
 
 
 def _pass(error: BaseException) -> None:
-    """Let an error of the library pass, and nothing else."""
-    # A panic inside the compiled library derives from BaseException, so that nobody stumbles over it.
+    """Ignore an error of the library, and no other error."""
+    # A panic inside the compiled library derives from BaseException, so a plain handler would miss it.
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
 
@@ -108,7 +108,7 @@ def _bad_arguments(schema: dict[str, Any], faults: list[ValidationError]) -> Bad
 
 
 def _problems(schema: dict[str, Any], faults: Iterable[ValidationError]) -> Iterator[tuple[str, Message]]:
-    """Each fault as (path of the parameter, what to tell). One fault may name several parameters."""
+    """Yield each fault as (path of the parameter, description). One fault may name several parameters."""
     for fault in faults:
         place = _walked(schema, fault.schema_path[:-1])
         details = fault.kind.as_dict()
@@ -157,7 +157,7 @@ def _unknown(fault: ValidationError, place: Any, name: str) -> tuple[str, Messag
 
 
 def _said(fault: ValidationError, details: dict[str, Any]) -> Message:
-    """What is wrong with a value, as a sentence."""
+    """Describe the fault of a value in a sentence."""
     value = literal(fault.instance)
     name = fault.kind.name
     if name == "type":
@@ -197,13 +197,13 @@ _LIMITS: dict[str, Callable[[str, object], Message]] = {
 
 
 def _line(name: str, schema: Any) -> str:
-    """A member as it stands in the schema, cut at 240 characters."""
+    """Return a member as the schema contains it, cut at 240 characters."""
     text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     return shortened(f"{json.dumps(name, ensure_ascii=False)}: {text}", _SCHEMA)
 
 
 def _path(steps: Iterable[str | int]) -> str:
-    """``edits[0].old_text``; ``arguments`` where the fault is with all of them."""
+    """Format a path: ``edits[0].old_text``; ``arguments`` if the fault is about all of them."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return text.lstrip(".") or "arguments"
 
@@ -218,7 +218,7 @@ def _members(schema: Any) -> dict[str, Any]:
 
 
 def _walked(schema: Any, steps: Iterable[str | int]) -> Any:
-    """The part of the schema at a path; an empty one where the path leads elsewhere."""
+    """Return the part of the schema at a path; an empty one if there is none."""
     for step in steps:
         try:
             schema = schema[step]

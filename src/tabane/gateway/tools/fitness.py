@@ -1,8 +1,9 @@
-"""Whether any tool does what a question asks for, or the best hits only share a verb with it.
+"""Judges whether any tool fits a query, or the best hits only share a verb with it.
 
-A short question names what a tool has to work on: "create pull request" is about pull requests, whatever else
-can be created. If no hit says enough of that, nothing fits. In a long question each word says little, so that
-it is never judged. The limits cost .000 and .002 of recall@5 on two public sets of 47 and 2,487 questions.
+A short query names the object of the action: "create pull request" is about pull requests, whatever else can
+be created. If no hit covers enough of the object, nothing fits. In a long query each word means little, so
+long queries are never judged. The limits cost .000 and .002 of recall@5 on two public sets of 47 and 2,487
+queries.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from tabane.search.concepts import Concept
 LOOKED_AT = 5
 """Hits that are judged."""
 
-_SHORT = 5  # words for the object; of more, nothing is judged
+_SHORT = 5  # words of the object; longer queries are not judged
 _COVERED = 0.2  # the share of them that one of the hits has to cover
-_FAINT = 0.08  # a score that says nothing, for a hit that covers no more than half
+_FAINT = 0.08  # a score that means nothing for a hit that covers at most half
 
 
 def fits(ranking: Ranking, asked: Sequence[Concept], hits: Sequence[tuple[int, float]]) -> bool:

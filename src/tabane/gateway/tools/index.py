@@ -78,9 +78,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The best hits in order, ties by alias, and how many tools matched in all.
+    """The best hits in order, ties by alias, and the total number of tools that matched.
 
-    ``nearest``: no tool does what was asked for, and these are the nearest to it. Then there are no hits.
+    ``nearest``: no tool fits the query, and these are the nearest. Then there are no hits.
     """
 
     hits: tuple[Hit, ...]

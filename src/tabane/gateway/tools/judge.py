@@ -1,6 +1,6 @@
 """The process that judges arguments: ``python -m tabane.gateway.tools.judge``.
 
-It is given what may take for ever, and is killed where it does.
+It gets judgments that may take forever, and is killed if they do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Known = tuple[dict[str, Any], "Compiled | None"]
 
 
 class SchemaJudge:
-    """Judges, and keeps the schemas that were used last."""
+    """Judges arguments, and keeps the schemas that were used last."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()

@@ -1,4 +1,4 @@
-"""Arguments judged in a process that may be killed, for schemas that may take any time."""
+"""Judgment of arguments in a process that may be killed, for schemas that may take any time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MEMORY = 1_000_000_000  # bytes of address space
 
 
 class Judging:
-    """Asks the judge, each tool one judgment at a time and no server all processes.
+    """Asks the judge: one judgment at a time for each tool, and never all processes for one server.
 
     ``environ`` is the hub's, ``errors`` the descriptor that a process writes its stderr to. The first
     judgment starts a process.
@@ -53,12 +53,12 @@ class Judging:
         self._noted: OrderedDict[str, bytes] = OrderedDict()
 
     def gave_up(self, tool: Tool) -> bool:
-        """Return whether a judgment of this very definition took too long before."""
+        """Return whether a judgment of this exact definition took too long before."""
         digest = self._given_up.get(tool.alias)
         return digest is not None and digest == _digest(tool)
 
     async def judge(self, tool: Tool, arguments: bytes) -> None:
-        """Raise BadArguments where arguments do not fit. What is not judged in time passes."""
+        """Raise BadArguments if the arguments do not fit. If the judgment takes too long, they pass."""
         if len(tool.definition) + len(arguments) > LONGEST:
             self._note(tool, "they are too long")
             return
@@ -77,7 +77,7 @@ class Judging:
             raise error
 
     async def close(self) -> None:
-        """End the processes. Nothing is judged any more."""
+        """End the processes. No arguments are judged after that."""
         await self.pool.close()
 
     async def _error(self, tool: Tool, arguments: bytes) -> BadArguments | None:

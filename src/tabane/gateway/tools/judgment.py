@@ -1,4 +1,4 @@
-"""What is asked of the process that judges arguments, and what it answers: MessagePack."""
+"""Requests to the process that judges arguments, and its answers: MessagePack."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tabane.workers import codec
 
 
 class Case(msgspec.Struct, frozen=True, array_like=True):
-    """A tool's definition, as the upstream gave it, and arguments for it: JSON, both."""
+    """A tool's definition, as the upstream gave it, and arguments for it, both as JSON."""
 
     definition: bytes
     arguments: bytes
 
 
 class Verdict(msgspec.Struct, frozen=True, array_like=True):
-    """What is wrong; no message where nothing is, or where it cannot be judged."""
+    """The fault; no message if there is none, or if it cannot be judged."""
 
     message: Message | None = None
     parameter: str | None = None

@@ -26,7 +26,7 @@ from tabane.wire.era import Era
 from tabane.wire.json import Garbage
 
 VERSION = 1
-"""Of the file: what a later one holds could be lost, so it is not opened."""
+"""Version of the file. A file of a later version is not opened, since its contents could be lost."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS listing(
@@ -162,7 +162,7 @@ class Listings:
         return database
 
     def _check_version(self, database: sqlite3.Connection) -> None:
-        """Raise StoreNewer for a file of a later version: names that were given once are not to be lost."""
+        """Raise StoreNewer for a file of a later version, so that assigned names are not lost."""
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
             raise StoreNewer(
@@ -191,7 +191,7 @@ def remembered_names(path: Path, servers: Collection[str]) -> list[str]:
 
 
 def keep_listing(path: Path, listing: Listing) -> None:
-    """Keep the listing of a server in that file, unless it has one of that name. Failures do not matter."""
+    """Keep the listing of a server in that file, unless it has one of that name. Ignores failures."""
     with contextlib.suppress(OSError, sqlite3.Error):
         private_folder(path.parent)
         with contextlib.closing(Listings(path)) as listings:

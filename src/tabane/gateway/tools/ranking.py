@@ -76,9 +76,9 @@ class Ranking:
         return _normalised(sums, possible * _FULL)
 
     def covered(self, concept: Concept, number: int) -> float:
-        """Return how well one tool says a concept, in 0..1: by the weight of its best variant there.
+        """Return how well one tool covers a concept, in 0..1: by the weight of its best variant there.
 
-        A general synonym of a word that is none ("create" of "issue") does not count.
+        A general synonym of a word that is not general ("create" of "issue") does not count.
         """
         said = (each for each in concept.variants if concept.general or not each.general)
         return max(

@@ -1,8 +1,8 @@
-"""JSON Schemas read for showing: what a parameter is, in a few characters.
+"""JSON Schemas read for display: a parameter in a few characters.
 
-Upstreams' schemas are anything: every function takes any JSON value, follows local references only,
-never recurses deeper than a handful, and never raises. References let a short schema stand for endless work:
-all that is read of one is counted (:class:`Root`), and nothing more is read at the limit.
+Schemas of upstreams can contain anything: every function takes any JSON value, follows local references
+only, limits its recursion, and never raises. With references, a short schema can cause endless work. So
+every part that is read counts (:class:`Root`), and nothing more is read at the limit.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MOST_ALTERNATIVES = 8
 
 
 MOST_STEPS = 20_000
-"""Steps in which one schema is read: some milliseconds."""
+"""Steps in which one schema is read: a few milliseconds."""
 
 
 class Root:
-    """A schema that local references point into, and the steps that are left to read it."""
+    """A schema that local references point into, and the remaining steps to read it."""
 
     __slots__ = ("left", "schema")
 
@@ -40,7 +40,7 @@ class Root:
         self.schema, self.left = schema, steps
 
     def spend(self, steps: int) -> bool:
-        """Take so many steps. False where they are more than are left, and then for ever."""
+        """Take that many steps. Return False if fewer are left, and then always."""
         self.left -= steps
         return self.left >= 0
 
@@ -206,16 +206,16 @@ def _guessed(node: Schema) -> str:
 
 
 def literal(value: Any) -> str:
-    """A JSON value as it is written, cut at 60 characters. No more of it is written than that."""
+    """Format a JSON value, cut at 60 characters. No more of it is formatted than that."""
     try:
         text = json.dumps(_beginning(value, [_LONGEST_LITERAL]), ensure_ascii=False, separators=(",", ":"))
-    except ValueError:  # an integer of more digits than Python writes down
+    except ValueError:  # an integer with more digits than Python formats
         return "…"
     return text if len(text) <= _LONGEST_LITERAL else text[: _LONGEST_LITERAL - 1] + "…"
 
 
 def _beginning(value: Any, left: list[int]) -> Any:
-    """So much of a value as is seen in its first 60 characters: each part of it takes one at least."""
+    """Return enough of a value to fill its first 60 characters: each part of it takes at least one."""
     left[0] -= 1
     if isinstance(value, str):
         return value[: _LONGEST_LITERAL + 1]
@@ -274,7 +274,7 @@ def _followed(node: Any, root: Root) -> Schema:
 
 
 def _width(node: Schema) -> int:
-    """How many members are copied where a schema is put together with another."""
+    """Return how many members are copied when a schema is merged with another one."""
     return len(node) + sum(
         len(value) for key in ("properties", "required") if isinstance(value := node.get(key), dict | list)
     )

@@ -1,8 +1,8 @@
-"""Arguments are checked against the upstream's schema before the upstream is asked.
+"""Validation of arguments against the upstream's schema before a call.
 
-A schema is data of the upstream, and can be made to take hours. Only where a bound on the work is proven
-(``cost``) is a judgment made here, at once; any other is made by a process that may be killed (``judging``),
-and calls of other tools go on meanwhile. What cannot be judged passes (``faults``).
+A schema is data of the upstream, and can take hours to check. If a bound on the work is proven (``cost``),
+the judgment is made here, at once. Otherwise a process that may be killed makes it (``judging``), and calls
+of other tools continue meanwhile. Arguments that cannot be judged pass (``faults``).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 MOST_COMPILED = 256
 MOST_STEPS = 100_000
-"""Steps of a judgment that is made at once: some milliseconds at most."""
+"""Steps of a judgment that is made at once: a few milliseconds at most."""
 
 LONGEST = 256 * 1024
 """Bytes of a definition, or of arguments, that are read at once."""
 
 _LENGTHS = (8_192, 2_048, 512, 128)
-"""Bytes of arguments, longest first, up to which a cheap schema needs no look at them."""
+"""Longest arguments in bytes for which a cheap schema is used without looking at their size."""
 
 _TRIVIAL: tuple[dict[str, Any], ...] = ({}, {"type": "object"})
 
 
 class _Known:
-    """A definition, the bound on judging by it, and its schema compiled when it is first needed."""
+    """A definition, the bound on its judgments, and its schema, compiled when it is first needed."""
 
     __slots__ = ("_compiled", "_free", "_made", "cost", "definition", "schema")
 
@@ -49,7 +49,7 @@ class _Known:
         self._compiled: Compiled | None = None
 
     def is_cheap(self, arguments: bytes | msgspec.Raw, *, of_faults: bool = False) -> bool:
-        """Return whether the judgment, or naming what is wrong, is proven to take few steps."""
+        """Return whether the judgment, and the report of its faults, is proven to take few steps."""
         if not of_faults and len(arguments) <= self._free:
             return True
         if self.cost is None or len(arguments) > LONGEST:
@@ -59,7 +59,7 @@ class _Known:
         return steps <= MOST_STEPS
 
     def _steps(self, length: int) -> int:
-        """Bound the steps for any arguments of that length."""
+        """Bound the steps for arguments of that length."""
         return self.cost.steps(Size(length, length)) if self.cost else MOST_STEPS + 1
 
     @property
@@ -72,8 +72,8 @@ class _Known:
 class Validator:
     """Checks arguments; remembers the 256 definitions that were used last.
 
-    ``judging`` takes what is not proven to be cheap; without one, that passes. The hub's own tools are always
-    judged at once: their schemas are its own.
+    ``judging`` judges what is not proven to be cheap; without it, that passes. The hub's own tools are
+    always judged at once, because their schemas are trusted.
     """
 
     def __init__(self, judging: Judging | None = None) -> None:
@@ -81,9 +81,9 @@ class Validator:
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def check(self, tool: Tool, arguments: bytes | msgspec.Raw) -> Awaitable[None] | None:
-        """Raise BadArguments where the arguments do not fit the tool's schema, now or when awaited.
+        """Raise BadArguments if the arguments do not fit the tool's schema, now or when awaited.
 
-        Returns None where that is decided, else what decides it: it has to be awaited.
+        Returns None if that is decided, otherwise an awaitable that decides it.
         """
         if tool.schema in _TRIVIAL:
             return None
@@ -101,7 +101,7 @@ class Validator:
         return None
 
     async def close(self) -> None:
-        """End what judges."""
+        """End the judging processes."""
         if self._judging is not None:
             await self._judging.close()
 

@@ -32,16 +32,16 @@ EVENTS = "text/event-stream"
 JSON = "application/json"
 
 LARGE = 1 << 20
-"""Bytes of a body above which it is taken apart in a thread."""
+"""Bytes of a body above which it is parsed in a thread."""
 
 PIECE = 8 << 10
-"""Bytes of a stream that are read between two looks at the clock."""
+"""Bytes of a stream that are read between two checks of the clock."""
 
 Done = bool | Awaitable[bool]
-"""True where nothing more is wanted; to be awaited where nothing more may be read until it is known."""
+"""Returns True if no more events are wanted; awaited if nothing may be read until it is known."""
 
 Take = Callable[[bytes], Done]
-"""Gets a message in one line."""
+"""Takes a message in one line."""
 
 
 class TooLong(Exception):
@@ -151,10 +151,10 @@ async def read_events(
     too_long: Callable[[bytes], None],
     turns: asyncio.Lock | None = None,
 ) -> None:
-    """Hand each event of a stream to ``take`` as it comes, until it wants no more or the end.
+    """Hand each event of a stream to ``take`` as it comes, until it wants no more or the stream ends.
 
-    ``turns`` is shared by the streams of a server: together they get one slice of time in a turn of the
-    loop, however many calls are in flight. Raises :class:`Broken` where the connection breaks.
+    All streams of a server share ``turns``: together they get one slice of time in a turn of the loop,
+    however many calls are in flight. Raises :class:`Broken` if the connection breaks.
     """
     parser, pace = EventParser(limit), Pace(turns)
     try:
@@ -181,13 +181,13 @@ async def read_events(
 
 
 async def after(waits: Awaitable[None], done: Callable[[], bool]) -> bool:
-    """What ``done`` tells when that is over."""
+    """Wait, then return the result of ``done``."""
     await waits
     return done()
 
 
 class Pace:
-    """Lets the loop turn whenever a slice of time is used up: reading what is there already never does."""
+    """Lets the loop turn when a slice of time is used up, since reading available data never does."""
 
     __slots__ = ("_holds", "_turns", "_until")
 
@@ -196,7 +196,7 @@ class Pace:
         self._until = monotonic() + SLICE
 
     async def begin(self) -> None:
-        """Wait for this stream's turn among those that share it. It ends with :meth:`pause`."""
+        """Wait for this stream's turn. It ends with :meth:`pause`."""
         if self._turns is not None and not self._holds:
             await self._turns.acquire()
             self._holds = True

@@ -39,7 +39,7 @@ class Owner(Protocol):
         ...
 
     def awaited(self, session: str) -> bool:
-        """Whether a call of anybody else waits to be sent."""
+        """Return whether a call of another client waits to be sent."""
         ...
 
 
@@ -79,7 +79,7 @@ class Question:
 
 
 class Call:
-    """One request for an upstream; made by a session, carried by an instance.
+    """One request for an upstream, made by a session and carried by an instance.
 
     ``params`` are the request's members without ``_meta``, names already the upstream's own;
     ``meta`` is the canonical (modern) ``_meta``. ``on_reply`` is called exactly once, unless the call
@@ -137,7 +137,7 @@ class Call:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is wanted of the upstream: its answer is there, given or on its way."""
+        """Return whether nothing more is wanted of the upstream: its answer is here or on its way."""
         return self.done or self.taken
 
     def answer(self, reply: Reply) -> None:

@@ -10,7 +10,7 @@ from tabane.wire.era import Era
 
 
 class Overfull(Exception):
-    """The upstream does not read what it is sent: no more is kept for it."""
+    """The upstream does not read its input, and nothing more is kept for it."""
 
 
 class Carrier(Protocol):
@@ -23,7 +23,7 @@ class Carrier(Protocol):
     def closed(self) -> bool: ...
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
-        """Send a request; ``call.number`` is its id. Trouble with this one is told to ``fail``.
+        """Send a request; ``call.number`` is its id. ``fail`` gets the errors of this request only.
 
         Raises :class:`Overfull`.
         """
@@ -49,8 +49,8 @@ class Carrier(Protocol):
 class LineCarrier:
     """A line channel as a carrier: one stream for everything.
 
-    ``most`` bytes may wait for an upstream that does not read. Then requests are refused, and what
-    nobody waits for is dropped.
+    ``most`` bytes may wait for an upstream that does not read. Above that, requests are refused, and
+    messages that nobody waits for are dropped.
     """
 
     __slots__ = ("_channel", "_most")

@@ -40,10 +40,10 @@ class Connector:
         self._stdio = StdioConnector(loop, batch, processes, logs, environment, max_line)
 
     def obstacle(self, server: Server) -> Message | None:
-        """Return why the server cannot be started, as far as that shows without a start. Blocks.
+        """Return why the server cannot be started, as far as that is known without a start. Blocks.
 
-        None if nothing stands in the way, or it cannot be known: of a server at a URL, and of a command that
-        depends on the client's folder.
+        Returns None if there is no obstacle, or if it cannot be known: for a server at a URL, and for a
+        command that depends on the client's folder.
         """
         if server.transport != "stdio" or (server.needs_folder and "${" in f"{server.command}{server.cwd}"):
             return None

@@ -29,10 +29,10 @@ from tabane.wire.json import Frame, Garbage, Members
 log = logging.getLogger(__name__)
 
 MOST_SAID = 1000
-"""Characters of an error of the wrong shape that are shown."""
+"""Characters of a malformed error that are shown."""
 
 LARGE = 1 << 20
-"""Bytes of a message above which it is read in a thread, and only answers and questions are taken."""
+"""Bytes of a message above which it is read in a thread, and only answers and requests are accepted."""
 
 
 class Conversation:
@@ -148,8 +148,9 @@ class Conversation:
             self.carrier.request(call, line, era)
         except Overfull:
             self.fail(number, UpstreamOverloaded(say(
-                "{server} does not read what it is sent, and much waits for it already; this request was not "
-                "sent. Restart it with: tabane servers restart {server}", server=self._name)))  # fmt: skip
+                "{server} does not read its input, and too much data is waiting for it. This request was not "
+                "sent. Restart the server with: tabane servers restart {server}",
+                server=self._name)))  # fmt: skip
 
     def _give_up(self, call: Call, reason: str) -> None:
         self._questions.drop(call, reason)
@@ -219,10 +220,10 @@ class Conversation:
     # -- what comes in ---------------------------------------------------------------------------
 
     def receive(self, line: bytes, about: int | None = None) -> asyncio.Future[None] | None:
-        """One message of the upstream; a future where no other may be read before that is done.
+        """Take one message of the upstream; return a future if no other may be read before that is done.
 
-        ``about`` is the number of the call on whose stream it came, None where the carrier has one
-        stream for everything.
+        ``about`` is the number of the call on whose stream it came, None if the carrier has one stream for
+        everything.
         """
         if len(line) > LARGE:
             task = self._loop.create_task(self._receive_large(line, about))
@@ -276,7 +277,7 @@ class Conversation:
             return False
 
     def _unreadable(self, line: bytes, fault: str) -> None:
-        """A line is no message. Where it began as an answer, that request fails and does not wait longer."""
+        """Handle a line that is not a message. If it began as an answer, its request fails at once."""
         self._skip(line, fault)
         head = line[: json.HEAD]
         number = json.id_in(head)
@@ -300,7 +301,7 @@ class Conversation:
         era = self.peer.era if self.peer else Era.LEGACY
         if frame.error is not UNSET and len(frame.error) > LARGE:
             call.answer(Reply(failure=UpstreamError(say(
-                "{server} answered with an error of {megabytes} MiB, which is not passed on.",
+                "{server} answered with an error of {megabytes} MiB, which was not forwarded.",
                 server=self._name, megabytes=len(frame.error) >> 20))))  # fmt: skip
             return None
         if not _well_formed(frame):
@@ -312,7 +313,7 @@ class Conversation:
         return self._delivery.give(call, Reply(error=frame.error, era=era))  # type: ignore[arg-type]
 
     def _malformed(self, call: Call, frame: Frame) -> UpstreamError:
-        """Return the failure that stands for an answer that no client could read."""
+        """Return the failure that replaces an answer that no client could read."""
         method, said = call.method.decode(), ""
         if frame.error is not UNSET:
             said = _error(frame.error)[1][:MOST_SAID]
@@ -323,7 +324,7 @@ class Conversation:
                                  server=self._name, method=method))  # fmt: skip
 
     def _is_awaited(self, call: Call) -> bool:
-        """Whether anybody but the client of that call waits for this upstream, the hub itself included."""
+        """Return whether anyone but the client of that call waits for this upstream, including the hub."""
         if self._asks or any(other.session != call.session for other in self._calls.values()):
             return True
         return call.owner is not None and call.owner.awaited(call.session)
@@ -419,7 +420,7 @@ class Conversation:
 
 
 class _Found(NamedTuple):
-    """A line as a message; ``frame`` is None where it is none, ``fault`` says why."""
+    """A line as a message; ``frame`` is None if it is not one, ``fault`` says why."""
 
     frame: Frame | None
     fault: str = ""
@@ -427,7 +428,7 @@ class _Found(NamedTuple):
 
 
 def _read(line: bytes) -> _Found:
-    """Read a line as a message. Bytes that are not UTF-8 are replaced: better than no answer at all."""
+    """Read a line as a message. Bytes that are not UTF-8 are replaced, so that the answer still arrives."""
     try:
         return _Found(json.decode_frame(line))
     except Garbage as error:
@@ -441,9 +442,9 @@ def _read(line: bytes) -> _Found:
 
 
 def _well_formed(frame: Frame) -> bool:
-    """Return whether an answer is one that a client can read: an object, or an error with code and message.
+    """Return whether a client can read an answer: an object, or an error with code and message.
 
-    A client drops any other, and waits for ever.
+    A client drops any other answer, and waits forever.
     """
     if frame.result is not UNSET:
         return _begins(frame.result, b"{")

@@ -1,8 +1,8 @@
-"""Large answers on their way to clients that still read earlier ones.
+"""Delivery of large answers to clients that are still reading earlier ones.
 
-An answer waits until its client has read most of what it was given before. While it waits, its upstream
-is not read on, so the upstream waits too; but one slow client does not stop the others of an upstream:
-where they wait for it, it is read on after a moment, and the answer alone goes on waiting.
+An answer waits until its client has read most of the earlier ones. Meanwhile, the hub does not read from its
+upstream, so the upstream waits too. But one slow client does not delay the other clients of an upstream: if
+they wait for it, the hub reads on after a moment, and only the answer continues to wait.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ SMALL = 64 << 10
 """Bytes up to which an answer never waits."""
 
 ROOM = 1 << 20
-"""Bytes that a client may have left to read when it is given a further answer that is not small."""
+"""Unread bytes of a client up to which it gets another answer that is not small."""
 
 HOLD = 1.0
-"""Seconds after which an upstream is read on where others wait for it."""
+"""Seconds after which the hub reads on from an upstream that others wait for."""
 
 STALLED = 60.0
-"""Seconds without a byte read after which an answer waits no longer for its client."""
+"""Seconds without progress after which an answer no longer waits for its client."""
 
 LOOK = 0.01
 """Seconds between two looks whether there is room."""
@@ -34,8 +34,8 @@ MOST_AT_ONCE = 16
 class Delivery:
     """Gives the answers of one upstream to their clients.
 
-    ``awaited`` tells whether anybody but the client of that call waits for the upstream; ``most`` bytes of
-    answers may wait in all.
+    ``awaited`` returns whether anyone but the client of that call waits for the upstream. ``most`` is the
+    limit for the bytes of all waiting answers.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Delivery:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def give(self, call: Call, reply: Reply) -> asyncio.Future[None] | None:
-        """Answer a call, now or when there is room. A future: the upstream is not read until then."""
+        """Answer a call, now or when there is room. The upstream is not read until a returned future ends."""
         size = len(reply.result or reply.error or b"")
         if size <= SMALL or call.unsent() <= ROOM or self._waiting + size > self._most:
             call.answer(reply)
             return None
         if call.owner is not None:
-            # The upstream has done its part: the next call may go to it.
+            # The upstream has finished this call: the next call may go to it.
             call.owner.freed(reply)
         self._waiting += size
         self._count += 1
@@ -87,7 +87,7 @@ class Delivery:
         while not giving.done():
             await asyncio.wait([giving], timeout=HOLD)
             if not giving.done() and self._awaited(call):
-                # Others have waited long enough: until it reads, its answers hold up nobody.
+                # Others have waited long enough. Until this client reads, its answers delay nobody.
                 self._slow.add(call.session)
                 return
 

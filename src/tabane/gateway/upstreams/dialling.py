@@ -36,7 +36,7 @@ BESIDES = 16
 LARGEST_HEADER = 64 << 10
 
 READ_SIZE = 8 << 10
-"""Bytes of one read of a body: a server may send them in chunks of one byte, each of which takes work."""
+"""Bytes of one read of a body: a server may send chunks of one byte, each of which takes work."""
 
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
@@ -182,7 +182,7 @@ class Dialler:
 
 
 def _read_little(response: ClientResponse) -> None:
-    """Have the event loop read less at once of that connection, where its transport can."""
+    """Make the event loop read less at once from that connection, if its transport can."""
     transport: Any = response.connection.transport if response.connection else None
     if hasattr(transport, "max_size"):
         transport.max_size = READ_SIZE

@@ -27,29 +27,29 @@ FRESH = 5.0
 """Seconds for which a list counts as that of now, where its server neither announces changes nor says."""
 
 LONGEST_REFRESH = 5.0
-"""The same for a server that announces change after change."""
+"""The longest delay, for a server that announces change after change."""
 
 MOST_PAGES = 1000
 
 LARGE = 256 << 10
-"""Bytes of a page above which it is taken apart in a thread."""
+"""Bytes of a page above which it is parsed in a thread."""
 
 READ = 4
-"""Times the size of a list that may be read of its pages: they hold more than its items."""
+"""Limit for the size of all pages, as a multiple of the size of a list: they hold more than its items."""
 
 OnListed = Callable[[Peer, str, list[Raw]], Awaitable[None] | None]
-"""Given who listed, the name of the list, and its items verbatim. What it returns is waited for."""
+"""Takes the instance, the name of the list, and its items verbatim. Its result is awaited."""
 
 
 class Budget(NamedTuple):
-    """How much of a list is kept: bytes of its items, and how many of them."""
+    """Limits of a list: bytes of its items, and number of items."""
 
     size: int
     items: int
 
 
 class Found(NamedTuple):
-    """The items of a list that are kept, for how many seconds it holds, and whether there were more."""
+    """The items of a list that are kept, for how many seconds they hold, and whether there were more."""
 
     items: list[Raw]
     ttl: float | None = None
@@ -96,11 +96,11 @@ class _State:
 
 
 class Lists:
-    """What an instance lists, given to ``on_listed`` each time and list by list.
+    """Lists of an instance, given to ``on_listed`` one by one, each time they are read.
 
-    A list that cannot be had leaves the others as they are: ``on_fault`` is told why. One that the
-    server has no capability for, or does not know, is empty. Of one that is larger than ``budget`` says the
-    first items are taken, and ``on_fault`` is told; ``most`` bounds the bytes of all its lists together.
+    If a list cannot be read, the others stay unchanged, and ``on_fault`` gets the reason. A list that the
+    server has no capability for, or does not know, is empty. If a list is larger than ``budget``, its first
+    items are taken, and ``on_fault`` is called. ``most`` limits the bytes of all its lists together.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Lists:
                 self.refresh(name, self._delay(name))
 
     def _delay(self, name: str) -> float:
-        """How long to wait for more changes: longer each time while one follows the other."""
+        """Return how long to wait for more changes: longer each time while changes follow each other."""
         state = self._states[name]
         follows = self._loop.time() - state.at < 2 * state.delay
         state.delay = (
@@ -237,8 +237,8 @@ class Lists:
 
     def _tell_cut(self, name: str, found: Found) -> None:
         fault = say(
-            "it lists more {name} than are kept: the first {count} ({kilobytes} KiB) are used. The settings "
-            "list_items, list_size and catalogue_size bound that",
+            "it lists too many {name}: only the first {count} ({kilobytes} KiB) are used. To raise "
+            "the limits, set list_items, list_size or catalogue_size",
             name=LISTS[name].member, count=len(found.items), kilobytes=found.size >> 10)  # fmt: skip
         self._on_fault(fault)
         log.warning("%s: %s", self._server, fault)
@@ -247,7 +247,11 @@ class Lists:
         count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
         if count:
             self._on_fault(
-                say("{count} of its {name} are no definitions and are left out", count=count, name=name)
+                say(
+                    "{count} of its {name} are not valid definitions and were left out",
+                    count=count,
+                    name=name,
+                )
             )
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
@@ -258,7 +262,7 @@ class Lists:
 
 
 async def list_all(conversation: Conversation, wanted: Listed, server: str, budget: Budget) -> Found:
-    """The items of a list, verbatim, following cursors. One that the server does not have is empty.
+    """Return the items of a list, verbatim, following cursors; empty if the server does not have it.
 
     A list that does not end, or that is larger than the budget, is cut. Raises UpstreamError.
     """
@@ -304,7 +308,7 @@ async def _items(raw: Raw | None, name: str) -> list[Raw]:
             return []
         return json.elements(raw) if len(raw) <= LARGE else await asyncio.to_thread(json.elements, raw)
     except Garbage:
-        raise UpstreamError(say("its {name} are no list", name=name)) from None
+        raise UpstreamError(say("its {name} are not a list", name=name)) from None
 
 
 def _shorter(ttl: float | None, milliseconds: object) -> float | None:

@@ -76,10 +76,10 @@ Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], 
 
 @dataclass(frozen=True)
 class Limits:
-    """How patient an instance is, and how many there may be of one server; times in seconds.
+    """Limits of the instances of one server, and how many there may be; times in seconds.
 
-    An instance that is not shared by all is ended after ``instance_idle`` without a call. Of a list so many
-    items and bytes are kept, and so many bytes of all lists of a server.
+    An instance that not all clients share is ended after ``instance_idle`` without a call. The limits of
+    lists are the number and bytes of items of one list, and the bytes of all lists of a server.
     """
 
     start_timeout: float = 60.0
@@ -194,7 +194,7 @@ class Upstream:
             self._emptied.set()
 
     def awaited(self, session: str) -> bool:
-        """Whether a call of another client waits for a free place."""
+        """Return whether a call of another client waits for a free place."""
         return any(call.session != session for call in self._queue)
 
     def unsent(self, call: Call) -> bool:
@@ -319,7 +319,7 @@ class Upstream:
 
     @property
     def trouble(self) -> Message | None:
-        """Why it does not run or did not list, and what its user can do; None while it starts or works."""
+        """Return why it is not running or did not list, and the fix; None while it starts or works."""
         name, why = self.server.name, self.vitals.error
         if self.state is State.STOPPED:
             return say("{server} is stopped. Start it with: tabane servers start {server}", server=name)

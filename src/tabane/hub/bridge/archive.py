@@ -1,7 +1,7 @@
-"""MCP in front of a server that has the archive's JSON-RPC methods alone, as the original twilog server.
+"""MCP in front of a server that only has the archive's JSON-RPC methods, such as the original twilog server.
 
-The bridge itself answers the handshake and the list of tools; a call becomes a request of the server, and its
-result the text that a hub would give. Loaded where such a server is met: a hub needs none of it.
+The bridge itself answers the handshake and the list of tools. A call becomes a request to the server, and
+its result the text that a hub would return. This module is loaded only for such a server.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ASKED = {"search_similar": "query", "search_posts_by_text": "search_term"}
 
 
 class _Call(NamedTuple):
-    """A tool that is being called: the id of the client's request, and what it asks for."""
+    """A tool call in flight: the id of the client's request, and its method."""
 
     id: bytes
     operation: Operation
@@ -53,7 +53,7 @@ class _Call(NamedTuple):
 
 
 class ArchiveSide(FramedSide):
-    """Takes lines of MCP and gives lines of MCP; what travels between is JSON-RPC."""
+    """Takes lines of MCP and returns lines of MCP; the connection itself carries JSON-RPC."""
 
     def __init__(self, fd: int, max_line: int, lang: str) -> None:
         super().__init__(fd, max_line)
@@ -63,8 +63,8 @@ class ArchiveSide(FramedSide):
         self._count = 0
         self._answers: list[bytes] = []
         note = say(
-            "This server gives the tools of the archive alone. If it is a hub, set TABANE_TOKEN to what the "
-            "file token in its TABANE_HOME holds, to reach all tools."
+            "This server offers only the tools of the archive. If it is a hub, set TABANE_TOKEN to "
+            "the contents of the file token in its TABANE_HOME to use all tools."
         )
         print(f"tabane: {note.render(self._lang)}", file=sys.stderr, flush=True)
 
@@ -91,7 +91,7 @@ class ArchiveSide(FramedSide):
         call = self._calls.pop(number, None) if isinstance(number, int) else None
         return [] if call is None else [self._result_of(call, answer)]
 
-    # -- what the client asks --------------------------------------------------------------------
+    # -- requests of the client ------------------------------------------------------------------
 
     def _take(self, message: dict[str, Any], line: bytes) -> None:
         method, params = message.get("method"), message.get("params")
@@ -151,7 +151,7 @@ class ArchiveSide(FramedSide):
         for number in [number for number, call in self._calls.items() if call.id == name]:
             del self._calls[number]
 
-    # -- what it is answered ---------------------------------------------------------------------
+    # -- answers to the client --------------------------------------------------------------------
 
     def _result_of(self, call: _Call, answer: dict[str, Any]) -> bytes:
         if "error" in answer:
@@ -163,7 +163,7 @@ class ArchiveSide(FramedSide):
         return _line(call.id, {"content": [{"type": "text", "text": text}], "isError": False}, call.modern)
 
     def _text(self, call: _Call, result: Any, warning: str) -> str:
-        """The result as a hub words it; as JSON where the server gives it another form."""
+        """Return the result in the words of a hub, or as JSON if the server returns another form."""
         render = call.operation.text
         try:
             assert render is not None  # every tool has one
@@ -180,7 +180,7 @@ class ArchiveSide(FramedSide):
 
 
 def _table() -> list[Operation]:
-    """The definitions of the archive's operations, of an archive that is never asked."""
+    """Return the definitions of the archive's operations; the archive behind them is never used."""
 
     async def nowhere() -> Any:
         raise AssertionError("the archive of another server is not opened here")
@@ -201,7 +201,7 @@ def _definition(operation: Operation) -> dict[str, Any]:
 
 
 def _params(arguments: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
-    """The parameters of the original's method: its filters are one object."""
+    """Return the parameters of the original's method: its filters are one object."""
     given = {name: value for name, value in arguments.items() if value is not None}
     given.pop("websocket_url", None)
     given.pop("remove_duplicates", None)
@@ -213,7 +213,7 @@ def _params(arguments: Mapping[str, Any], operation: Operation) -> dict[str, Any
 
 
 def _completed(call: _Call, result: Any, warning: str) -> Any:
-    """A result with what a text needs and an older server leaves out."""
+    """Return a result with fields that the text needs and an older server leaves out."""
     if call.operation.name == "search_similar":
         rows: Sequence[Any] = [{**row, "post": _POST | _known(row["post"])} for row in result]
     elif call.operation.name == "search_posts_by_text":

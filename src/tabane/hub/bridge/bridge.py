@@ -276,7 +276,7 @@ class Bridge:
             self._fail(lost.owed, self._epitaph())
 
     def _epitaph(self) -> Mapping[str, str]:
-        """Return what the requests that a lost hub leaves unanswered are told."""
+        """Return the error for requests that a lost hub leaves unanswered."""
         if stacks := self._approach.stacks(self._pid):
             return say(
                 "The hub stopped responding and was ended while this request was in flight. The request may "

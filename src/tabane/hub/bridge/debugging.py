@@ -1,4 +1,4 @@
-"""What a bridge does, line by line on standard error, where LOG_LEVEL is debug or trace."""
+"""Debug lines of a bridge on standard error, if LOG_LEVEL is debug or trace."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping
 from tabane.hub.bridge import heads
 
 STDERR = 2
-_LONGEST = 500  # characters: such a line is written whole or not at all
+_LONGEST = 500  # characters: such a line is written as a whole or not at all
 
 Debug = Callable[[str], None]
 
 
 def debug_of(environ: Mapping[str, str]) -> Debug | None:
-    """What writes a line, or None where nobody asked for it."""
+    """Return a function that writes a line; None if debugging is off."""
     level = environ.get("TABANE_LOG_LEVEL") or environ.get("LOG_LEVEL") or ""
     return _write if level.lower() in ("debug", "trace") else None
 
 
 def of_client(line: bytes) -> str:
-    """A client's line without its content: method and id."""
+    """Describe a client's line without its content: method and id."""
     return ", ".join(
         f"{head.method or 'answer'}{'' if head.id is None else ' ' + head.id.decode()}"
         for head in heads.of_client(line)
@@ -30,7 +30,7 @@ def of_client(line: bytes) -> str:
 
 
 def of_hub(line: bytes) -> str:
-    """A hub's line without its content: what it answers, and its size."""
+    """Describe a hub's line without its content: the request that it answers, and its size."""
     answers = [
         f"{'error for' if each.failed else 'answer to'} {each.id.decode()}" for each in heads.of_hub(line)
     ]
@@ -38,7 +38,7 @@ def of_hub(line: bytes) -> str:
 
 
 def _write(text: str) -> None:
-    """Standard error may be a pipe that nobody reads: a line that would have to wait is dropped."""
+    """Write a line to standard error. It may be a pipe that nobody reads: then the line is dropped."""
     poll = select.poll()
     poll.register(STDERR, select.POLLOUT)
     stamp = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -41,7 +41,7 @@ class FramedSide(Side):
         return lines
 
     def received(self, message: bytes) -> list[bytes]:
-        """The lines that a message of the server stands for."""
+        """Return the lines in a message of the server."""
         return [message.rstrip(b"\r\n")]
 
     def send(self, line: bytes) -> None:
@@ -60,7 +60,7 @@ class FramedSide(Side):
 
     def close(self) -> None:
         if not self._outbox:
-            # A courtesy: the hub knows at once that this client left.
+            # Tell the hub at once that this client left.
             with contextlib.suppress(OSError):
                 os.write(self.write_fd, websocket.close_frame(websocket.NORMAL, key=os.urandom(4)))
         super().close()

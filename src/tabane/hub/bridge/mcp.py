@@ -97,13 +97,13 @@ def run(request: Request, environ: Mapping[str, str]) -> int:
 
 
 def _way(request: Request, home: Endpoint, signals: Signals, environ: Mapping[str, str]) -> Way:
-    """The way to the hub that is asked for. Raises NoHub where its URL is none."""
+    """Return the way to the requested hub. Raises NoHub if its URL is not valid."""
     if not request.url:
         hello = _hello(request, "mcp", home.home, environ)
         return LocalWay(home, hello, environ, request.flags, pause=signals.pause)
     hello = _hello(request, "mcp", "", environ)
     if "://" in request.url:
-        from tabane.hub.bridge.remote import RemoteWay, address_of  # what speaks WebSocket is loaded here
+        from tabane.hub.bridge.remote import RemoteWay, address_of  # WebSocket code is loaded only here
 
         address = address_of(request.url)
         if address is not None:
@@ -142,5 +142,5 @@ def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -
 def _unknown(url: str) -> NoHub:
     return NoHub(say(
         "{url}: not the address of a hub. Give ws://host:port, http://host:port, or "
-        "unix:/path/to/its/TABANE_HOME; without --url and TABANE_URL it is your own hub.",
+        "unix:/path/to/its/TABANE_HOME. To use your own hub, omit --url and TABANE_URL.",
         url=url), "url")  # fmt: skip

@@ -1,7 +1,7 @@
-"""The way to a hub over TCP: MCP in a WebSocket, with the hub's token.
+"""The connection to a hub over TCP: MCP in a WebSocket, with the hub's token.
 
-A server that does not speak MCP in its WebSocket is taken for an archive alone: the original twilog server
-is one, and a hub is one to a client that does not show its token.
+A server that does not speak MCP in its WebSocket is treated as an archive. Such servers are the original
+twilog server, and a hub if the client does not show its token.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TRANSIENT = (b"503", b"502", b"504")
 
 
 class Address(NamedTuple):
-    """Where a hub is served over TCP. ``mode`` is the one that the path of the URL names."""
+    """The address of a hub over TCP. ``mode`` is the mode in the path of the URL."""
 
     url: str
     host: str
@@ -60,9 +60,9 @@ class Address(NamedTuple):
 
 
 def address_of(url: str) -> Address | None:
-    """``ws://host:port`` or ``http://host:port/mcp`` as an address; None for any other kind of URL.
+    """Parse ``ws://host:port`` or ``http://host:port/mcp``; return None for any other kind of URL.
 
-    Raises NoHub where it is one that cannot be used.
+    Raises NoHub if the address cannot be used.
     """
     scheme, _, rest = url.partition("://")
     if scheme in ("wss", "https"):
@@ -115,7 +115,7 @@ class RemoteWay:
     def side(self, connection: Connection) -> Side:
         if self._speaks_mcp:
             return FramedSide(connection.fd, connection.welcome.max_line)
-        from tabane.hub.bridge.archive import ArchiveSide  # only where no MCP is spoken
+        from tabane.hub.bridge.archive import ArchiveSide  # only if the server does not speak MCP
 
         return ArchiveSide(connection.fd, connection.welcome.max_line, lang_of(self.hello.lang))
 
@@ -123,7 +123,7 @@ class RemoteWay:
         """Return None: the logs of that hub are on another machine."""
         return None
 
-    # -- one try ---------------------------------------------------------------------------------
+    # -- one attempt -----------------------------------------------------------------------------
 
     def _try(self, deadline: float) -> Connection | None:
         for family, place in self._places(deadline):
@@ -144,7 +144,7 @@ class RemoteWay:
         return None
 
     def _places(self, deadline: float) -> list[tuple[int, tuple[str, int]]]:
-        """Socket families and addresses of the host. The resolver has no limit of its own."""
+        """Return socket families and addresses of the host. The resolver has no limit of its own."""
         import threading
 
         found: list[tuple[int, tuple[str, int]]] = []
@@ -195,7 +195,7 @@ class RemoteWay:
             raise
 
     def _shaken(self, peer: socket.socket, deadline: float) -> bytes | None:
-        """Ask for a WebSocket. Returns what came after the answer; None where another try may help."""
+        """Open a WebSocket. Return the bytes after the answer; None if another attempt may help."""
         key = base64.b64encode(os.urandom(16)).decode()
         peer.sendall(self._request(key, self._token(peer)))
         said = self._read(peer, deadline, b"\r\n\r\n")
@@ -249,7 +249,7 @@ class RemoteWay:
     # -- the token -------------------------------------------------------------------------------
 
     def _token(self, peer: socket.socket) -> str | None:
-        """TABANE_TOKEN, or the token of this home for a hub of this user on this machine."""
+        """Return TABANE_TOKEN, or the token of this home for a hub of this user on this machine."""
         if self._given:
             return self._given if self._given.isprintable() and self._given.isascii() else None
         host, port = peer.getpeername()[:2]
@@ -258,25 +258,25 @@ class RemoteWay:
         from tabane.hub.rpc.neighbours import TABLES, Place, uid_of_listener
 
         if any(map(os.path.exists, TABLES)):
-            # Whoever listens at a port of this machine may be another user, who is not to have the token.
+            # The process at that port may belong to another user, who must not get the token.
             if uid_of_listener(Place(host, port)) != os.getuid():
                 return None
         elif not lock.held(self._home.lock):
             return None
         return _read_token(os.path.join(self._home.home, "token"))
 
-    # -- what is said ----------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------
 
     def _turned_away(self, status: bytes) -> NoHub:
         if status.split(b" ")[1:2] == [b"401"]:
             return NoHub(say(
-                "The hub at {url} does not accept the token. Set TABANE_TOKEN to what the file token in "
-                "the hub's TABANE_HOME holds.", url=self._address.url), "token")  # fmt: skip
+                "The hub at {url} does not accept the token. Set TABANE_TOKEN to the contents of the "
+                "file token in the hub's TABANE_HOME.", url=self._address.url), "token")  # fmt: skip
         return NoHub(self._status(status), "stranger")
 
     def _status(self, status: bytes) -> dict[str, str]:
         why = status.decode("latin-1")[:200]
-        return say("What answers at {url} is no hub: {why}", url=self._address.url, why=why)
+        return say("The server at {url} is not a hub: {why}", url=self._address.url, why=why)
 
     def _refused(self, error: OSError) -> dict[str, str]:
         if isinstance(error, ConnectionRefusedError):
@@ -289,7 +289,7 @@ class RemoteWay:
 
     def _hung_up(self) -> dict[str, str]:
         return say(
-            "What listens at {url} closed the connection without an answer. Is it a hub?",
+            "The server at {url} closed the connection without an answer. Check that it is a hub.",
             url=self._address.url,
         )
 
@@ -303,7 +303,7 @@ class RemoteWay:
 
 
 def _read_token(path: str) -> str | None:
-    """What the token file holds; None unless it is a file that this user alone can read."""
+    """Return the contents of the token file; None unless only this user can read it."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             facts = os.fstat(file.fileno())
@@ -322,7 +322,7 @@ def _headers(head: bytes) -> dict[str, str]:
 
 
 def _keep_alive(peer: socket.socket) -> None:
-    """Have the system find out within a minute that a server is gone without a word."""
+    """Let the system detect within a minute that a server is gone without a message."""
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for name, value in (

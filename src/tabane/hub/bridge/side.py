@@ -63,7 +63,7 @@ class Side:
         self.unsent += len(line) + 1
 
     def answered(self) -> list[bytes]:
-        """Lines that answer what was sent without any help of the peer; for sides that translate."""
+        """Return lines that answer a request without the peer; for sides that translate."""
         return []
 
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""How a bridge gets to its hub: over the socket of a home, or over TCP."""
+"""The way from a bridge to its hub: over the socket of a home, or over TCP."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class Way(Protocol):
-    """Connects a bridge, again and again if need be."""
+    """Connects a bridge, and connects it again when needed."""
 
     hello: Hello
 
     def connect(self) -> Connection | None:
-        """One try. None where no hub serves now. Raises NoHub where trying again is of no use."""
+        """Try once. Returns None if no hub serves now. Raises NoHub if another attempt cannot help."""
         ...
 
     def reach(self) -> Connection:
-        """A hub that serves. Raises NoHub."""
+        """Return a hub that serves. Raises NoHub."""
         ...
 
     def side(self, connection: Connection) -> Side:
-        """The lines of a connection that was made."""
+        """Return the lines of an established connection."""
         ...
 
     def stacks(self, pid: int) -> str | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT = 30.0
 
 MOST_UNREAD = 1 << 20
-"""Bytes not read yet above which a client is not told of the progress of its calls: their answers count."""
+"""Unread bytes above which a client gets no progress of its calls, because answers are more important."""
 
 
 class Calls:

@@ -102,7 +102,7 @@ def own_tools(table: Table) -> list[Tool]:
 
 
 def old_names(table: Table) -> list[Tool]:
-    """The operations that are other names of tools: called and described, and on no list."""
+    """Return operations that are old names of tools: they can be called and described, but are not listed."""
     return _tools(each for each in table.with_face(Face.MCP) if each.alias_of)
 
 

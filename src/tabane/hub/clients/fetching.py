@@ -116,7 +116,7 @@ def _forward(
 
 
 def _replied(session: Session, key: bytes, name: str, reply: Reply, source: Source | None = None) -> None:
-    """Pass an answer on; ``source`` is what was read, where that may be kept for a while."""
+    """Pass an answer on; ``source`` is the request, if the answer may be kept for a while."""
     result = reply.result
     if reply.failure is not None:
         session.fail(key, reply.failure)

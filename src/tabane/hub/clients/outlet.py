@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 ROOM = MIB
-"""Bytes that may wait for a client when it is given a further answer, however large that is."""
+"""Bytes that may wait for a client before it gets another answer, however large that is."""
 
 _ERRORS = 16 << 20
-"""Bytes of the errors that may stand for answers, one for each request in flight."""
+"""Bytes of the errors that may replace answers, one for each request in flight."""
 
 
 def undelivered(request_id: bytes | None, size: int, waiting: int, lang: Lang) -> bytes:
-    """The error that stands for an answer of ``size`` bytes while ``waiting`` bytes are not read yet."""
+    """Return the error for an answer of ``size`` bytes while ``waiting`` bytes are unread."""
     error = HubError(say(
-        "The answer ({megabytes} MiB) was dropped: its client has {waiting} MiB of earlier answers to read "
-        "first. Ask again, for less at a time.",
+        "The answer ({megabytes} MiB) was dropped, because the client has not read {waiting} MiB of "
+        "earlier answers yet. Request less data at a time.",
         megabytes=-(-size // MIB), waiting=-(-waiting // MIB)))  # fmt: skip
     return json.error_line(request_id, rpc.error_of(error, lang))
 
@@ -67,11 +67,9 @@ class Outlet(Protocol):
 class LineOutlet:
     """A client on a line channel: the socket of a bridge, or standard input and output.
 
-    One that ``lingers`` (standard input, as opposed to a bridge, which waits itself) is answered what it
-    asked for before its end of file.
-
-    ``max_outbox`` bytes may wait for a client that reads slowly. An answer that does not fit is dropped and
-    an error stands for it; a notification that does not fit is dropped. The client stays.
+    If it ``lingers`` (standard input; a bridge waits itself), all requests before its end of file are
+    answered. ``max_outbox`` bytes may wait for a client that reads slowly. An answer that does not fit is
+    replaced by an error; a notification that does not fit is dropped. The client stays connected.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, lingers: bool) -> None:

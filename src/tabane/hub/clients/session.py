@@ -109,7 +109,7 @@ class Session:
 
     @property
     def unsent(self) -> int:
-        """Bytes of answers that the client has not read yet, those included that are being made."""
+        """Return the unread bytes of answers to the client, including answers in preparation."""
         return self.outlet.unsent + self.preparing
 
     def drain(self) -> None:
@@ -321,11 +321,11 @@ class Session:
         self._tasks[key] = self.hub.loop.create_task(self._guard(request_id, work))
 
     def prepare(self, key: bytes, size: int, work: Coroutine[Any, Any, None]) -> None:
-        """Answer a request of which the result is there, ``size`` bytes long, but takes work."""
+        """Answer a request whose result of ``size`` bytes is here, but takes work to encode."""
         if self.over:
             work.close()
             return
-        # Counted from now on, not from when its task begins: what else waits for room must not take it.
+        # Counted from now on, not from the start of its task: other answers must not take the room.
         self.preparing += size
         self.run(Raw(key), work)
         self._tasks[key].add_done_callback(lambda _: self._prepared(size))

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LARGE = 1 << 20
-"""Bytes of a result above which it is made an answer in a thread."""
+"""Bytes of a result above which its answer is made in a thread."""
 
 BRIEF = 64 << 10
-"""The same for a result that may be given in parts, which takes more work."""
+"""The same for a result that may be split into parts, which takes more work."""
 
 THROUGH = {"call_tool": False, "call_readonly_tool": True}
 """The tools that call another tool, and whether they take read-only ones alone."""
@@ -62,7 +62,7 @@ def call_tool(session: Session, request_id: Raw, params: Members, meta: Members)
 
 
 def _is_own(session: Session, name: str) -> bool:
-    """Whether the hub itself has the tool: by an older name only where no server has one of that name."""
+    """Return whether the hub has the tool; by an old name only if no server has one of that name."""
     operation = session.hub.table.get(name)
     if operation is None or Face.MCP not in operation.faces:
         return False
@@ -73,7 +73,7 @@ def _call_through(session: Session, request_id: Raw, by: str, params: Members, m
     """call_tool and call_readonly_tool: failures are results, so that the model reads them."""
     try:
         inner = inner_call(params, read_only=THROUGH[by])
-        if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, and yet called through
+        if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
             session.run(request_id, _operate(session, request_id, inner.name, Raw(inner.arguments)))
             return
         tool = session.hub.gateway.catalogue.find(inner.name)
@@ -93,7 +93,7 @@ def _call_through(session: Session, request_id: Raw, by: str, params: Members, m
 async def _forward_judged(
     session: Session, request_id: Raw, judged: Awaitable[None], tool: Tool, inner: Inner, meta: Members
 ) -> None:
-    """Forward a call through call_tool when its arguments have been judged by another process."""
+    """Forward a call through call_tool after another process has judged its arguments."""
     try:
         await judged
         session.no_longer_runs(request_id)
@@ -126,7 +126,7 @@ def _waits_for_roots(session: Session, tool: Tool) -> bool:
 
 
 def _check(session: Session, tool: Tool, inner: Inner) -> Awaitable[None] | None:
-    """Raise TabaneError where a call must not be made; what is returned has to be awaited first."""
+    """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
     inner.check_marks(tool)
     return session.hub.gateway.validator.check(tool, inner.arguments)
 
@@ -163,7 +163,7 @@ def _replied(session: Session, key: bytes, tool: Tool, reply: Reply, through: bo
 async def _give_large(
     session: Session, key: bytes, tool: Tool, reply: Reply, result: Raw, through: bool
 ) -> None:
-    """The same with the work in a thread, so that nobody else waits for it."""
+    """Do the same with the work in a thread, so that nobody else waits for it."""
     if through:
         result = await session.hub.large_in_parts(session.caller, tool, result)
     line = await asyncio.to_thread(answer_line, key, session.era, reply.era, result)
@@ -179,7 +179,7 @@ def _give(session: Session, key: bytes, tool: Tool, line: bytes | None, through:
 
 
 def answer_line(key: bytes, era: Era | None, given: Era, result: Raw) -> bytes | None:
-    """The answer to a client of one era with the result from a server of another; None for a question."""
+    """Make the answer to a client of one era from the result of a server of another; None for a question."""
     if era is Era.MODERN:
         return json.result_line(key, eras.completed(result))
     if given is Era.MODERN and eras.result_type(result) not in (None, "complete"):
@@ -201,9 +201,9 @@ def _unanswered(session: Session, key: bytes, tool: Tool, reply: Reply, through:
 async def _operate(
     session: Session, request_id: Raw, name: str, arguments: Raw | None, through: Inner | None = None
 ) -> None:
-    """A built-in tool, through the door. Its failures are results: the model is to read them.
+    """Call a built-in tool. Its failures are results, so that the model can read them.
 
-    ``through`` is the call of call_tool or call_readonly_tool that it is called by.
+    ``through`` is the call of call_tool or call_readonly_tool that contains this call.
     """
     caller = replace(session.caller, looks=True) if through and through.read_only else session.caller
     try:
@@ -219,7 +219,7 @@ async def _operate(
 
 
 def _refuses(session: Session, name: str) -> bool:
-    """Whether bad arguments of a built-in tool are an error of the protocol to this client."""
+    """Return whether bad arguments of a built-in tool are a protocol error for this client."""
     operation = session.hub.table.get(name)
     return operation is not None and operation.strict and eras.refuses_arguments(session.version)
 

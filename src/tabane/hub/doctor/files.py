@@ -176,7 +176,7 @@ def _forget(path: Path, servers: list[str]) -> None:
 
 
 def _unless_served(patient: Patient, fix: Fix) -> Fix:
-    """Return a fix that does nothing if a hub has begun to use the home since it was looked at."""
+    """Return a fix that does nothing if a hub has begun to use the home since the check."""
 
     def work() -> None:
         held = lock.acquire(patient.endpoint.lock)

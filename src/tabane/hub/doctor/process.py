@@ -53,13 +53,13 @@ def versions(patient: Patient) -> Iterator[Finding]:
         )
     elif serving != mine:
         yield note(
-            say("The hub that runs is another build of this version: {version}", version=serving),
-            say("To run this one: tabane restart"),
+            say("The running hub is another build of this version: {version}", version=serving),
+            say("To switch to this build: tabane restart"),
         )
 
 
 def home_version(patient: Patient) -> Iterator[Finding]:
-    """Whether a newer version has used the home, so that this one does not start there."""
+    """Check whether a newer version has used the home, so that this version does not start there."""
     try:
         found = downgrade(patient.settings.home)
     except TabaneError as error:

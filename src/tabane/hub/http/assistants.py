@@ -1,4 +1,4 @@
-"""Clients of MCP on a WebSocket: a bridge on another machine, or an SDK's client."""
+"""Clients of MCP on a WebSocket: a bridge on another machine, or the client of an SDK."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TOO_MUCH = "the client reads too slowly: {size} bytes of answers wait for it (th
 
 
 class WebSocketOutlet:
-    """The outlet of a session, and what a :class:`WebSocket` gives its messages to.
+    """The outlet of a session, which also takes the messages of a :class:`WebSocket`.
 
-    Once ``most`` bytes wait for the client, an answer that is due becomes an error and a notification is
+    If more than ``most`` bytes wait for the client, an answer becomes an error and a notification is
     dropped: one request fails, the connection stays. ``notes``: the client is a bridge, which is told when
     the hub drains.
     """
@@ -32,14 +32,14 @@ class WebSocketOutlet:
         self._session: Session
 
     def open(self, socket: WebSocket, session: Session) -> None:
-        """Set before the first message comes."""
+        """Set before the first message arrives."""
         self._socket, self._session = socket, session
 
-    # -- what comes in ---------------------------------------------------------------------------
+    # -- incoming --------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
-        """False: the hub itself waits for the calls of its sessions."""
+        """Return False: the hub itself waits for the calls of its sessions."""
         return False
 
     @property
@@ -54,17 +54,17 @@ class WebSocketOutlet:
 
     def receive(self, text: bytes, send: object) -> asyncio.Future[None]:
         """Give the session a message. It answers through the outlet."""
-        # Breaks between tokens would break the lines that messages are to servers on pipes.
+        # Line breaks between tokens would split the lines that servers on pipes get.
         self._session.receive(text.replace(b"\n", b" ").replace(b"\r", b" "))
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done
 
     def cancel(self) -> None:
-        """The client is gone, or about to be sent away."""
+        """Cancel everything: the client is gone, or about to be disconnected."""
         self._session.gone()
 
-    # -- what goes out ---------------------------------------------------------------------------
+    # -- outgoing --------------------------------------------------------------------------------
 
     @property
     def unsent(self) -> int:
@@ -92,9 +92,9 @@ class WebSocketOutlet:
         self._socket.close(websocket.GOING_AWAY, why)
 
     def _waits_with(self, line: bytes) -> bool:
-        """Whether more than the client's share would wait, were the line to wait as well.
+        """Return whether more than the client's share would wait, if this line waited too.
 
-        While little waits a line is taken however long it is: it waited for that.
+        While little waits, a line is taken however long it is.
         """
         waiting = self.unsent
         return waiting > ROOM and waiting + len(line) > self._most

@@ -160,7 +160,7 @@ class HttpDoor:
         return bool(app and (len(app.sessions) or app.modern.in_flight or app.programs.here))
 
     def report(self, lang: str) -> dict[str, Any]:
-        """What status shows: ``http`` is the URL, ``http_token`` the file, ``http_problem`` a sentence.
+        """Return what status shows: ``http`` is the URL, ``http_token`` the file, ``http_problem`` a text.
 
         ``http_port_refused`` is the port at which the hub cannot listen.
         """
@@ -194,7 +194,7 @@ class HttpDoor:
         return Visitor(LOOPBACK, Face.RPC, session, lang, uid=uid, page=request.page)
 
     def _only_looks(self, request: Request) -> bool:
-        """Whether a web page asks that has shown no token, since this hub has none: it changes nothing."""
+        """Return whether a web page without a token asks a hub without a token: it may change nothing."""
         return request.page and self.token is None
 
     def _lang(self, request: Request) -> Lang:

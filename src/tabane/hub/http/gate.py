@@ -23,34 +23,34 @@ PREFLIGHT_AGE = b"7200"
 
 SUBPROTOCOL = "tabane.rpc"
 TOKEN = "tabane.token."
-"""What a page offers besides the subprotocol, followed by the token: it cannot set headers."""
+"""The subprotocol in which a page sends the token, since it cannot set headers."""
 
 SINGLE = ("host", "origin", "authorization", "content-type", "sec-fetch-site")
-"""Headers that a request has once. Of two, another reader might see the other one."""
+"""Headers that a request may have only once. If there were two, another reader could use the other one."""
 
 GUARDS: HeaderList = [
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-"""What every answer says, so that no page gets at it as a script, a style sheet or an image."""
+"""Headers of every answer, so that no page can use it as a script, a style sheet or an image."""
 
 _NO_OTHER_PAGE = (None, "none", "same-origin")
 
 
 class Gate:
-    """Looks at a request before anything else does, whatever its path.
+    """Checks each request first, whatever its path.
 
-    Pages come in three kinds. A *listed* one (the setting ``origins``) may read what is public, and needs the
-    token for anything else. The hub's *own*, whose origin is the host that it asks, needs the token for
-    everything; a session that signed in, with a header against forged requests, will count as the token in
-    :meth:`_is_own_page` once there is such a page. All others are refused.
+    There are three kinds of pages. A *listed* page (setting ``origins``) may read what is public, and needs
+    the token for everything else. The hub's *own* page, whose origin is the host of the request, needs the
+    token for everything; a session that signed in, with a header against forged requests, will count as the
+    token in :meth:`_is_own_page` once there is such a page. All other pages are refused.
     """
 
     def __init__(self, door: HttpDoor) -> None:
         self._door = door
 
     def check(self, request: Request) -> None:
-        """Raises Turned: 400 for a header that came twice, 421 for another host, 403 for another page."""
+        """Raise Turned: 400 for a repeated header, 421 for another host, 403 for another page."""
         request.extra += GUARDS
         for name in SINGLE:
             if name in request.repeated:
@@ -67,7 +67,7 @@ class Gate:
         request.page = origin is not None or site is not None
         if origin is None:
             if site not in _NO_OTHER_PAGE:
-                # An image, a script, a frame or a link: browsers name no origin there.
+                # An image, a script, a frame or a link: browsers send no origin for these.
                 raise refusal(403, "Sec-Fetch-Site: other pages may not use this hub in that way")
             return
         if not (allowed_origin(origin, self._door.settings.origins) or self._is_own_page(request)):
@@ -77,7 +77,7 @@ class Gate:
         request.extra += _shared_with(origin)
 
     def _is_own_page(self, request: Request) -> bool:
-        """Whether a page of the hub itself asks, and has shown what it needs to. The host was checked."""
+        """Return whether a page of the hub itself asks, with the token. The host was checked already."""
         own = own_origin(request.headers.get("origin"), request.headers.get("host"))
         return own and self._fits(_shown(request))
 
@@ -88,7 +88,7 @@ class Gate:
         raise self._without_token("authorization" in request.headers)
 
     def knows(self, request: Request) -> bool:
-        """Whether the token is shown, by header or as a subprotocol. Raises Turned (401) for a wrong one."""
+        """Return whether the token is in a header or subprotocol. Raises Turned (401) for a wrong one."""
         shown = _shown(request)
         if self._fits(shown):
             return True
@@ -110,7 +110,7 @@ class Gate:
         )
 
     def preflight(self, request: Request) -> Turned:
-        """What a browser is told that asks whether a page may ask. Others hear of no page."""
+        """Answer a browser that asks whether a page may send a request. Only listed pages are named."""
         if "origin" not in request.headers:
             return Turned(Reply(204, b"", [(b"allow", METHODS)]))
         wanted = request.headers.get("access-control-request-headers", "").lower().split(",")
@@ -135,7 +135,7 @@ def _shared_with(origin: str) -> HeaderList:
 
 
 def _shown(request: Request) -> str | None:
-    """The token that a request shows; "" where it shows something else in its place."""
+    """Return the token in a request; "" if the request contains something else instead."""
     if "authorization" in request.headers:
         return bearer(request.headers["authorization"]) or ""
     protocols = offered(request.headers.get("sec-websocket-protocol"))

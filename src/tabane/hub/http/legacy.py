@@ -242,7 +242,7 @@ class HttpSession:
             stream.event(event, due=due)
 
     def _fitted(self, request_id: bytes | None, line: bytes, waiting: int) -> bytes:
-        """The answer, or where its client has too much to read already, the error that stands for it."""
+        """Return the answer, or the error that replaces it if its client has too much to read already."""
         if waiting <= ROOM or waiting + len(line) <= self.limit:
             return line
         return undelivered(request_id, len(line), waiting, self.session.caller.lang)

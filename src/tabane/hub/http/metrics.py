@@ -79,7 +79,7 @@ class Metrics:
         self._sent += request.sent
 
     def page(self, *, named: bool) -> str:
-        """The page. ``named``: with the names of servers and the version, which need the token."""
+        """Return the page. ``named``: with the names of servers and the version, which need the token."""
         return "".join(_written(family) for family in self._families(named))
 
     def _families(self, named: bool) -> Iterator[Family]:

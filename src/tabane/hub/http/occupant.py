@@ -1,4 +1,4 @@
-"""Which process listens at a port of this machine, from the kernel's tables. Linux tells; others do not."""
+"""The process that listens at a port of this machine, from the kernel's tables. Linux only."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tabane.messages import Message, say
 from tabane.settings import Settings
 
 MOST_LINKS = 1 << 17
-"""Open files of processes that are looked at."""
+"""Open files of processes that are checked."""
 
 LEAVING = 30.0
-"""Seconds that a hub whose home was deleted may take to give the port back."""
+"""Seconds that a hub whose home was deleted may take to release the port."""
 
 WORDS, WORD = 3, 60
-"""Words of a command that are shown, and characters of each. Flags are not: they may hold secrets."""
+"""Words of a command that are shown, and characters of each. Flags are left out: they may hold secrets."""
 
 _LISTEN = "0A"
 _GONE = " (deleted)"
@@ -30,7 +30,7 @@ _LOOK = 0.1
 
 
 class Occupant(NamedTuple):
-    """Who listens. ``pid`` is 0 for a process of another user; ``home`` is that of a hub, else empty."""
+    """The listening process. ``pid`` is 0 if another user's; ``home`` is that of a hub, or empty."""
 
     pid: int
     command: str = ""
@@ -38,7 +38,7 @@ class Occupant(NamedTuple):
 
     @property
     def homeless(self) -> bool:
-        """Whether it is a hub whose home was deleted, which ends within seconds."""
+        """Return whether it is a hub whose home was deleted, which ends within seconds."""
         return self.home.endswith(_GONE)
 
     @property
@@ -51,7 +51,7 @@ class Occupant(NamedTuple):
 
 
 def occupant(port: int) -> Occupant | None:
-    """Return who listens at the port, on any address; None if nobody does or the platform does not tell."""
+    """Return the process that listens at the port, on any address; None if nobody does or it is not known."""
     sockets = {link for table in TABLES for link in _listening(table, port)}
     if not sockets:
         return None
@@ -63,7 +63,7 @@ def occupant(port: int) -> Occupant | None:
 
 
 def await_port(settings: Settings) -> None:
-    """Wait while the port is that of a hub whose home was deleted, and no longer than it may take to end."""
+    """Wait while a hub whose home was deleted has the port, at most as long as it may take to end."""
     deadline = time.monotonic() + LEAVING
     while taken(settings.host, settings.port):
         found = occupant(settings.port)
@@ -73,7 +73,7 @@ def await_port(settings: Settings) -> None:
 
 
 def taken(host: str, port: int) -> bool:
-    """Return whether somebody listens there, so that a hub cannot."""
+    """Return whether a process listens there, so that a hub cannot."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,7 +85,7 @@ def taken(host: str, port: int) -> bool:
 
 
 def _listening(table: str, port: int) -> Iterator[str]:
-    """Yield the sockets that listen at the port, as links of open files name them."""
+    """Yield the sockets that listen at the port, as the links of open files name them."""
     with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
         for line in lines:
             fields = line.split()

@@ -30,7 +30,7 @@ MOST_MESSAGE = 16 << 20
 """Bytes of a message from a program over the network."""
 
 MCP_PROTOCOLS = ("tabane.mcp", "mcp")
-"""Whose messages are MCP: a bridge's, and those of any other client of MCP over a WebSocket."""
+"""Subprotocols whose messages are MCP: that of a bridge, and that of other MCP clients over a WebSocket."""
 
 SESSION = "post"
 """What all clients are called that post: servers of one client and parts of long results hang on it."""
@@ -44,10 +44,10 @@ _LOOK = 0.01
 
 
 class Admission(NamedTuple):
-    """A request that becomes a WebSocket: who asks, and the head it is answered with.
+    """A request that becomes a WebSocket: the client, and the head of the response.
 
-    ``mode`` is how tools are disclosed where the messages are MCP, None where they are JSON-RPC; ``notes``
-    says whether the client is a bridge, which reads the hub's notes between its messages.
+    ``mode`` is how tools are disclosed if the messages are MCP, None if they are JSON-RPC. ``notes`` says
+    whether the client is a bridge, which reads the hub's notes between its messages.
     """
 
     caller: Caller
@@ -94,7 +94,7 @@ class Programs:
         self._refuse_if_full()
         self._count += 1
         key = headers["sec-websocket-key"]
-        # Without the token the archive alone is served, as JSON-RPC: such a client is told so by silence.
+        # Without the token, only the archive is served, as JSON-RPC. Then no subprotocol is chosen.
         spoken = next((one for one in protocols if one in MCP_PROTOCOLS), None) if known else None
         if spoken is None:
             caller = replace(self._door.program(request, f"ws-{self._count}", known), connected=True)
@@ -114,7 +114,7 @@ class Programs:
         return opened
 
     def _assistant(self, admission: Admission, mode: Mode) -> WebSocket:
-        """A client of MCP: a session as any other, whose messages come as those of a WebSocket."""
+        """Serve a client of MCP: a session like any other, whose messages are those of a WebSocket."""
         settings = self._door.settings
         outlet = WebSocketOutlet(admission.caller, settings.outbox, notes=admission.notes)
         opened = WebSocket(outlet, settings.max_line, lambda: self._door.settings.ping_interval, self._left)

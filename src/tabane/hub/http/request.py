@@ -67,9 +67,9 @@ def refusal(
 
 
 class Request:
-    """``headers`` are by lower-case name, the last one where it came twice; ``pairs`` has all of them.
+    """A request. ``headers`` are by lower-case name, the last of repeated ones; ``pairs`` has all.
 
-    ``page``: a web page in a browser sends it, or may, as far as its headers tell.
+    ``page``: a web page in a browser sends it, or may send it, as far as its headers tell.
     """
 
     __slots__ = (

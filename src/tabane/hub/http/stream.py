@@ -120,9 +120,9 @@ class Stream:
         return 0 if self._lost else self._size + self._request.line.unsent
 
     def event(self, event: bytes, *, due: bool = False) -> None:
-        """Send an encoded event; the response is a stream from here on.
+        """Send an encoded event; from here on, the response is a stream.
 
-        One that is ``due``, an answer, is taken however much waits: who gives it bounds that.
+        An event that is ``due``, an answer, is taken however much waits: its sender limits that.
         """
         if self.finished or self._lost:
             return

@@ -28,7 +28,7 @@ LINGER = 2.0
 
 
 class Receiver(Protocol):
-    """Takes the messages of one connection. ``draining`` is set when nothing new is to be begun."""
+    """Takes the messages of one connection. ``draining`` is set if nothing new may begin."""
 
     caller: Caller
     draining: bool
@@ -37,7 +37,7 @@ class Receiver(Protocol):
     def busy(self) -> bool: ...
 
     def receive(self, text: bytes, send: Send) -> asyncio.Future[None]:
-        """Begin to answer a message; done when its bytes need not be held any more."""
+        """Begin to answer a message; done when its bytes are no longer needed."""
         ...
 
     def cancel(self) -> None: ...
@@ -76,16 +76,16 @@ class WebSocket(asyncio.Protocol):
 
     @property
     def ending(self) -> bool:
-        """Whether nothing more is sent."""
+        """Return whether nothing more is sent."""
         return self._ending
 
     @property
     def unsent(self) -> int:
-        """Bytes that the client has not read."""
+        """Return the bytes that the client has not read."""
         return 0 if self._transport.is_closing() else self._transport.get_write_buffer_size()
 
     def tell(self, line: bytes) -> None:
-        """Send a line at once, however much waits; binary where it is no valid text."""
+        """Send a line at once, however much waits; as binary if it is not valid text."""
         if not self._ending:
             payload = line.rstrip(b"\n")
             opcode = websocket.TEXT if websocket.is_text(payload) else websocket.BINARY

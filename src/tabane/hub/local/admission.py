@@ -12,10 +12,10 @@ from tabane.hub.local.texts import say
 
 
 class House(NamedTuple):
-    """What a hub says of itself.
+    """The hub as its welcome describes it.
 
-    ``replaceable`` is whether it makes way for a newer version; ``code`` is the folder of its code, and
-    ``on_disk`` the name of the build that lies there now. ``found`` is whether the home is still its own.
+    ``replaceable`` is whether a newer version may replace it; ``code`` is the folder of its code, and
+    ``on_disk`` the name of the build that is there now. ``found`` is whether the home is still its own.
     """
 
     version: str
@@ -30,7 +30,7 @@ class House(NamedTuple):
 def refusal(hello: Hello, house: House) -> Refused | None:
     """Why a client is not served by this hub; None where it is."""
     if not house.found:
-        return Refused("ending", say("The home of this hub was deleted, and the hub ends."))
+        return Refused("ending", say("The home of this hub was deleted, so the hub ends."))
     if hello.home and not _same(hello.home, house.home):
         text = say("This hub belongs to another home: {hub}, not {asked}.", hub=house.home, asked=hello.home)
         return Refused("home", text)

@@ -29,7 +29,7 @@ TRANSIENT = ("ending", "full")
 """Codes of refusals after which another try may be welcome."""
 
 MOST_REPLACED = 3
-"""Older hubs that one client asks to make way, one after the other."""
+"""Older hubs that one client asks to end, one after the other."""
 
 Pause = Callable[[float, int], None]
 """Waits for so many seconds, or until the descriptor (-1 for none) can be read. May raise to give up."""
@@ -131,7 +131,7 @@ class Approach:
         finally:
             os.close(pipe)
         if outcome.state == launch.READY:
-            # If this one is older, so is the code on disk, and the next hub would be old again.
+            # If this build is older, so is the code on disk, and the next hub would be old again.
             self._old_stays = True
         if outcome.state == launch.FAILED:
             raise NoHub(outcome.texts or self._died(), "failed")
@@ -224,7 +224,7 @@ class Approach:
         """Ask an older hub to make way. None when it has gone; the connection where it will not."""
         if self._old_stays:
             return old
-        # A process of the older version may be quicker to start the next hub: that one is asked too.
+        # A process of the older version may start the next hub first: that hub is asked too.
         self._replaced += 1
         self._old_stays = self._replaced >= MOST_REPLACED
         os.close(old.fd)

@@ -30,10 +30,10 @@ class BadHello(ValueError):
 
 
 class Hello(NamedTuple):
-    """Who connects. ``home`` is the folder whose hub is wanted, or empty for whichever listens there.
+    """The client that connects. ``home`` is the folder whose hub is wanted, or empty for any hub there.
 
     ``version`` is a build's name (``0.2.0+g84d86c5``) and ``code`` the folder of its package. ``servers`` is
-    the absolute path of the servers file asked for, None where none was. ``lang`` is a locale
+    the absolute path of the requested servers file, None if there was none. ``lang`` is a locale
     (``ja_JP.UTF-8``); ``mode`` is how tools are disclosed to this client, None for the hub's setting;
     ``roots`` are file URIs.
     """
@@ -52,7 +52,7 @@ class Hello(NamedTuple):
 
 
 class Versioned(Protocol):
-    """A process with the name of its build, and the folder of its code; empty if it does not say."""
+    """A process with the name of its build, and the folder of its code; empty if it is not known."""
 
     @property
     def version(self) -> str: ...
@@ -62,9 +62,9 @@ class Versioned(Protocol):
 
 
 class Welcome(NamedTuple):
-    """The hub's answer: its version, process, the servers file it serves, limits to keep to, its code.
+    """The hub's answer: its version, process, servers file, limits, and code.
 
-    ``max_line`` is in bytes; ``grace`` are the seconds that it gives calls in flight when it ends.
+    ``max_line`` is in bytes; ``grace`` is the number of seconds that calls in flight get when the hub ends.
     """
 
     version: str
@@ -142,12 +142,12 @@ def newer(version: str, other: str) -> bool:
 
 
 def supersedes(one: Versioned, hub: Versioned, on_disk: str) -> bool:
-    """Return whether a hub makes way for a process of another build.
+    """Return whether a process of another build may replace a hub.
 
     A later release replaces an earlier one. Within a release, a commit replaces another commit of the same
-    checkout if the checkout has it now (``on_disk``, a build's name): the next hub starts from there. So two
-    checkouts that are used in turn do not replace each other's hub, and of several processes from one
-    checkout only those of the code that is there do.
+    checkout if the checkout has it now (``on_disk``, a build's name), since the next hub runs that code. So
+    two checkouts that are used in turn do not replace each other's hub. Of several processes from one
+    checkout, only those with the current code do.
     """
     if newer(one.version, hub.version) or newer(hub.version, one.version):
         return newer(one.version, hub.version)

@@ -67,9 +67,9 @@ class Listener:
         self._greetings: set[_Greeting] = set()
 
     def open(self) -> None:
-        """Listen. Call with the home's lock held: a socket that is there belongs to nobody then.
+        """Listen. Call it with the home's lock held: then an existing socket belongs to nobody.
 
-        Raises OSError, also if something else than a socket is in the way.
+        Raises OSError, also if something other than a socket is in the way.
         """
         _clear(self.path)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

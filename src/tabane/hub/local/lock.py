@@ -1,7 +1,7 @@
-"""One hub per home: a lock held for as long as the hub lives, and a note of who holds it.
+"""The lock of a home, held for as long as its hub lives, with a note that names the hub.
 
-The file is never deleted by a hub: a lock on a file that somebody replaced guards nothing. Whoever takes the
-lock checks that the file is still at its path, and a hub looks again now and then (:attr:`Lock.lost`). The
+A hub never deletes the file, because a lock on a replaced file protects nothing. A process that takes the
+lock checks that the file is still at its path, and a hub checks again now and then (:attr:`Lock.lost`). The
 kernel releases the lock however the hub ends.
 """
 
@@ -58,7 +58,7 @@ class Lock:
 
     @property
     def lost(self) -> bool:
-        """Whether the file was deleted or replaced, usually with its home: nobody finds this hub any more."""
+        """Return whether the file was deleted or replaced, so that nobody finds this hub any more."""
         return not same_file(self._path, os.fstat(self._fd))
 
 
@@ -68,7 +68,7 @@ def acquire(path: str) -> Lock | None:
         lock = _locked(path)
         if lock is None or not lock.lost:
             return lock
-        lock.release()  # deleted between the opening and the locking
+        lock.release()  # deleted between opening and locking
 
 
 def _locked(path: str) -> Lock | None:

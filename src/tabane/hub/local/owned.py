@@ -1,4 +1,4 @@
-"""Files that this process made, known by device and inode: what another put in their place is left alone."""
+"""Files that this process made, known by device and inode. Replacements by other processes are left alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class OwnFile:
 
     @property
     def there(self) -> bool:
-        """Whether the path still leads to this very file."""
+        """Return whether the path still leads to this very file."""
         return same_file(self.path, self._status)
 
     def unlink(self) -> None:

@@ -1,7 +1,7 @@
-"""Dumps of hubs that stopped responding: one file for each process, beside the log.
+"""Dumps of hubs that stopped responding: one file for each process, next to the log.
 
-A running hub holds its own file, which is empty. A file with content is the stacks of a hub that its
-watchdog ended. The standard library alone: a bridge asks too.
+A running hub has its own file, which is empty. A file with content holds the stacks of a hub that its
+watchdog ended. Uses only the standard library, because a bridge reads it too.
 """
 
 from __future__ import annotations

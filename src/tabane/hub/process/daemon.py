@@ -44,16 +44,16 @@ MOST_LAST_WORDS = 1 << 20
 """Bytes of what is written to standard error beside the log."""
 
 HOME_LOOK = 2.0
-"""Seconds between two looks whether the home, and the socket in it, are still this hub's."""
+"""Seconds between two checks that the home, and the socket in it, still belong to this hub."""
 
 CLOSING = 20.0
 """Seconds that upstreams and keeper may take to end before the process goes without waiting."""
 
 
 class Origin:
-    """How this hub came to be started: by whom, with which flags.
+    """How this hub was started: by whom, with which flags.
 
-    ``asked`` is whether somebody waits for this very start, and is told of what it cannot do.
+    ``asked`` is whether a user waits for this start, and is told of its failures.
     """
 
     def __init__(self, started_by: str, flags: Sequence[str], *, asked: bool = False) -> None:
@@ -121,7 +121,7 @@ class Daemon:
         if not self.homeless:
             self._listener.close()
         await self._finish(why)
-        self._listener.close()  # until then it keeps the next hub of this folder from its files
+        self._listener.close()  # until then, it keeps the next hub of this folder from its files
         self._note(why)
         log.info("the hub has ended")
         self._watchdog.stop()
@@ -324,7 +324,7 @@ class Daemon:
         return listener
 
     def _http(self) -> HttpDoor | None:
-        """Raises HubError if the user who starts this hub asked for HTTP, and it cannot be."""
+        """Raise HubError if the user who starts this hub asked for HTTP, and HTTP is not possible."""
         # A hub within an assistant's client is that client's: it takes no port unless it is told to.
         told = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not told):
@@ -351,7 +351,7 @@ class Daemon:
             log.warning("no watchdog: %s", error)
 
     def _tell_of_last(self) -> None:
-        """Log the stacks of the hub before this one if its watchdog ended it."""
+        """Log the stacks of the previous hub if its watchdog ended it."""
         last = locks.read_holder(self._endpoint.lock)
         stuck.tidy(self._endpoint.logs)
         for dump in stuck.dumps(self._endpoint.logs):
@@ -403,7 +403,7 @@ class Daemon:
         self._loop.call_later(HOME_LOOK, self._look_for_home)
 
     def _check_home(self) -> None:
-        """End the hub if its lock is lost: nobody can find it, and another may serve the home by now."""
+        """End the hub if its lock is lost: nobody can find it, and another hub may serve the home by now."""
         if self._lock.lost:
             self.homeless = True
             self.end("its home is gone")

@@ -1,9 +1,9 @@
 """Budget of the log: entries and bytes that one cause may write in a minute.
 
-The cause of an entry is the server that it is about. The record says so (``extra={"server": name}``), or it
-comes from the gateway, where the first argument of an entry is the server's name. Every other entry is
-counted with those of the same line of source, so that a flood of whatever kind leaves the rest of the
-history in place.
+The cause of an entry is the server that it is about. The record names the server (``extra={"server":
+name}``), or it comes from the gateway, and then the first argument of the entry is the server's name. Every
+other entry is counted with those of the same line of source. So a flood of any kind does not push older
+entries out of the log.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Bound(NamedTuple):
 
 
 OF_SERVER = Bound(60, 32 << 10)
-"""What one server may cause."""
+"""Limit for one server."""
 
 OF_PLACE = Bound(300, 256 << 10)
-"""What one line of source may write, whoever causes it."""
+"""Limit for one line of source, whatever the cause."""
 
 MOST_CAUSES = 1024
-"""Causes that are counted each by itself; further ones share one count."""
+"""Causes that are counted separately; further ones share one count."""
 
 _GATEWAY = "tabane.gateway."
 
@@ -45,7 +45,7 @@ _OTHERS = Cause("", "others")
 
 
 class _Count:
-    """What one cause wrote in the minute that began at ``began``."""
+    """Entries and bytes of one cause in the minute that began at ``began``."""
 
     __slots__ = ("began", "bytes", "entries", "suppressed")
 
@@ -54,7 +54,7 @@ class _Count:
 
 
 class LogBudget:
-    """Says which entries are written, and sums up those that are not. ``clock`` tells seconds."""
+    """Decides which entries are written, and sums up the others. ``clock`` returns seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -92,7 +92,7 @@ class LogBudget:
 
 
 def cause_of(record: logging.LogRecord) -> Cause:
-    """Return the server that an entry is about, else the line of source that wrote it."""
+    """Return the server that an entry is about, or the line of source that wrote it."""
     server = getattr(record, "server", None)
     if not isinstance(server, str) and record.name.startswith(_GATEWAY):
         server = record.args[0] if isinstance(record.args, tuple) and record.args else None

@@ -15,7 +15,7 @@ from tabane.hub.local.owned import same_file
 from tabane.hub.process.log_budget import LogBudget
 
 _PIPE = 4096
-"""Bytes that a pipe which can be written takes without waiting (PIPE_BUF)."""
+"""Bytes that a writable pipe takes without waiting (PIPE_BUF)."""
 
 TRACE = 5
 
@@ -47,9 +47,9 @@ class Redacting(logging.Formatter):
         self._redactor = Redactor(values)
 
     def format(self, record: logging.LogRecord) -> str:
-        # Cut before and after: redacting megabytes takes long, and half a secret is not known as one.
+        # Cut before and after: redacting megabytes takes long, and half a secret is not recognized.
         text = super().format(record)[: 2 * MOST_CHARACTERS]
-        # Redacted before lines are indented: a secret of several lines is known as it stands.
+        # Redacted before lines are indented: a secret of several lines is recognized only as it was.
         text = self._redactor.text(text)
         if len(text) > MOST_CHARACTERS:
             text = text[:MOST_CHARACTERS] + " …"
@@ -57,7 +57,7 @@ class Redacting(logging.Formatter):
 
 
 class Budgeted(logging.Handler):
-    """Every entry passes here: what the budget admits is formatted, cut, and given to each of ``outputs``."""
+    """Passes each entry that the budget admits, formatted and cut, to each of ``outputs``."""
 
     def __init__(self, outputs: Iterable[Callable[[bytes], None]], budget: LogBudget) -> None:
         super().__init__()
@@ -113,10 +113,10 @@ class RotatingFile:
             self._fd = -1
 
     def _rotate(self) -> None:
-        # A file that somebody else put there is not renamed: it may be the log of another hub.
+        # A file that another process put there is not renamed: it may be the log of another hub.
         if same_file(self._path, os.fstat(self._fd)):
             self._rename()
-        # The old one is given up for a new one alone: its number may be a client's the next moment.
+        # The old descriptor is closed only by its replacement: otherwise a client could get its number.
         old, self._fd = self._fd, self._open()
         os.close(old)
         self._written = 0
@@ -174,7 +174,7 @@ class Logs:
         self._handler.sum_up()
 
     def close(self) -> None:
-        """Take the logging down; what was suppressed until now is summed up before."""
+        """Shut logging down; first write the summary of suppressed entries."""
         self._handler.sum_up(all=True)
         self._root.removeHandler(self._handler)
         self._handler.close()

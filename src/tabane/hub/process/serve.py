@@ -119,7 +119,7 @@ def take(endpoint: Endpoint, limit: float) -> Lock | None:
 
 
 def _alone(endpoint: Endpoint, lock: Lock, deadline: float) -> Lock:
-    """Return the lock once no hub is there that lost its own: it notices, and ends. Raises HubError."""
+    """Return the lock when no hub is left that lost its own; such a hub ends soon. Raises HubError."""
     while _serves(endpoint):
         if time.monotonic() > deadline:
             lock.release()
@@ -162,7 +162,7 @@ def _detached(started_by: str, flags: Sequence[str], voice: _Voice) -> int:
         return LOST_STATUS
     last = locks.read_holder(endpoint.lock)
     words = _last_words(endpoint) if last and last.ended is None else ""
-    # Standard error is the file of last words: those of earlier hubs are in the log from now on.
+    # Standard error is the file of last words: from now on, those of earlier hubs are in the log.
     with contextlib.suppress(OSError):
         os.ftruncate(2, 0)
     own = Origin(started_by, flags, asked=started_by == locks.HAND)
@@ -175,7 +175,7 @@ def _detached(started_by: str, flags: Sequence[str], voice: _Voice) -> int:
 
 
 def _last_words(endpoint: Endpoint) -> str:
-    """Return the end of what a hub that died wrote to standard error: a crash of native code is there."""
+    """Return the end of what a crashed hub wrote to standard error, such as a crash of native code."""
     try:
         with open(endpoint.last_words, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_WORDS))
@@ -195,7 +195,7 @@ def _run(
 ) -> None:
     """Run a hub from its opening to its end; ``then`` is called when it is open.
 
-    ``words`` are the last ones of the hub before it, if that hub died.
+    ``words`` are the last ones of the previous hub, if that hub crashed.
     """
 
     async def serve(logs: Logs) -> bool:
@@ -219,7 +219,7 @@ def _run(
     umask = os.umask(0o077)
     with contextlib.closing(open_logs(settings, aloud=aloud)) as logs, asyncio.Runner() as runner:
         if runner.run(serve(logs)):
-            # Stores that are open would be closed now, and write to files that may be another hub's.
+            # Open stores would be closed now, and write to files that may belong to another hub.
             os._exit(0)
 
 

@@ -1,7 +1,7 @@
-"""The file `version` in TABANE_HOME: which build used the home last, and the format of what is there.
+"""The file `version` in TABANE_HOME: the last build that used the home, and the format of its contents.
 
-A hub of an older version does not start in a home that a newer one has used: it could misread what is
-there, and what it wrote could be lost. `format` grows when a home can no longer be read by builds before.
+A hub of an older version does not start in a home that a newer one has used: it could misread the contents,
+and its own changes could be lost. `format` increases when earlier builds can no longer read a home.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMAT = 1
 
 
 class HomeStamp(msgspec.Struct, frozen=True):
-    """``version`` is the name of a build (``0.2.0+g84d86c5``). Members of later formats are passed over."""
+    """``version`` is the name of a build (``0.2.0+g84d86c5``). Members of later formats are ignored."""
 
     format: int
     version: str
@@ -37,9 +37,9 @@ class Downgrade(NamedTuple):
     @property
     def message(self) -> Message:
         return say(
-            "Tabane {theirs} has used {home}; this is {ours}, which is older and leaves it untouched. Update "
-            "Tabane (uv tool upgrade tabane, or pip install --upgrade tabane), or use a home of its own for "
-            "this version: set TABANE_HOME to another folder.",
+            "{home} was last used by Tabane {theirs}. This is Tabane {ours}, which is older, so it "
+            "does not start there and changes nothing. Update Tabane (uv tool upgrade tabane, or pip "
+            "install --upgrade tabane), or set TABANE_HOME to another folder.",
             theirs=self.theirs,
             home=self.home,
             ours=this_build().name,
@@ -47,9 +47,9 @@ class Downgrade(NamedTuple):
 
 
 def downgrade(home: str | os.PathLike[str]) -> Downgrade | None:
-    """Return who has used the home, if that was a newer build than this; else None.
+    """Return the build that has used the home, if it was newer than this one; else None.
 
-    Raises ConfigurationError if the stamp is there and cannot be read.
+    Raises ConfigurationError if the stamp exists and cannot be read.
     """
     stamp = _read(home)
     if stamp is None or not (stamp.format > FORMAT or newer(stamp.version, this_build().version)):
@@ -65,7 +65,7 @@ def refuse_downgrade(home: str | os.PathLike[str]) -> None:
 
 
 def write_stamp(home: str | os.PathLike[str]) -> None:
-    """Note that this build uses the home. Call with the lock held. Raises ConfigurationError."""
+    """Record that this build uses the home. Call it with the lock held. Raises ConfigurationError."""
     mine = HomeStamp(FORMAT, this_build().name)
     if _read(home) == mine:
         return

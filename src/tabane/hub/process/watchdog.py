@@ -27,17 +27,17 @@ from typing import NoReturn
 from tabane.hub.local import stuck
 
 STATUS = 70
-"""Exit status of a hub that was ended by the thread; the timer ends it by SIGPROF."""
+"""Exit status of a hub that the thread ended; the timer ends it by SIGPROF."""
 
 STEPS = 10
-"""Steps without a sign of life after which the loop counts as stuck."""
+"""Steps without an iteration of the loop after which it counts as stuck."""
 
 CPU = 2.0
-"""CPU time that the timer grants, as a multiple of the limit: threads of native code use some too."""
+"""CPU time that the timer allows, as a multiple of the limit: threads of native code use CPU time too."""
 
 
 class Watchdog:
-    """Ends the process when ``loop`` does nothing for ``limit`` seconds; 0 is never.
+    """Ends the process if ``loop`` is blocked for ``limit`` seconds; 0 turns it off.
 
     The dump goes to the file of this process in the folder ``logs``.
     """
@@ -51,18 +51,18 @@ class Watchdog:
         self._fd = -1
 
     def start(self) -> None:
-        """Begin to watch. Raises OSError where the file of the dump cannot be made."""
+        """Begin to watch. Raises OSError if the file of the dump cannot be created."""
         if not self._limit:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._fd = os.open(self._path, flags, 0o600)
-        # Chained to what SIGPROF does by default, which is the end of the process.
+        # Chained to the default action of SIGPROF, which ends the process.
         faulthandler.register(signal.SIGPROF, file=self._fd, all_threads=True, chain=True)
         self._beat()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def stop(self) -> None:
-        """Watch no longer. May be called twice."""
+        """Stop watching. May be called twice."""
         self._over.set()
         if self._next is not None:
             self._next.cancel()
@@ -79,7 +79,7 @@ class Watchdog:
     def _watch(self) -> None:
         seen, silent = 0, 0
         while not self._over.wait(self._limit / STEPS):
-            # A step is one, however long it took: the process may have been stopped meanwhile.
+            # Counted as one step, however long it took: the process may have been stopped meanwhile.
             silent = silent + 1 if seen == self._beats else 0
             seen = self._beats
             if silent >= STEPS:

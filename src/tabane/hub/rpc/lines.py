@@ -45,7 +45,7 @@ class RpcSession:
             on_close=self._closed,
             on_oversized=self._oversized,
             max_line=max_line,
-            # An answer goes out alone, however long; what is told beside it is short.
+            # An answer is sent alone, however long; notifications next to it are short.
             max_outbox=1 << 40,
         )
 
@@ -83,7 +83,7 @@ class RpcSession:
         self._dispatcher.receive(line, self._send)
 
     async def _send(self, line: bytes) -> None:
-        # Of those that wait here each asks again: the first to send may fill what there was room for.
+        # Each waiting sender checks again: the first one to send may fill the room.
         while self._channel.unsent > self._ahead:  # noqa: ASYNC110  (a channel tells nothing)
             await asyncio.sleep(_LOOK)
         if self._channel.closed:

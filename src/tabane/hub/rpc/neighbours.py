@@ -43,7 +43,7 @@ def uid_in(lines: Iterable[str], peer: Place, own: Place) -> int | None:
 
 
 def uid_of_listener(place: Place) -> int | None:
-    """The user whose process listens at ``place``; None where nobody does, or the platform does not tell."""
+    """Return the user whose process listens at ``place``; None if nobody does, or it is not known."""
     rows: list[str] = []
     for table in TABLES:
         with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
@@ -52,9 +52,9 @@ def uid_of_listener(place: Place) -> int | None:
 
 
 def listener_in(rows: Iterable[str], place: Place) -> int | None:
-    """The user of the socket that takes connections to ``place``, in tables of the kernel's; pure.
+    """Return the user of the socket that accepts connections to ``place``, from the kernel's tables; pure.
 
-    A socket of that very address takes them before one of any address.
+    A socket of that exact address has priority over one of any address.
     """
     port = f":{place.port:04X}"
     found: dict[str, int] = {}

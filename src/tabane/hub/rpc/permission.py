@@ -24,9 +24,10 @@ OF_THE_USER = frozenset({"stop_server"})
 
 @dataclass(frozen=True)
 class Visitor(Caller):
-    """Who came over TCP without the token. ``uid`` asks the kernel whose process it is; None: unknown.
+    """A client over TCP without the token. ``uid`` asks the kernel whose process it is; None: unknown.
 
-    ``page``: a web page in a browser. The browser is the user's process, but the page is not the user's wish.
+    ``page``: a web page in a browser. The browser is the user's process, but the user did not choose the
+    page's requests.
     """
 
     uid: Callable[[], int | None] = lambda: None
@@ -56,7 +57,7 @@ class Entrance:
         )
 
     def _is_open(self, privilege: Privilege, target: str) -> bool:
-        """Whether nobody needs the token for it: a question, never a change."""
+        """Return whether nobody needs the token for it: a query, never a change."""
         operation = self._table.get(target)
         public = operation is not None and operation.public
         return public and privilege is Privilege.READ and self._open_archive()

@@ -124,7 +124,7 @@ class _Import:
         self._models = self._spaces_now()
 
     def _spaces_now(self) -> dict[str, str]:
-        """The model of each space there is."""
+        """Return the model of each existing space."""
         return {space.name: space.model for space in self._collection.spaces}
 
     async def _index(self) -> None:

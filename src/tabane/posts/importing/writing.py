@@ -41,9 +41,10 @@ class Writing:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def put(self, records: Sequence[Record], models: Mapping[str, str]) -> None:
-        """Begin to write them, once there is room. Raises what went wrong with earlier ones.
+        """Begin to write the posts when there is room. Raises the errors of earlier ones.
 
-        ``models``: space → what made their vectors; a space of another model by now gets none of them.
+        ``models``: space → model of its vectors; if a space has another model by now, its vectors are left
+        out.
         """
         while len(self._under_way) >= MOST_AT_ONCE:
             await self._some(asyncio.FIRST_COMPLETED)

@@ -28,11 +28,11 @@ _SHORT = 250
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """What was read.
+    """The content that was read.
 
-    ``script``: the page seems to be made by a script. ``removed`` are the unseen characters that stood in
-    what was found, by kind; the rest is as in Content. ``machine``: the text is the one that the page gives
-    to machines; ``notes`` say what became of that one.
+    ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
+    content, by kind; the rest is as in Content. ``machine``: the text is the one from the metadata for
+    machines; ``notes`` describe how that text was used.
     """
 
     markdown: str

@@ -20,16 +20,16 @@ _MOST = 12_000
 """Blocks that are judged one by one; of a page of more, some of each shape are, for all of that shape."""
 _SAMPLES = 6_000
 _LITTLE = 250
-"""Letters that a page shows, below which it is read as one without JavaScript."""
+"""Visible letters below which a page is read as if without JavaScript."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a page, as elements of its own tree from which the rest was taken away.
+    """The content of a page, as elements of its own tree from which the rest was removed.
 
-    ``letters`` is how long it is, ``share`` what part of the visible text that is, 0..1. ``hidden`` counts
-    the parts amid the content that no reader sees, which are not in it. ``visible`` are all texts of the page
-    that readers see, in their order, and ``kept`` which of them are content.
+    ``letters`` is its length, ``share`` its part of the visible text, 0..1. ``hidden`` counts the invisible
+    parts within the content, which were removed. ``visible`` are all visible texts of the page in order, and
+    ``kept`` says which of them are content.
     """
 
     elements: tuple[Element, ...]

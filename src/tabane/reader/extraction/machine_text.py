@@ -1,9 +1,8 @@
-"""The text that a page gives to machines (JSON-LD's articleBody), and when it may be used: pure rules.
+"""Text for machines (JSON-LD's articleBody), and when it may be used: pure rules.
 
-No reader of the page sees that text, so whoever writes it could speak to models alone. It never takes the
-place of what is visible, unless the page shows the beginning of that very text and is cut off there, or shows
-nothing. Of 344 pages of seven kinds (WCXB's dev split and others), 9 have such a text that is long, and none
-needs it.
+No reader of the page sees that text, so its author could address models only. It never replaces visible
+text, unless the page shows the beginning of the same text and then stops, or shows nothing. Of 344 pages of
+seven kinds (WCXB's dev split and others), 9 have a long text of this kind, and none needs it.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from typing import NamedTuple
 from tabane.messages import Message, say
 
 SHORT = 250
-"""Characters below which a text for machines is a summary at most."""
+"""Characters below which a text for machines is at most a summary."""
 
 TIMES = 3
-"""How many times longer than the content it must be to have something that was not found."""
+"""Factor by which it must be longer than the content to contain something that was not found."""
 
 _SEEN = 0.8
-"""Share of its word sequences that the visible text has, from which on it was written for readers."""
+"""Share of its word sequences that are visible above which it was written for readers."""
 
 _BEGINS = 0.5
-"""Share of the content's word sequences that it has, from which on it is the same text."""
+"""Share of the content's word sequences that it contains above which it is the same text."""
 
 _NOTHING = 5  # words: "Loading …"
 _LONG = 4  # words of a sequence
@@ -45,17 +44,17 @@ _GOES_ON = re.compile(
 
 
 class Used(NamedTuple):
-    """What to make of it: ``text`` None leaves the content as it is; ``warning`` says what was done."""
+    """How to use the text: ``text`` None leaves the content unchanged; ``warning`` says what was done."""
 
     text: str | None
     warning: Message
 
 
 def used(body: str, visible: Sequence[str], kept: Sequence[bool], *, closed: bool) -> Used | None:
-    """What to use of the text for machines; None where it has nothing that is not content already.
+    """Decide how to use the text for machines; None if it only repeats the content.
 
-    ``visible`` are the page's blocks of text in order, ``kept`` which of them are content; ``closed`` is
-    whether the page says that it shows a part for free only.
+    ``visible`` are the page's blocks of text in order, ``kept`` says which of them are content. ``closed``
+    is whether the page says that only a part of it is free.
     """
     content = " ".join(text for text, keep in zip(visible, kept, strict=True) if keep)
     if len(body) <= SHORT or len(body) <= TIMES * len("".join(content.split())):
@@ -63,7 +62,11 @@ def used(body: str, visible: Sequence[str], kept: Sequence[bool], *, closed: boo
     page = " ".join(visible)
     if len(_WORDS.findall(page[:_MOST])) <= _NOTHING:
         return Used(
-            body, say("The page shows no text: this is what it tells machines in its metadata (JSON-LD).")
+            body,
+            say(
+                "The page shows no text. This text is from its metadata (JSON-LD), which is "
+                "meant for machines."
+            ),
         )
     sequences, shown = _sequences(body), _sequences(page)
     if _share(sequences, shown) >= _SEEN:
@@ -86,7 +89,7 @@ def used(body: str, visible: Sequence[str], kept: Sequence[bool], *, closed: boo
 
 
 def overlaps(text: str, other: str) -> bool:
-    """Whether ``other`` says most of what ``text`` says, in the same words."""
+    """Return whether ``other`` contains most of ``text`` in the same words."""
     return _share(_sequences(text), _sequences(other)) >= _BEGINS
 
 
@@ -100,7 +103,7 @@ def _share(part: frozenset[tuple[str, ...]], whole: frozenset[tuple[str, ...]]) 
 
 
 def _visible_part(body: str, page: str, shown: frozenset[tuple[str, ...]]) -> str:
-    """The sentences of a text that are visible on the page, its paragraphs kept."""
+    """Return the sentences of a text that are visible on the page, with its paragraphs."""
     plain = " ".join(_WORDS.findall(page[:_MOST].lower()))
     paragraphs = (
         " ".join(one.strip() for one in _SENTENCES.split(part) if _is_shown(one, plain, shown))
@@ -117,7 +120,7 @@ def _is_shown(sentence: str, plain: str, shown: frozenset[tuple[str, ...]]) -> b
 
 
 def _is_cut(visible: Sequence[str], kept: Sequence[bool]) -> bool:
-    """Whether the content ends openly, or a reader is asked to go on elsewhere, to pay or to sign in."""
+    """Return whether the content is cut off, or asks the reader to go elsewhere, to pay or to sign in."""
     last = max((number for number, keep in enumerate(kept) if keep), default=0)
     ends = (text for text, keep in zip(visible, kept, strict=True) if keep and len(text) > 20)
     after = visible[last : last + 4]

@@ -34,10 +34,10 @@ def settle(root: Element) -> None:
 
 
 def open_noscripts(root: Element) -> bool:
-    """Open what a page tells those without JavaScript at length, and say whether there was any.
+    """Open what a page tells browsers without JavaScript, if it is long; return whether there was any.
 
-    For a page that shows next to nothing: forums put their whole thread there. Beside visible text it is
-    what no reader sees.
+    For a page that shows almost nothing: forums put their whole thread there. Next to visible text, no
+    reader sees it.
     """
     found = [noscript for noscript in root.iter("noscript") if _speaks(noscript)]
     for noscript in found:
@@ -46,7 +46,7 @@ def open_noscripts(root: Element) -> bool:
 
 
 def _called(root: Element) -> frozenset[str] | None:
-    """The numbers of the segments that scripts of the page put into place; None if it has no script."""
+    """Return the numbers of segments that scripts of the page insert; None if it has no script."""
     scripts = [script.text or "" for script in root.iter("script")]
     found = (number for text in scripts if "S:" in text for number in _CALLED.findall(text))
     return frozenset(found) if scripts else None

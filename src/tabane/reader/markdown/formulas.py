@@ -27,7 +27,7 @@ _GLYPHS = {  # what MathML has as characters and TeX as words, where TeX does no
 }  # fmt: skip
 _DEEP = 60
 _PROSE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]{2,}[,.;:!?'\"]*\s+){12}|[\u3040-\u30ff\u3400-\u9fff、。]{40}")
-"""Twelve words in a row, or as much Japanese or Chinese: no formula says that."""
+"""Twelve words in a row, or as much Japanese or Chinese: no formula contains that."""
 
 
 class Formula(NamedTuple):
@@ -104,7 +104,7 @@ def _of_wrapper(element: HtmlElement, names: set[str]) -> Formula | None:
 
 
 def _given(tex: str, shown: bool) -> Formula | None:
-    """A formula of TeX that the page gives unseen, beside what it shows; None for prose in its place."""
+    """Return the TeX source that the page hides next to a formula; None if it is prose."""
     return None if _PROSE.search(tex) else _made(tex, shown)
 
 

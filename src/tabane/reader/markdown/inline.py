@@ -27,7 +27,7 @@ _COPY = re.compile(r"copy|copied|コピー|clipboard", re.I)
 _PLAYERS = re.compile(
     r"youtube|youtu\.be|vimeo|nicovideo|speakerdeck|slideshare|codepen|jsfiddle|/embed/|player", re.I
 )
-_MOST_WORDS = 300  # characters of a text that is seen only where a picture or a player is not
+_MOST_WORDS = 300  # characters of a text that is shown only if a picture or a player is missing
 _EMOJI = 40  # characters of the name of one
 _DEEP = 90  # elements within each other; what is deeper is taken as text
 
@@ -245,7 +245,7 @@ _WRITING: Mapping[str, Callable[[Inline, HtmlElement, list[Piece]], None]] = {
 
 
 def _unread(text: str | None) -> str:
-    """Return what an attribute says in place of a picture or a player, in one line and not too long."""
+    """Return the text that an attribute gives for a picture or a player, in one line and not too long."""
     words = " ".join((text or "").split())
     return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1].rstrip()}…"
 

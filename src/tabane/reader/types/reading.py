@@ -59,10 +59,10 @@ def plain_page_of(
     *,
     with_scripts: bool = True,
 ) -> Page:
-    """Return the text of what takes too long to be analyzed, in one pass. Parameters are those of page_of.
+    """Return the text of a page that takes too long to analyze, in one pass. Parameters as in page_of.
 
-    Without ``with_scripts``, what browsers without scripts show is part of it. Raises ReadError: ``type`` for
-    what is no text.
+    Without ``with_scripts``, it includes what browsers without scripts show. Raises ReadError: ``type`` if
+    it is not text.
     """
     media = media_type.partition(";")[0].strip().lower()
     try:

@@ -35,13 +35,13 @@ NEXT_TO_NOTHING = 30
 """Tokens that a shell without its program may say, such as that it wants JavaScript."""
 
 HARDLY_A_WORD = 8
-"""Tokens of what a page shows while it loads."""
+"""Tokens that a page may show while it loads."""
 
 LARGE = 20_000
 """Bytes of HTML around so little that something must be missing."""
 
 _FOR_MACHINES = "json-ld"
-"""The way of a page whose text is the one that it gives to machines."""
+"""The ``way`` of a page whose text is the one for machines."""
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
@@ -147,7 +147,7 @@ def _is_little(page: Page | None, fetched: Fetched, programs: bool) -> bool:
     if page is None:
         return True
     if page.way == _FOR_MACHINES and programs:
-        return True  # what its programs show is what readers see
+        return True  # the visible text of a rendered page is what readers see
     part = page.share is not None and page.share < 0.5
     return tokens(page.markdown) < LITTLE and (programs or part or len(fetched.body) > LARGE)
 
@@ -163,9 +163,9 @@ def _beside(fetched: Fetched, told: signs.Told, little: bool) -> list[str]:
 
 
 def _says_the_same(better: Page, page: Page | None) -> bool:
-    """Whether Markdown that a site offers beside a page, which no reader sees, has what the page shows.
+    """Return whether Markdown that a site offers next to a page contains what the page shows.
 
-    A page that shows nothing but a word or two, such as that it is loading, is no reason against it.
+    If the page shows only a word or two, for example while it loads, the Markdown is accepted.
     """
     if page is None or tokens(page.markdown) <= HARDLY_A_WORD:
         return True
@@ -175,7 +175,7 @@ def _says_the_same(better: Page, page: Page | None) -> bool:
 
 
 def _is_fuller(rendered: Page, page: Page) -> bool:
-    """Whether a page that was rendered shows more than was found in its HTML."""
+    """Return whether a rendered page shows more than its HTML contained."""
     return page.way == _FOR_MACHINES or tokens(rendered.markdown) > tokens(page.markdown)
 
 
@@ -184,7 +184,7 @@ async def _markdown(url: str, means: Means) -> Page | None:
     try:
         fetched = await means.fetcher.fetch(url, accept=TEXT_ALONE)
         if not signs.is_text(fetched) or target(fetched.url).origin != target(url).origin:
-            return None  # what another site says is not this page
+            return None  # the text of another site is not this page
         page = await means.converting.page(fetched.body, fetched.url, "text/markdown", fetched.charset)
     except ReadError as error:
         log.debug("no Markdown beside a page: %s", error)

@@ -1,6 +1,6 @@
-"""The converting process: ``python -m tabane.reader.worker BYTES``, a worker of the pool of the same name.
+"""The converting process: ``python -m tabane.reader.worker BYTES``, a worker of the pool in conversion.
 
-It ends where a page has left it large: memory that was once had is seldom given back.
+It ends if a page has left it large, because processes seldom return memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tabane.workers.serving import Last, serve
 
 
 def answer(ask: Ask | ToShow) -> Report:
-    """Return the page that was asked for, or why there is none. Raises nothing."""
+    """Return the requested page, or the reason for the failure. Raises nothing."""
     try:
         return Made(_page(ask))
     except ReadError as error:
@@ -53,7 +53,7 @@ def _page(ask: Ask | ToShow) -> Page:
 
 
 def respond(body: bytes) -> bytes:
-    """Answer a request; its own bytes are let go of before the page is written down."""
+    """Answer a request; its own bytes are released before the page is encoded."""
     ask = asked(body)
     del body
     report = answer(ask)

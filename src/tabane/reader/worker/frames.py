@@ -1,4 +1,4 @@
-"""What the process that converts is asked, and what it answers: MessagePack."""
+"""Requests to the converting process, and its answers: MessagePack."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tabane.workers.frames import LONGEST
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
-    """Bytes to be made a page, and what is known of them.
+    """Bytes to convert into a page, and their metadata.
 
-    ``plain``: their text alone, in one pass; without ``scripts`` what browsers without scripts show.
+    ``plain``: return only their text, in one pass; without ``scripts``, include what browsers without
+    scripts show.
     """
 
     body: bytes
@@ -26,7 +27,7 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToShow(msgspec.Struct, frozen=True, tag=True):
-    """A page to be made what a person sees of it. ``raw``: it is a source, whose comments stay."""
+    """A page to make readable for a person. ``raw``: it is a source, whose comments stay."""
 
     page: Page
     raw: bool = False
@@ -54,7 +55,7 @@ _REPORTS: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report, dec_
 
 
 def pack(message: Ask | ToShow | Report) -> bytes:
-    """Return a message as bytes. Raises ValueError beyond what a frame may hold."""
+    """Return a message as bytes. Raises ValueError if it is too long for a frame."""
     body = _ENCODER.encode(message)
     if len(body) > LONGEST:
         raise ValueError(f"a frame of {len(body)} bytes")
@@ -62,10 +63,10 @@ def pack(message: Ask | ToShow | Report) -> bytes:
 
 
 def asked(body: bytes) -> Ask | ToShow:
-    """Read what the process is asked."""
+    """Decode a request to the process."""
     return _ASKS.decode(body)
 
 
 def report(body: bytes) -> Report:
-    """Read what the process answers. Raises msgspec.DecodeError for anything else."""
+    """Decode an answer of the process. Raises msgspec.DecodeError for anything else."""
     return _REPORTS.decode(body)

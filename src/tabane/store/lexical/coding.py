@@ -1,8 +1,7 @@
-"""The tokens of many texts as numbers, made before the texts are written: a search need not count them.
+"""The tokens of many texts as numbers, made before the texts are written, so that no search counts them.
 
-Counting the tokens of 10 MB of texts one text after the other takes a second, and a search that comes right
-behind such a write would have to do it. As numbers in one array they take 4 bytes each, and the texts that
-have one of them are found in a millisecond.
+Counting the tokens of 10 MB of texts one by one takes a second, and the next search would have to do it. As
+numbers in one array, they take 4 bytes each, and the texts that contain a token are found in a millisecond.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from tabane.store.lexical.analysing import Analysis
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """The tokens of some texts in one space. ``begins``: where each text's are among ``numbers``.
+    """The tokens of some texts in one space. ``begins``: the start of each text's tokens in ``numbers``.
 
-    ``vocabulary`` has no gap. ``lengths``: how many tokens each text has, gaps left out.
+    ``vocabulary`` has no gap. ``lengths``: number of tokens of each text, without gaps.
     """
 
     vocabulary: Mapping[str, int]
@@ -43,7 +42,7 @@ class Coded:
         return cls(vocabulary, numbers, begins, (np.diff(begins) - np.diff(gaps)).tolist())
 
     def having(self, tokens: Iterable[str]) -> tuple[Array, Array]:
-        """The places of texts that have one of these tokens, in order, and how often."""
+        """Return the places of texts that contain one of these tokens, in order, and the counts."""
         wanted = [self.vocabulary[token] for token in tokens if token in self.vocabulary]
         if not wanted:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -53,7 +52,7 @@ class Coded:
 
 
 class Prepared(NamedTuple):
-    """A record's texts, ready: their tokens, and where they are among those of others as numbers."""
+    """A record's texts, ready: their tokens, and their place among the numbers of other texts."""
 
     analysis: Analysis | None = None
     coded: Mapping[str, Coded] = {}
@@ -61,7 +60,7 @@ class Prepared(NamedTuple):
 
 
 def prepared(analyses: Sequence[Analysis]) -> list[Prepared]:
-    """Records together, whose texts were analysed."""
+    """Prepare records together, whose texts were analyzed."""
     spaces = dict.fromkeys(chain.from_iterable(analyses))
     coded = {space: Coded.of([each.get(space, []) for each in analyses]) for space in spaces}
     return [Prepared(analysis, coded, place) for place, analysis in enumerate(analyses)]
@@ -69,7 +68,7 @@ def prepared(analyses: Sequence[Analysis]) -> list[Prepared]:
 
 @dataclass(slots=True)
 class CodedRows:
-    """Coded texts and the rows of their records, 0 for those that are not here, or no more."""
+    """Coded texts and the rows of their records; 0 for those that are elsewhere or gone."""
 
     coded: Coded
     rows: Array = field(init=False)
@@ -78,11 +77,11 @@ class CodedRows:
         self.rows = np.zeros(len(self.coded.lengths), dtype=np.int64)
 
     def having(self, tokens: Iterable[str]) -> dict[int, int]:
-        """Rows that have one of these tokens, and how often."""
+        """Return rows that contain one of these tokens, and the counts."""
         places, counts = self.coded.having(tokens)
         rows = self.rows[places]
         return dict(zip(rows[rows > 0].tolist(), counts[rows > 0].tolist(), strict=True))
 
     def beginning(self, beginning: str) -> list[str]:
-        """The tokens that begin so."""
+        """Return the tokens with that prefix."""
         return [token for token in self.coded.vocabulary if token.startswith(beginning)]

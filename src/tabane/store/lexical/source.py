@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tabane.store.masks import Masks
     from tabane.store.table import Table
 
-_LOOKED_AT = 32  # records between which others get in
+_LOOKED_AT = 32  # records between two pauses for others
 
 
 class Source:

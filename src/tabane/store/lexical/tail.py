@@ -1,8 +1,8 @@
-"""The records that the index does not hold yet: in memory, found and scored like those it holds.
+"""Records that the index does not contain yet: in memory, found and scored like indexed ones.
 
-Every one of them is in the truth already, so nothing is lost with a tail: at the next opening it is read
-from there again. Tokens are counted at the first search that wants them; a bulk import counts none. Those of
-a large change were made numbers before it was written (:mod:`tabane.store.lexical.coding`), and stay that.
+All of them are in the truth already, so nothing is lost with a tail: the next opening reads it from there
+again. Tokens are counted at the first search that needs them; a bulk import counts none. Those of a large
+change were coded as numbers before it was written (:mod:`tabane.store.lexical.coding`), and stay so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_ASKED = 2_000  # tokens of a space whose rows are kept
 
 @dataclass(slots=True)
 class Entry:
-    """A record, its row, and its tokens once somebody made them.
+    """A record, its row, and its tokens after they were made.
 
     ``coded``: its tokens among those of others, as numbers, at ``place``.
     """
@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Space:
-    """One space of the tail: by row how often each token stands there, their places, and the kept length.
+    """One space of the tail: by row the count of each token, their places, and the kept length.
 
     ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted:
     those are few, and to keep the rows of all takes five times as long as to count. Rows whose tokens are
@@ -55,7 +55,7 @@ class Space:
     lengths: dict[int, int] = field(default_factory=dict)
     total: int = 0
     asked: dict[str, dict[int, int]] = field(default_factory=dict)
-    blocks: dict[int, CodedRows] = field(default_factory=dict)  # by the identity of what they hold
+    blocks: dict[int, CodedRows] = field(default_factory=dict)  # by the identity of their contents
     block: dict[int, CodedRows] = field(default_factory=dict)
     place: dict[int, int] = field(default_factory=dict)
 
@@ -105,7 +105,7 @@ class Space:
         return rows
 
     def beginning(self, beginning: str) -> dict[str, int]:
-        """The tokens that begin so, and in how many rows each is."""
+        """Return the tokens with that prefix, and the number of rows with each."""
         found = Counter(
             token for counts in self.counts.values() for token in counts if token.startswith(beginning)
         )
@@ -115,7 +115,7 @@ class Space:
         return +found
 
     def starting(self, beginning: str) -> set[int]:
-        """The rows that have a token that begins so."""
+        """Return the rows with a token that has that prefix."""
         found = {row for row, of in self.counts.items() if any(token.startswith(beginning) for token in of)}
         return found.union(*(block.having(block.beginning(beginning)) for block in self.blocks.values()))
 
@@ -204,7 +204,7 @@ class Tail:
         return {row for row in rows if _side_by_side(self._placed(name, space, row), tokens)}
 
     def _placed(self, name: str, space: Space, row: int) -> list[str]:
-        """The tokens of a row in order, gaps among them."""
+        """Return the tokens of a row in order, with gaps among them."""
         return space.places[row] if row in space.places else self._tokens(name, self.entries[row])
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tabane.store.vectors.vectors import Moment, VectorIndex
 
 BLOCK = 20_000  # records of a scan at a time
-_AT_ONCE = 4096  # keys that are read before others get in
+_AT_ONCE = 4096  # keys that are read between two pauses for others
 _DENSE = 4  # times as many rows are sooner read in a row than looked up
 _MOST_TRIES = 100
 _LOST = 2  # times that vectors are missing, and they are lost
@@ -182,7 +182,7 @@ class Asking:
         return keys
 
     def _keys_between(self, connection: sqlite3.Connection, first: int, end: int) -> dict[int, str]:
-        """The keys from a row to before another one; others get in between."""
+        """Return the keys from a row up to another one, exclusive; pauses for others."""
         found: dict[int, str] = {}
         for begin in range(first, end, _AT_ONCE):
             found |= self._truth.keys_between(connection, begin, min(begin + _AT_ONCE, end) - 1)
@@ -299,7 +299,7 @@ class Asking:
     def _without_vectors(
         self, connection: sqlite3.Connection, held: Held, after: int, limit: int, meant: set[int]
     ) -> list[int]:
-        """Rows that are meant and have no vector, as the truth has it: what is derived is being made."""
+        """Return selected rows without a vector, from the truth: derived data is being made."""
         found: list[int] = []
         while len(found) < limit:
             rows = self._index.truth.lacking(connection, held, after, _AT_ONCE)
@@ -312,7 +312,7 @@ class Asking:
 
 
 def _without_slots(view: View, meant: Mask, origin: int, after: int, limit: int) -> list[int]:
-    """Rows that are meant and have no vector, by the slots of a space that has one for each vector."""
+    """Return selected rows without a vector, from the slots of a space with one slot for each vector."""
     left = meant.copy()
     places = view.rows - origin
     left[places[(places >= 0) & (places < len(left))]] = False
@@ -324,7 +324,7 @@ def _without_slots(view: View, meant: Mask, origin: int, after: int, limit: int)
 def _search(
     connection: sqlite3.Connection, asked: Question, where: Filter, masks: Masks, moment: Moment
 ) -> Search:
-    """What looks for the best of a moment, and gives way while it looks."""
+    """Return a search over one moment, which gives way while it runs."""
     mask, origin = masks.mask(where), masks.snapshot.origin
     return Search(asked, moment, mask, origin, lambda: give_way(connection))
 

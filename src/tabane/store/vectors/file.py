@@ -98,10 +98,10 @@ class VectorFile:
 
     @classmethod
     def open(cls, path: str, *, doubtful: bool, pages: int = PAGES) -> VectorFile:
-        """Open or make the file. Blocks; raises StoreError.
+        """Open or create the file. Blocks; raises StoreError.
 
-        ``doubtful``: the last process died, so the file is looked through, unless it is known to be whole.
-        ``pages``: how many changed pages are worth a checkpoint.
+        ``doubtful``: the last process died, so the file is checked, unless it is known to be whole.
+        ``pages``: number of changed pages after which a checkpoint is made.
         """
         connection: sqlite3.Connection | None = None
         points = CleanPoints(path, pages)

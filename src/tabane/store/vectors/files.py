@@ -58,9 +58,9 @@ class SpaceFiles:
 
     @classmethod
     def open(cls, folder: str, birth: int, dimension: int, *, doubtful: bool = False) -> SpaceFiles:
-        """What the folder holds, or nothing where that is of another space or torn. Raises OSError.
+        """Return the contents of the folder; nothing if damaged or of another space. Raises OSError.
 
-        ``doubtful``: the last process died, so all that its last append wrote is looked at.
+        ``doubtful``: the last process died, so everything that its last append wrote is checked.
         """
         afresh = Standing(birth=birth, dimension=dimension)
         found = cls(folder, _read(folder) or afresh)
@@ -98,12 +98,12 @@ class SpaceFiles:
         return bool((np.abs((near * near).sum(axis=1) - 1) < _CLOSE).all())
 
     def _last_fits(self) -> bool:
-        """Return whether the unit vectors of the last append are those that were written."""
+        """Return whether the unit vectors of the last append are unchanged."""
         last = self.standing.last
         return last < 0 or zlib.crc32(self.data()[last:].data) == self.standing.last_check
 
     def _last_codes_fit(self) -> bool:
-        """Return whether the codes of the last append are those of its vectors."""
+        """Return whether the codes of the last append match its vectors."""
         codes, last = self.codes(), max(0, self.standing.last)
         return codes is None or np.array_equal(encoded(self.data()[last:], codes.mean), codes.words[:, last:])
 

@@ -36,7 +36,7 @@ class Fit:
         return int(possible[-1]) if len(possible) else -1
 
     def checked(self, distances: Counts, similarities: Array) -> Fit:
-        """Return a fit whose error is as large as that of vectors that were compared."""
+        """Return a fit whose error is as large as that of the compared vectors."""
         if not len(distances):
             return self
         missed = similarities - self.similarities[distances]
@@ -164,9 +164,9 @@ class Estimates:
         return self._tally.whole(slots, self._first[slots])
 
     def check(self, slots: Array, similarities: Array) -> float:
-        """Return the error of :meth:`rough`, as vectors show that were compared.
+        """Return the error of :meth:`rough`, measured on compared vectors.
 
-        Where all bits were counted, :meth:`fine` has the same error from now on.
+        If all bits were counted, :meth:`fine` has the same error from now on.
         """
         if not self._sealed:
             return self.error

@@ -14,9 +14,9 @@ from tabane.store.vectors.codes import Matrix
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, ready: unit vectors by space, and a factor for each.
+    """A query, ready: unit vectors by space, and a factor for each.
 
-    ``proven``: how many of the best are to be the best for certain; None: all that are asked for.
+    ``proven``: how many of the best hits have to be exact; None: all requested ones.
     """
 
     vectors: Mapping[str, Matrix]
@@ -45,10 +45,10 @@ class Question:
 
     @property
     def multiplied(self) -> bool:
-        """Whether cosines of several spaces are multiplied.
+        """Return whether cosines of several spaces are multiplied.
 
-        Two cosines below 0 give a high product as well, and estimates are least certain there: so all
-        records are compared.
+        Two negative cosines also give a high product, and estimates are least certain there: so all records
+        are compared.
         """
         return self.combination is Combination.PRODUCT and len(self.vectors) > 1
 
@@ -72,7 +72,7 @@ class Question:
         )
 
     def _highest_product(self, estimates: list[Array], errors: list[float]) -> Array:
-        """The largest product within the errors: two negative factors make a positive one."""
+        """Return the largest product within the errors: two negative factors make a positive one."""
         stacked = np.stack(estimates)
         lacking = np.isnan(stacked)
         low = high = np.ones(stacked.shape[1], dtype=stacked.dtype)

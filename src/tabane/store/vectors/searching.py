@@ -55,7 +55,7 @@ class Search:
         origin: int,
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """``pause`` is called between blocks of work, so that others get in."""
+        """``pause`` is called between blocks of work, so that others can run."""
         self._question = question
         self._pause = pause
         self._views = [views[name] for name in question.vectors]
@@ -124,7 +124,7 @@ class Search:
         return slots, similarities
 
     def _reached(self, similarities: Array, wanted: int) -> float:
-        """What the last of the wanted ones reaches at least, of those that are to be proven."""
+        """Return what the last of the hits to be proven reaches at least."""
         proven = self._question.proven
         wanted = wanted if proven is None else min(wanted, max(1, proven))
         least = -np.inf
@@ -228,7 +228,7 @@ class _Estimated:
         dense: bool,
         pause: Callable[[], None],
     ) -> None:
-        # Some words rule out enough where one near space suffices; else all are needed, and counted at once.
+        # Some words suffice if they rule out enough in one near space; otherwise all are counted at once.
         early = EARLY if question.combination is Combination.MAXIMUM else 0
         self._question = question
         self._slots = slots

@@ -33,7 +33,7 @@ _CROWDED = 3  # times as many vectors are sooner read in a row than picked out
 
 
 def _on() -> None:
-    """Pause for nobody."""
+    """Continue without a pause."""
 
 
 _NOTHING: Array = np.empty((0, 2), dtype=np.int64)
@@ -82,10 +82,9 @@ class View:
         return np.concatenate([self.data[slots[:sealed]], self.tail[slots[sealed:] - len(self.data)]])
 
     def cosines(self, query: Matrix, slots: Array, pause: Callable[[], None] = _on) -> Array:
-        """The cosines of slots that are in order, as float32. ``pause`` is called between blocks.
+        """Return the cosines of sorted slots, as float32. ``pause`` is called between blocks.
 
-        Row by row: as fast as a product of matrices, which waits for threads of its own where the
-        processors are busy.
+        Row by row: as fast as a matrix product, whose own threads are slow if the processors are busy.
         """
         found = np.empty(len(slots), dtype=np.float32)
         for first in range(0, len(slots), _GATHERED):

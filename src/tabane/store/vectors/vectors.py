@@ -65,9 +65,9 @@ class VectorIndex:
         *,
         doubtful: bool,
     ) -> VectorIndex:
-        """Map what there is; much that is missing is made anew by and by. Blocks; raises StoreError.
+        """Map existing files; much missing data is made again in the background. Blocks; raises StoreError.
 
-        ``doubtful``: the last process died, so what it wrote last is looked at.
+        ``doubtful``: the last process died, so its last writes are checked.
         """
         held = truth.spaces(connection).held
         try:

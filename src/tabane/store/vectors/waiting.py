@@ -1,4 +1,4 @@
-"""Records that have no vector in a space yet: how many there are, and the newest of them."""
+"""Records without a vector in a space: their number, and the newest of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tabane.store.vectors.vectors import VectorIndex
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Records without a vector. Everything asked is checked already."""
+    """Records without a vector. All arguments are checked already."""
 
     table: Table
     index: VectorIndex
@@ -69,12 +69,12 @@ def _times(masks: Masks, field: str | None) -> Array | None:
 
 
 def _newest(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
-    """Order slots by time, the latest first and those without a time last, and return one part of them."""
+    """Order slots by time, newest first and those without a time last, and return one part of them."""
     latest = slots[::-1]
     if times is not None:
         known = times[latest]
         ages = np.where(np.isnan(known), np.inf, -known)
-        if len(ages) > skip + limit:  # to sort a few is cheaper than to sort all
+        if len(ages) > skip + limit:  # sorting a few is cheaper than sorting all
             near = ages <= np.partition(ages, skip + limit)[skip + limit]
             latest, ages = latest[near], ages[near]
         latest = latest[np.argsort(ages, kind="stable")]

@@ -261,7 +261,7 @@ _CHOICES = {
 
 
 def _named(command: str) -> str:
-    """A command with its shorter names."""
+    """Return a command with its shorter names."""
     return ", ".join((command, *(alias for alias, name in ALIASES.items() if name == command)))
 
 

@@ -75,7 +75,7 @@ class Desk:
                     self._busy += 1
                 (self._urgent if asked.urgent else self._bulk).put(asked)
         finally:
-            os._exit(0)  # the hub has gone, or wants no more
+            os._exit(0)  # the hub has gone, or wants nothing more
 
     def _wait(self, idle: float) -> None:
         """Return after ``idle`` seconds without work; 0: never."""
@@ -109,7 +109,7 @@ class Desk:
         return Done(asked.id, bytes(found))
 
     def _next(self) -> object:
-        """Return the next order; None at the end, which is in the middle of one if the hub was killed."""
+        """Return the next order; None at the end of input, or if it ends within an order."""
         head = self._orders.read(4)
         if len(head) < 4:
             return None
