@@ -221,20 +221,36 @@ def test_a_model_of_english_alone_is_used_for_japanese_only_if_the_settings_name
         model = Gated(MINILM)
         model.open.set()
         async with archive(tmp_path, model, named=named) as place:
-            await place.put({number: ENGLISH if number % 5 == 0 else JAPANESE for number in range(100)})
+            await place.put({number: ENGLISH if number % 20 == 0 else JAPANESE for number in range(100)})
             place.embedding.wake(SHAPE.name)
             await place.built.quiet()
             assert await place.embedded() == (100 if named else 0)
             found, warning = await place.search(query="昼ごはん", mode="hybrid")
             assert len(found) == 1  # the others say the same
-            assert found[0] % 5
+            assert found[0] % 20
             assert "reads English only" in warning
             assert ("models reembed" in warning) is not named
             usual, warning = await place.search(query="昼ごはん")
-            assert [number % 5 > 0 for number in usual] == [True]
+            assert [number % 20 > 0 for number in usual] == [True]
             assert "reads English only" in warning
             if not named:
                 assert (await place.search(query="lunch"))[0]
+
+    asyncio.run(work())
+
+
+def test_a_minority_that_the_model_reads_is_found_by_meaning_if_that_is_asked_for(tmp_path: Path) -> None:
+    async def work() -> None:
+        model = Gated(MINILM)
+        model.open.set()
+        async with archive(tmp_path, model) as place:
+            await place.put({number: ENGLISH if number % 5 == 0 else JAPANESE for number in range(100)})
+            place.embedding.wake(SHAPE.name)
+            await place.built.quiet()
+            assert set(model.embedded) == {ENGLISH}
+            found, warning = await place.search(query="lunch", mode="content")
+            assert [number % 5 == 0 for number in found] == [True]
+            assert "reads English only" in warning
 
     asyncio.run(work())
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _LOOKED_AT = 1000  # records without a vector that are checked for a text to embed
 _SAMPLE = 200
 
+WORTH = 0.1
+"""Share of texts that a model must be able to read. Below it, a collection is not embedded at all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
@@ -79,10 +82,10 @@ class Coverage:
         return self.named or reads(model, text)
 
     async def unfit(self, collection: Collection, name: str, model: str) -> Message | None:
-        """Return why a model that Tabane chose does not fit: it cannot read most of the newest texts."""
+        """Return why a model that Tabane chose does not fit: it can read hardly any of the newest texts."""
         texts = await self.sample(collection, name)
         readable = [text for text in texts if self._readable(text, model)]
-        if not texts or len(readable) >= ENOUGH * len(texts):
+        if not texts or len(readable) >= WORTH * len(texts):
             return None
         return _unread(self._whose.title, model)
 

@@ -218,7 +218,7 @@ class _Lane:
     async def reembed(self, embedder: Embedder, progress: Progress, chosen: bool) -> list[str]:
         """Replace vectors by those of another model; return which spaces were made again.
 
-        A model that nobody chose does not embed a collection if it cannot read most of its texts.
+        A model that nobody chose does not embed a collection if it can read hardly any of its texts.
         """
         done = []
         async with self._turn.taken(progress):

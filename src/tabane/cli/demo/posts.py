@@ -54,6 +54,6 @@ class Posts:
         query, expected = MEANING
 
         def ask() -> Answer:
-            return self._assistant.call("search_similar", {"query": query, "top_k": 3})
+            return self._assistant.call("search_similar", {"query": query, "mode": "content", "top_k": 3})
 
         return expected, awaited(self._page, query, expected, ask, self._patience)
