@@ -16,7 +16,9 @@ PEERS_READY  := $(PEERS)/.ready
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 # Whole systems: browsers, servers nobody here wrote, pairs of protocol revisions, hostile servers, upgrades.
 SYSTEMS := $(wildcard tests/grid tests/hostile tests/real tests/reader/rendering tests/upgrades tests/http/test_browser*.py)
-PYTEST  := $(BIN)/python -m pytest -n auto --dist loadfile
+# One worker more than there are cores: tests wait for processes as often as they compute.
+WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
+PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 
 .DEFAULT_GOAL := help

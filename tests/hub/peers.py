@@ -93,9 +93,13 @@ class Client:
     """An assistant: the process of `tabane mcp` and what passes through its pipes."""
 
     def __init__(
-        self, environ: Mapping[str, str], *flags: str, stdin: int | IO[bytes] = subprocess.PIPE
+        self,
+        environ: Mapping[str, str],
+        *flags: str,
+        stdin: int | IO[bytes] = subprocess.PIPE,
+        python: str = sys.executable,
     ) -> None:
-        command = [sys.executable, "-m", "tabane", "mcp", *flags]
+        command = [python, "-m", "tabane", "mcp", *flags]
         self.process = subprocess.Popen(
             command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environ), bufsize=0
         )

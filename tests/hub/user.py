@@ -47,13 +47,13 @@ class User:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def client(self, *flags: str, **variables: str) -> Client:
-        self.clients.append(Client({**self.variables, **variables}, *flags))
+    def client(self, *flags: str, python: str = sys.executable, **variables: str) -> Client:
+        self.clients.append(Client({**self.variables, **variables}, *flags, python=python))
         return self.clients[-1]
 
-    def assistant(self, *flags: str, **variables: str) -> Client:
+    def assistant(self, *flags: str, python: str = sys.executable, **variables: str) -> Client:
         """A client with its handshake done."""
-        client = self.client(*flags, **variables)
+        client = self.client(*flags, python=python, **variables)
         client.initialize()
         return client
 

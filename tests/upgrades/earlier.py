@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
+import venv
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,19 +56,30 @@ def _archived(commit: str) -> bytes:
     return done.stdout
 
 
+def interpreter(source: Path) -> str:
+    """Return a Python that imports this source, and the libraries of the one that runs.
+
+    PYTHONPATH would not do: worker processes start isolated (`-I`), and would be those of another version.
+    """
+    folder = source.parent / "python"
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, symlinks=True)
+        (packages,) = folder.glob("lib/python*/site-packages")
+        (packages / "earlier.pth").write_text(f"{source}\n{sysconfig.get_path('purelib')}\n")
+    return str(python)
+
+
 class Installed:
     """One build of Tabane as a user has it: its commands, and assistants that are configured with it."""
 
     def __init__(self, user: User, source: Path | None = None) -> None:
         self._user = user
-        self._variables = {"PYTHONPATH": str(source)} if source else {}
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return {**self._user.variables, **self._variables}
+        self.variables = user.variables
+        self._python = interpreter(source) if source else sys.executable
 
     def run(self, *arguments: str, limit: float = 120) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-P", "-m", "tabane", *arguments]
+        command = [self._python, "-P", "-m", "tabane", *arguments]
         return subprocess.run(command, env=self.variables, capture_output=True, text=True, timeout=limit)
 
     def json(self, *arguments: str) -> Any:
@@ -77,10 +90,10 @@ class Installed:
         return json.loads(done.stdout)
 
     def client(self) -> Client:
-        return self._user.client(**self._variables)
+        return self._user.client(python=self._python)
 
     def assistant(self) -> Client:
-        return self._user.assistant(**self._variables)
+        return self._user.assistant(python=self._python)
 
 
 def versions() -> list[Any]:
