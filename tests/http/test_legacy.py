@@ -352,7 +352,7 @@ def test_a_batch_whose_answers_are_too_large_together_fails_in_part(tmp_path: Pa
             assert sorted(one["id"] for one in answer.json) == list(range(8))
             assert len([one for one in answer.json if "result" in one]) == 1
             errors = [one["error"]["message"] for one in answer.json if "error" in one]
-            assert all("earlier answers to read first" in message for message in errors)
+            assert all("because the client has not read" in message for message in errors)
 
     run(scenario)
 
