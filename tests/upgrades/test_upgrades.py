@@ -118,7 +118,7 @@ def test_a_newer_bridge_replaces_the_hub_and_everything_goes_on(
     pid = user.holder.pid
     asked = now.run("start")
     assert (asked.returncode, user.holder.pid) == (0, pid)
-    assert f"Tabane {old.version}; this is {this_build().name}" in asked.stderr
+    assert f"Tabane {old.version}, but this is {this_build().name}" in asked.stderr
     witness, idle = before.assistant(), before.assistant()
     witness.send(request(1, name="small__wait", arguments={"n": 1}))
     until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
