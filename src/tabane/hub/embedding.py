@@ -397,7 +397,7 @@ class _Seen:
     """How far the records of a collection were looked at and had all that they want, by space.
 
     A record that is written later has a higher row, so nobody looks at those before again. Not remembered
-    over the hub's life, nor when the collection was made anew, nor when the settings begin or cease to name
+    over the hub's life, nor after the collection was recreated, nor after the settings begin or cease to name
     the model: texts that it was not given before may be wanted then.
     """
 

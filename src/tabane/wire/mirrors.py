@@ -35,7 +35,7 @@ class _Step(NamedTuple):
 
 
 _ELSEWHERE = _Step(None, "")
-"""Where no chain of properties alone leads."""
+"""A step into a part of the schema that no path of property names reaches."""
 
 
 class Mirror(NamedTuple):
