@@ -17,8 +17,8 @@ from benchmarks.documents.asking import TOGETHER, filled, put, searched
 from benchmarks.documents.model import NAME, served
 from benchmarks.documents.page import Adding, Measured, page
 from benchmarks.documents.sources import Sources, made
-from benchmarks.performance import publish
-from benchmarks.posts.house import House
+from benchmarks.posts.archive_hub import ArchiveHub
+from benchmarks.report import publish
 
 from tabane.search.embedding.finding import MINILM
 from tabane.search.embedding.folders import minilm
@@ -42,56 +42,56 @@ def measured(sources: Sources) -> Measured:
     """All figures; every hub is stopped."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir=sources.folder.parent) as folder:
         found = Measured()
-        _without_model(House(_made(folder, "none"), "none", ""), sources, found)
+        _without_model(ArchiveHub(_made(folder, "none"), "none", ""), sources, found)
         if minilm() is not None:
-            _with_minilm(House(_made(folder, "minilm"), MINILM, ""), sources, found)
+            _with_minilm(ArchiveHub(_made(folder, "minilm"), MINILM, ""), sources, found)
         with served() as url:
-            _searched(House(_made(folder, "search"), NAME, url), sources, found)
+            _searched(ArchiveHub(_made(folder, "search"), NAME, url), sources, found)
     return found
 
 
-def _without_model(house: House, sources: Sources, found: Measured) -> None:
+def _without_model(hub: ArchiveHub, sources: Sources, found: Measured) -> None:
     """Files added twice, and documents put one by one."""
-    house.start()
+    hub.start()
     try:
-        found.idle = house.memory()
+        found.idle = hub.memory()
         _say("adding files")
-        found.added = _added(house, sources)
-        found.again = _added(house, sources)
+        found.added = _added(hub, sources)
+        found.again = _added(hub, sources)
         _say("putting")
-        found.puts = asyncio.run(put(house, sources, _PUTS))
+        found.puts = asyncio.run(put(hub, sources, _PUTS))
     finally:
-        house.stop()
+        hub.stop()
 
 
-def _added(house: House, sources: Sources) -> Adding:
-    before, began = house.cpu, time.perf_counter()
-    report = json.loads(house.tabane("docs", "add", str(sources.files), "--relative", "--json"))
+def _added(hub: ArchiveHub, sources: Sources) -> Adding:
+    before, began = hub.cpu, time.perf_counter()
+    report = json.loads(hub.tabane("docs", "add", str(sources.files), "--relative", "--json"))
     seconds = time.perf_counter() - began
-    return Adding(seconds, house.cpu - before, report["new"], report["unchanged"])
+    return Adding(seconds, hub.cpu - before, report["new"], report["unchanged"])
 
 
-def _with_minilm(house: House, sources: Sources, found: Measured) -> None:
+def _with_minilm(hub: ArchiveHub, sources: Sources, found: Measured) -> None:
     _say("putting with MiniLM")
-    house.start()
+    hub.start()
     try:
-        found.embedded = asyncio.run(put(house, sources, _EMBEDDED))
-        found.with_model = house.memory()
+        found.embedded = asyncio.run(put(hub, sources, _EMBEDDED))
+        found.with_model = hub.memory()
     finally:
-        house.stop()
+        hub.stop()
 
 
-def _searched(house: House, sources: Sources, found: Measured) -> None:
-    house.start()
+def _searched(hub: ArchiveHub, sources: Sources, found: Measured) -> None:
+    hub.start()
     try:
         _say("filling")
-        found.filled = asyncio.run(filled(house, sources.batches(TOGETHER)))
-        found.full = house.memory()
+        found.filled = asyncio.run(filled(hub, sources.batches(TOGETHER)))
+        found.full = hub.memory()
         _say("searching")
-        found.searches = asyncio.run(searched(house, sources, found.filled["documents"]))
-        found.asked, found.disk = house.memory(), house.disk
+        found.searches = asyncio.run(searched(hub, sources, found.filled["documents"]))
+        found.asked, found.disk = hub.memory(), hub.disk
     finally:
-        house.stop()
+        hub.stop()
 
 
 def _made(folder: str, name: str) -> Path:

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from benchmarks.documents.sources import SECTIONS, Sources
+from benchmarks.posts.archive_hub import ArchiveHub
 from benchmarks.posts.asking import Client, Figures, connected, latencies
-from benchmarks.posts.house import House
 
 Params = dict[str, Any]
 
@@ -25,25 +25,25 @@ _LONGEST_WAIT = 180.0  # seconds
 
 
 @asynccontextmanager
-async def client_of(house: House) -> AsyncIterator[Client]:
+async def client_of(hub: ArchiveHub) -> AsyncIterator[Client]:
     """One that may do everything, and takes large answers."""
-    async with connected(house.url, house.token, _LARGEST) as connection:
+    async with connected(hub.socket, hub.token, _LARGEST) as connection:
         yield Client(connection)
 
 
-async def searched(house: House, sources: Sources, documents: int) -> dict[str, Figures]:
+async def searched(hub: ArchiveHub, sources: Sources, documents: int) -> dict[str, Figures]:
     """Figures of searches by kind; the vector of each question is in the hub's cache before."""
     questions = sources.questions()
-    async with client_of(house) as client:
+    async with client_of(hub) as client:
         for text in questions:
             await client.ask("search_documents", {"query": text, "mode": "vector", "top_k": 1})
         found = {}
         for kind, several in _kinds(questions).items():
             asked = [_asked(client, "search_documents", params) for params in several]
-            found[kind] = await latencies(asked, lambda: house.cpu)
+            found[kind] = await latencies(asked, lambda: hub.cpu)
         parts = [{"filepath": f"corpus/{number % documents:05}.md"} for number, _ in enumerate(questions)]
         found["get_document"] = await latencies(
-            [_asked(client, "get_document", each) for each in parts], lambda: house.cpu
+            [_asked(client, "get_document", each) for each in parts], lambda: hub.cpu
         )
     return found
 
@@ -63,13 +63,13 @@ def _kinds(questions: Iterable[str]) -> dict[str, list[Params]]:
     }
 
 
-async def put(house: House, sources: Sources, count: int) -> dict[str, Figures]:
+async def put(hub: ArchiveHub, sources: Sources, count: int) -> dict[str, Figures]:
     """Figures of putting one document after the other; of some again, edited, and searched for at once."""
     puts = sources.puts()
     new, there, later = puts[:count], puts[: count // 5], puts[count : count + count // 5]
     edited = [each | {"text": _edited(each["text"])} for each in there]
     gone = [{"filepath": each["filepath"]} for each in there]
-    async with client_of(house) as client:
+    async with client_of(hub) as client:
         pairs = zip(later, itertools.cycle(sources.questions()), strict=False)
         asked = {
             "new": [_asked(client, "put_document", each) for each in new],
@@ -78,16 +78,16 @@ async def put(house: House, sources: Sources, count: int) -> dict[str, Figures]:
             "found": [_put_and_asked(client, each, text) for each, text in pairs],
             "deleted": [_asked(client, "delete_document", each) for each in gone],
         }
-        return {kind: await latencies(several, lambda: house.cpu, _WARM) for kind, several in asked.items()}
+        return {kind: await latencies(several, lambda: hub.cpu, _WARM) for kind, several in asked.items()}
 
 
-async def filled(house: House, batches: Iterable[list[Params]]) -> Figures:
+async def filled(hub: ArchiveHub, batches: Iterable[list[Params]]) -> Figures:
     """Seconds, and the hub's CPU, of put_documents; how many documents and chunks there are then."""
-    async with client_of(house) as client:
-        before, began = house.cpu, time.perf_counter()
+    async with client_of(hub) as client:
+        before, began = hub.cpu, time.perf_counter()
         for batch in batches:
             await good(client, "put_documents", {"documents": batch})
-        seconds, cpu = time.perf_counter() - began, house.cpu - before
+        seconds, cpu = time.perf_counter() - began, hub.cpu - before
         stats = await _settled(client)
     return {"seconds": seconds, "cpu": cpu, "documents": stats["documents"], "chunks": stats["chunks"]}
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from benchmarks.performance import machine, table
+from benchmarks.report import Goal, goals, latencies, machine, megabytes, table
 
 Figures = Mapping[str, Any]
 
@@ -27,8 +27,6 @@ _SEARCHES = {
     "texts": "hybrid, with the whole texts",
     "get_document": "get_document, 10,000 characters",
 }
-_PUT, _SEARCH, _AGAIN = 5.0, 8.0, 10.0
-
 _METHOD = """
 - Each hub is `tabane start` with a folder of its own; the client is another process, with the library
   `websockets`, on the same cores. Milliseconds are from before a request is written until its answer is read
@@ -74,71 +72,47 @@ class Measured:
     disk: float = 0.0
 
 
-def page(found: Measured) -> str:
+def page(found: Measured) -> list[str]:
     filled = found.filled
     counts = {"files": found.added.new, "documents": filled["documents"], "chunks": filled["chunks"]}
-    return "\n\n".join([
+    return [
         "## Documents",
         machine("python -m benchmarks.documents"),
         "### Against the goals",
-        table(("", "measured", "goal", ""), _against(found)),
+        goals(_goals(found)),
         "### Putting, one after the other",
-        table(("ms", "p50", "p95", "most", "CPU"), _lines(_PUTS, found.puts)),
-        *_with_minilm(found),
+        latencies(_PUTS, found.puts),
+        *(("With MiniLM:", latencies(_PUTS, found.embedded)) if found.embedded else ()),
         "### Searching, one after the other",
-        table(("ms", "p50", "p95", "most", "CPU"), _lines(_SEARCHES, found.searches)),
+        latencies(_SEARCHES, found.searches),
         "### Many at once, memory, disk",
-        table(("", ""), _weight(found)),
+        table(("", ""), _totals(found)),
         "### How it was measured",
         _METHOD.format(**counts),
-    ])  # fmt: skip
-
-
-def _with_minilm(found: Measured) -> Sequence[str]:
-    if not found.embedded:
-        return ()
-    return ("With MiniLM:", table(("ms", "p50", "p95", "most", "CPU"), _lines(_PUTS, found.embedded)))
-
-
-def _against(found: Measured) -> list[tuple[str, ...]]:
-    return [
-        _most(_PUTS["new"], statistics.median(found.puts["new"]["ms"]), _PUT, "ms"),
-        _most(
-            f"search over {found.filled['chunks']:,} chunks, hybrid",
-            statistics.median(found.searches["hybrid"]["ms"]),
-            _SEARCH,
-            "ms",
-        ),
-        _most(f"{found.again.unchanged:,} unchanged files again", found.again.seconds, _AGAIN, "s"),
     ]
 
 
-def _most(name: str, measured: float, goal: float, unit: str) -> tuple[str, ...]:
-    return name, f"{measured:.1f} {unit}", f"≤ {goal:g} {unit}", "met" if measured <= goal else "missed"
-
-
-def _lines(names: Mapping[str, str], figures: Mapping[str, Figures]) -> list[tuple[str, ...]]:
+def _goals(found: Measured) -> list[Goal]:
+    put = statistics.median(found.puts["new"]["ms"])
+    search = statistics.median(found.searches["hybrid"]["ms"])
+    over, again = f"search over {found.filled['chunks']:,} chunks, hybrid", found.again
     return [
-        (name, *(f"{each:.2f}" for each in _spread(figures[kind]["ms"])), f"{figures[kind]['cpu']:.2f}")
-        for kind, name in names.items()
+        Goal(_PUTS["new"], put, 5, " ms", 1, limit_digits=0),
+        Goal(over, search, 8, " ms", 1, limit_digits=0),
+        Goal(f"{again.unchanged:,} unchanged files again", again.seconds, 10, " s", 1, limit_digits=0),
     ]
 
 
-def _spread(ms: Sequence[float]) -> tuple[float, float, float]:
-    """In the middle, at 95 in 100, and the most."""
-    return statistics.median(ms), ms[min(len(ms) - 1, len(ms) * 95 // 100)], ms[-1]
-
-
-def _weight(found: Measured) -> list[tuple[str, str]]:
+def _totals(found: Measured) -> list[tuple[str, str]]:
     filled = found.filled
     return [
         ("put_documents, by 8, vectors at once", _rate(filled["documents"], filled)),
         ("the same in chunks", _rate(filled["chunks"], filled)),
         (f"adding {found.added.new:,} new files", _took(found.added)),
         (f"adding {found.again.unchanged:,} unchanged files again", _took(found.again)),
-        ("memory of a hub, idle, resident (without files)", _memory(found.idle)),
-        ("after all documents were put", _memory(found.full)),
-        ("after all questions", _memory(found.asked)),
+        ("memory of a hub, idle, resident (without files)", megabytes(found.idle)),
+        ("after all documents were put", megabytes(found.full)),
+        ("after all questions", megabytes(found.asked)),
         ("on disk", f"{found.disk:,.0f} MB"),
     ]
 
@@ -149,7 +123,3 @@ def _rate(count: int, filled: Figures) -> str:
 
 def _took(adding: Adding) -> str:
     return f"{adding.seconds:.1f} s; CPU {adding.cpu:.1f} s"
-
-
-def _memory(found: tuple[float, float]) -> str:
-    return f"{found[0]:,.0f} MB ({found[1]:,.0f})"

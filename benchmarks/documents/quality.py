@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.documents.asking import client_of, filled, good
-from benchmarks.performance import table
-from benchmarks.posts.house import House
+from benchmarks.posts.archive_hub import ArchiveHub
+from benchmarks.report import table
 from benchmarks.search import quality
 from benchmarks.search.quality import DEPTH, Corpus, Quality, Query
 
@@ -44,14 +44,14 @@ def main(arguments: list[str]) -> None:
 def measured(corpus: Corpus, queries: Sequence[Query], model: str) -> dict[str, Quality]:
     """The quality of documents by mode; by words alone where there is no model."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        house = House(Path(folder), model, "")
-        house.start()
+        hub = ArchiveHub(Path(folder), model, "")
+        hub.start()
         try:
-            asyncio.run(filled(house, _batches(corpus.texts)))
+            asyncio.run(filled(hub, _batches(corpus.texts)))
             modes = _MODES[:1] if model == "none" else _MODES
-            found = {mode: asyncio.run(_answers(house, queries, mode)) for mode in modes}
+            found = {mode: asyncio.run(_answers(hub, queries, mode)) for mode in modes}
         finally:
-            house.stop()
+            hub.stop()
     return {f"search_documents, {mode}": Quality.of(each, queries) for mode, each in found.items()}
 
 
@@ -61,9 +61,9 @@ def _batches(texts: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
         yield batch
 
 
-async def _answers(house: House, queries: Sequence[Query], mode: str) -> dict[str, list[str]]:
+async def _answers(hub: ArchiveHub, queries: Sequence[Query], mode: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    async with client_of(house) as client:
+    async with client_of(hub) as client:
         for query in queries:
             asked = {"query": query.text, "top_k": DEPTH, "mode": mode, "include_documents": False}
             answer = await good(client, "search_documents", asked)

@@ -19,7 +19,7 @@ from benchmarks.gateway.starting import starts
 from benchmarks.gateway.tokens import Counter, o200k
 from benchmarks.gateway.ways import three_ways
 from benchmarks.gateway.weighing import big_list, crowd, weight_daemon, weight_standalone
-from benchmarks.performance import publish
+from benchmarks.report import publish
 
 CROWDS = (50, 200)
 
@@ -29,8 +29,7 @@ def main(arguments: Sequence[str]) -> None:
     count = _counter(options.o200k)
     with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
         figures = asyncio.run(_measure(Path(folder), options.rounds, options.calls, count))
-    text = page(figures, _command(options))
-    publish("gateway", text, write=options.write)
+    publish("gateway", page(figures, _command(options)), write=options.write)
 
 
 async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Figures:

@@ -9,6 +9,7 @@ from benchmarks.gateway.counting import Sizes
 from benchmarks.gateway.starting import Start
 from benchmarks.gateway.ways import BRIDGE, STANDALONE
 from benchmarks.gateway.weighing import Crowd, Weight
+from benchmarks.report import Goal
 
 BIG = 1000
 """Tools of the long list."""
@@ -43,30 +44,6 @@ class Figures:
     def light_saving(self) -> float:
         """The part of the whole list's tokens that mode light leaves out."""
         return 1 - self.sizes.lists["light"].best / self.sizes.without.best
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A figure and what it should be: at most ``limit``, or at least where ``least``."""
-
-    what: str
-    value: float
-    limit: float
-    unit: str = ""
-    digits: int = 0
-    least: bool = False
-
-    @property
-    def met(self) -> bool:
-        return self.value >= self.limit if self.least else self.value <= self.limit
-
-    @property
-    def measured(self) -> str:
-        return f"{self.value:,.{self.digits}f}{self.unit}"
-
-    @property
-    def wanted(self) -> str:
-        return f"{'≥' if self.least else '≤'} {self.limit:,.{self.digits}f}{self.unit}"
 
 
 def _of(calls: list[Calls], way: str, kind: str) -> Calls:

@@ -14,38 +14,37 @@ from benchmarks.gateway.figures import BIG, Figures, goals
 from benchmarks.gateway.starting import NEW, Start
 from benchmarks.gateway.tokens import Tokens
 from benchmarks.gateway.ways import BRIDGE, DIRECT, STANDALONE
-from benchmarks.performance import table
+from benchmarks.report import goals as goals_table
+from benchmarks.report import table
 
 PARTS = ("hub", "keeper", "bridge", "upstream")
 
 
-def page(figures: Figures, command: str) -> str:
+def page(figures: Figures, command: str) -> list[str]:
     """Its section of docs/performance.md: goals, tables, how it was measured."""
-    return "\n\n".join(
-        [
-            "## The gateway, over stdio",
-            _head(figures, command),
-            "### Against the goals",
-            table(("", "measured", "goal", ""), _goals(figures)),
-            "### Tokens",
-            table(("", *_units(figures.sizes.task)), _tokens(figures)),
-            "### Starting",
-            table(("", "first answer", "CPU", "first result of a tool", "CPU"), _starts(figures.starts)),
-            "### Calling",
-            "One after the other, at the scheduler's pleasure and with all processes on one core:",
-            table(("", "p50", "p95", "× direct", "CPU a call", "one core: p50", "× direct"), _calls(figures)),
-            "Side by side:",
-            table(
-                ("", *(f"{width} at once" for width in (1, *WIDTHS)), "of direct", "CPU a call"),
-                (_rates(one, figures.direct) for one in figures.calls),
-            ),
-            "### Memory",
-            table(("", *PARTS, "without the servers"), _weights(figures)),
-            table(("servers configured, none used", "first answer", "CPU", "memory"), _crowds(figures)),
-            "### How it was measured",
-            _notes(figures),
-        ]
-    )
+    return [
+        "## The gateway, over stdio",
+        _head(figures, command),
+        "### Against the goals",
+        goals_table(goals(figures)),
+        "### Tokens",
+        table(("", *_units(figures.sizes.task)), _tokens(figures)),
+        "### Starting",
+        table(("", "first answer", "CPU", "first result of a tool", "CPU"), _starts(figures.starts)),
+        "### Calling",
+        "One after the other, at the scheduler's pleasure and with all processes on one core:",
+        table(("", "p50", "p95", "× direct", "CPU a call", "one core: p50", "× direct"), _calls(figures)),
+        "Side by side:",
+        table(
+            ("", *(f"{width} at once" for width in (1, *WIDTHS)), "of direct", "CPU a call"),
+            (_rates(one, figures.direct) for one in figures.calls),
+        ),
+        "### Memory",
+        table(("", *PARTS, "without the servers"), _weights(figures)),
+        table(("servers configured, none used", "first answer", "CPU", "memory"), _crowds(figures)),
+        "### How it was measured",
+        _notes(figures),
+    ]
 
 
 def _head(figures: Figures, command: str) -> str:
@@ -68,12 +67,6 @@ def processor() -> str:
         return platform.processor() or platform.machine()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
-
-
-def _goals(figures: Figures) -> list[tuple[str, str, str, str]]:
-    return [
-        (goal.what, goal.measured, goal.wanted, "met" if goal.met else "missed") for goal in goals(figures)
-    ]
 
 
 def _units(example: Tokens) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
 from benchmarks.gateway.client import Client
-from benchmarks.gateway.home import Home, upstream
+from benchmarks.gateway.home import GatewayHub, upstream
 from benchmarks.gateway.wares import KINDS
 from benchmarks.gateway.ways import ARGUMENTS, PLAIN
 
@@ -25,7 +25,9 @@ SECONDS = 4.0
 
 async def main() -> None:
     with TemporaryDirectory() as folder:
-        home = Home(Path(folder) / "many", {f"s{n:02}": upstream(next(iter(KINDS))) for n in range(SERVERS)})
+        home = GatewayHub(
+            Path(folder) / "many", {f"s{n:02}": upstream(next(iter(KINDS))) for n in range(SERVERS)}
+        )
         client = await home.client("--standalone")
         await client.initialize()
         names = [f"s{n:02}__{PLAIN['name']}" for n in range(SERVERS)]
@@ -59,7 +61,7 @@ async def _call(client: Client, name: str) -> None:
     await client.call({"name": "call_tool", "arguments": {"name": name, "arguments": ARGUMENTS}})
 
 
-def _change(home: Home, number: int) -> None:
+def _change(home: GatewayHub, number: int) -> None:
     file = Path(home.environment["TABANE_SERVERS"])
     configured = json.loads(file.read_text())
     configured["mcpServers"]["s00"]["env"] = {"CHANGE": str(number)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.gateway.client import Json
-from benchmarks.gateway.home import Home, Running, all_kinds
+from benchmarks.gateway.home import GatewayHub, Running, all_kinds
 from benchmarks.gateway.processes import family, own_cpu
 from benchmarks.gateway.ways import (
     BRIDGE,
@@ -42,11 +42,11 @@ class Start:
 
 async def starts(folder: Path, rounds: int) -> dict[str, Start]:
     """The medians by way, which take turns. Every home but that of :data:`NEW` has been used before."""
-    used = Home(folder / "used", all_kinds())
+    used = GatewayHub(folder / "used", all_kinds())
     found: dict[str, list[Start]] = {}
     async with daemon(folder / "daemon") as (home, hub):
         for number in range(rounds + 1):
-            new = Home(folder / f"new-{number}", all_kinds())
+            new = GatewayHub(folder / f"new-{number}", all_kinds())
             turns: dict[str, tuple[Open, Json, int | None]] = {
                 DIRECT: (directly, PLAIN, None),
                 STANDALONE: (lambda: standalone(used), THROUGH, None),
@@ -59,7 +59,7 @@ async def starts(folder: Path, rounds: int) -> dict[str, Start]:
     return {way: _medians(several[1:]) for way, several in found.items()}
 
 
-async def _bridge(home: Home, hub: int) -> Running:
+async def _bridge(home: GatewayHub, hub: int) -> Running:
     return Running(await home.client(), "bridge", hub)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from benchmarks.gateway.client import Client, Json
-from benchmarks.gateway.home import Home, Running, all_kinds, upstream
+from benchmarks.gateway.home import GatewayHub, Running, all_kinds, upstream
 
 DIRECT = "direct"
 STANDALONE = "standalone"
@@ -33,19 +34,19 @@ async def directly() -> Running:
     return Running(await Client.start(upstream("files"), {}), "upstream")
 
 
-async def standalone(home: Home, *flags: str) -> Running:
+async def standalone(home: GatewayHub, *flags: str) -> Running:
     return Running(await home.client("--standalone", *flags), "hub")
 
 
 @asynccontextmanager
-async def daemon(folder: Path) -> AsyncIterator[tuple[Home, int]]:
+async def daemon(folder: Path) -> AsyncIterator[tuple[GatewayHub, int]]:
     """A home over the four servers whose hub runs, and the hub's process."""
-    home = Home(folder, all_kinds())
-    hub = await home.start()
+    home = GatewayHub(folder, all_kinds())
+    await asyncio.to_thread(home.start)
     try:
-        yield home, hub
+        yield home, home.pid
     finally:
-        await home.stop()
+        await asyncio.to_thread(home.stop)
 
 
 @asynccontextmanager
@@ -54,7 +55,7 @@ async def three_ways(folder: Path) -> AsyncIterator[dict[str, Running]]:
     async with daemon(folder / "daemon") as (home, hub):
         ways = {
             DIRECT: await directly(),
-            STANDALONE: await standalone(Home(folder / "standalone", all_kinds())),
+            STANDALONE: await standalone(GatewayHub(folder / "standalone", all_kinds())),
             BRIDGE: Running(await home.client(), "bridge", hub),
         }
         try:

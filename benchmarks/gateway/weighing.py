@@ -10,7 +10,7 @@ from statistics import median
 
 from benchmarks.gateway.calling import side_by_side
 from benchmarks.gateway.client import PATIENCE, Client, Json
-from benchmarks.gateway.home import Home, Running, all_kinds, upstream
+from benchmarks.gateway.home import GatewayHub, Running, all_kinds, upstream
 from benchmarks.gateway.processes import family, memory, own_cpu
 from benchmarks.gateway.ways import ONE_OF_EACH, THROUGH, daemon, standalone
 
@@ -45,7 +45,7 @@ class Crowd:
 
 
 async def weight_standalone(folder: Path) -> Weight:
-    home = Home(folder / "home", all_kinds())
+    home = GatewayHub(folder / "home", all_kinds())
     for last in (False, True):  # the first run leaves a catalogue on disk, as any later start finds it
         running = await standalone(home)
         try:
@@ -65,8 +65,9 @@ async def weight_daemon(folder: Path) -> Weight:
         await client.initialize()
         await _work(client, 1)
         await client.close()
-        await home.stop()
-        hub = await home.start()
+        await asyncio.to_thread(home.stop)
+        await asyncio.to_thread(home.start)
+        hub = home.pid
         await asyncio.sleep(_SETTLED)
         alone = memory(family(hub, "hub"))
         running = Running(await home.client(), "bridge", hub)
@@ -80,7 +81,9 @@ async def weight_daemon(folder: Path) -> Weight:
 
 async def crowd(folder: Path, servers: int, rounds: int = 3) -> Crowd:
     """Starts with so many servers in the file: medians."""
-    home = Home(folder / f"crowd-{servers}", {f"server-{n}": upstream("many", "5") for n in range(servers)})
+    home = GatewayHub(
+        folder / f"crowd-{servers}", {f"server-{n}": upstream("many", "5") for n in range(servers)}
+    )
     taken = [await _crowded(home) for _ in range(rounds)]
     ms, cpu, mb = (median(values) for values in zip(*taken, strict=True))
     return Crowd(servers, ms, cpu, mb)
@@ -90,7 +93,7 @@ async def big_list(folder: Path, tools: int, times: int = 20) -> tuple[float, fl
     """Milliseconds of tools/list with so many tools: of the server itself, and of a hub in mode full."""
     command = upstream("many", str(tools))
     direct = Running(await Client.start(command, {}), "upstream")
-    hub = await standalone(Home(folder / "big", {"many": command}), "--mode", "full")
+    hub = await standalone(GatewayHub(folder / "big", {"many": command}), "--mode", "full")
     try:
         for running in (direct, hub):
             await running.client.initialize()
@@ -116,7 +119,7 @@ async def _work(client: Client, calls: int) -> None:
     await side_by_side(client, THROUGH, 4, calls)
 
 
-async def _crowded(home: Home) -> tuple[float, float, float]:
+async def _crowded(home: GatewayHub) -> tuple[float, float, float]:
     running = await standalone(home)
     try:
         await running.client.initialize()

@@ -9,7 +9,7 @@ import sys
 from benchmarks.http.calls import rates
 from benchmarks.http.idle import WAYS, measure
 from benchmarks.http.through import CLIENTS, Comparison, through
-from benchmarks.performance import machine, publish, table
+from benchmarks.report import Goal, goals, machine, publish, table
 
 ROUNDS, CALLS, IDLE = 7, 4000, 1000
 
@@ -20,35 +20,40 @@ def main(arguments: list[str]) -> None:
     publish("http", page(), write="--write" in arguments)
 
 
-def page() -> str:
+def page() -> list[str]:
     compared = through(ROUNDS)
     kilobytes = {way.__name__: measure(way, IDLE) for way in WAYS}
     one, many = compared
-    ratio = statistics.median(one.ratios)
-    goals = [
-        ("call p50, HTTP to HTTP, against direct", f"{ratio:.1f} ×", "≤ 4 ×", met(ratio <= 4)),
-        (f"calls a second, {CLIENTS} at once", f"{many.rate(1):,.0f}", "≥ 1,500", met(many.rate(1) >= 1500)),
-        ("an idle client", f"{kilobytes['session']:.1f} KB", "≤ 10 KB", met(kilobytes["session"] <= 10)),
-        ("an idle client that listens", f"{kilobytes['listening']:.1f} KB", "≤ 25 KB",
-         met(kilobytes["listening"] <= 25)),
-    ]  # fmt: skip
+    reached = [
+        Goal(
+            "call p50, HTTP to HTTP, against direct",
+            statistics.median(one.ratios),
+            4,
+            " ×",
+            1,
+            limit_digits=0,
+        ),
+        Goal(f"calls a second, {CLIENTS} at once", many.rate(1), 1500, least=True),
+        Goal("an idle client", kilobytes["session"], 10, " KB", 1, limit_digits=0),
+        Goal("an idle client that listens", kilobytes["listening"], 25, " KB", 1, limit_digits=0),
+    ]
     compared_rows = [row for comparison in compared for row in _rows(comparison)]
     forwarded = [
         (f"{rate.version}, {rate.clients} at once", us(rate.p50), us(rate.p99), f"{rate.rate:,.0f}")
         for rate in rates(CALLS)
     ]
     idle = [((way.__doc__ or "").rstrip("."), f"{kilobytes[way.__name__]:.1f}") for way in WAYS]
-    return "\n\n".join([
+    return [
         "## The gateway, over HTTP",
         machine("python -m benchmarks.http"),
-        table(("", "measured", "goal", ""), goals),
+        goals(reached),
         "Client → HTTP → hub → HTTP → server, in turn with client → HTTP → server; 2026-07-28:",
         table(("", "p50", "calls/s", "× direct", "least to most"), compared_rows),
         "Client → HTTP → hub → pipe → server:",
         table(("", "p50", "p99", "calls/s"), forwarded),
         f"Memory of the hub for each of {IDLE:,} idle clients:",
         table(("", "KB"), idle),
-    ])  # fmt: skip
+    ]
 
 
 def _rows(one: Comparison) -> list[tuple[str, ...]]:
@@ -63,10 +68,6 @@ def _rows(one: Comparison) -> list[tuple[str, ...]]:
 
 def us(seconds: float) -> str:
     return f"{seconds * 1e6:,.0f} µs"
-
-
-def met(reached: bool) -> str:
-    return "met" if reached else "missed"
 
 
 if __name__ == "__main__":

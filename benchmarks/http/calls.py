@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.http.idle import ENVELOPE, Hub, Stream, begin
+from benchmarks.http.idle import ENVELOPE, HttpHub, Stream, begin
 
 CLIENTS = (1, 16, 64)
 
@@ -28,7 +28,7 @@ def message(name: str, *, modern: bool) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
 
-async def client(hub: Hub, calls: int, name: str, *, modern: bool, times: list[float]) -> None:
+async def client(hub: HttpHub, calls: int, name: str, *, modern: bool, times: list[float]) -> None:
     stream: Stream = await hub.connect()
     headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": name}
     if not modern:
@@ -51,7 +51,7 @@ class Rate:
     p99: float
 
 
-async def measure(hub: Hub, name: str, calls: int) -> list[Rate]:
+async def measure(hub: HttpHub, name: str, calls: int) -> list[Rate]:
     found = []
     for version in ("2026-07-28", "2025-11-25"):
         modern = version == "2026-07-28"
@@ -72,7 +72,7 @@ async def measure(hub: Hub, name: str, calls: int) -> list[Rate]:
 def rates(calls: int) -> list[Rate]:
     """Both versions, with 1, 16 and 64 clients."""
     with tempfile.TemporaryDirectory() as folder:
-        hub = Hub(Path(folder))
+        hub = HttpHub(Path(folder))
         child = Path(folder) / "echo.py"
         child.write_text(ECHO)
         hub.configure({"echo": {"command": sys.executable, "args": [str(child)]}})
@@ -80,7 +80,7 @@ def rates(calls: int) -> list[Rate]:
         try:
             return asyncio.run(measure(hub, "echo__echo", calls))
         finally:
-            hub.tabane("stop")
+            hub.stop()
 
 
 def main() -> None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import resource
-import subprocess
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+
+from benchmarks.hub import HubProcess
 
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -28,35 +27,11 @@ ACCEPT = "application/json, text/event-stream"
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Hub:
+class HttpHub(HubProcess):
     """A hub of its own, and connections to it."""
 
     def __init__(self, folder: Path) -> None:
-        self._environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "XDG_CONFIG_HOME": str(folder),
-            "TABANE_HOME": str(folder / "home"),
-            "TABANE_PORT": "0",
-            "TABANE_HTTP_SESSIONS": "100000",
-        }
-
-    def tabane(self, *arguments: str) -> str:
-        command = [sys.executable, "-m", "tabane", *arguments]
-        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, check=True)
-        return done.stdout
-
-    def configure(self, servers: dict[str, Any]) -> None:
-        file = Path(self._environment["HOME"]) / "mcp-servers.json"
-        file.write_text(json.dumps({"mcpServers": servers}))
-        file.chmod(0o600)
-        self._environment["TABANE_SERVERS"] = str(file)
-
-    def start(self) -> None:
-        self.tabane("start")
-        status = json.loads(self.tabane("status", "--json"))
-        self.pid, self.token = status["pid"], Path(status["http_token"]).read_text().strip()
-        self.port = int(status["http"].split(":")[2].partition("/")[0])
+        super().__init__(folder, TABANE_HTTP_SESSIONS="100000")
 
     @property
     def kilobytes(self) -> float:
@@ -91,7 +66,7 @@ class Hub:
         return found
 
 
-async def modern(hub: Hub) -> list[Stream]:
+async def modern(hub: HttpHub) -> list[Stream]:
     """A request of 2026-07-28, and a connection that stays."""
     stream = await hub.connect()
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
@@ -100,14 +75,14 @@ async def modern(hub: Hub) -> list[Stream]:
     return [stream]
 
 
-async def session(hub: Hub) -> list[Stream]:
+async def session(hub: HttpHub) -> list[Stream]:
     """A session of 2025-11-25, its list of tools taken, and a connection that stays."""
     stream = await hub.connect()
     await begin(hub, stream)
     return [stream]
 
 
-async def listening(hub: Hub) -> list[Stream]:
+async def listening(hub: HttpHub) -> list[Stream]:
     """The same, and a stream for what belongs to no request."""
     stream, events = await hub.connect(), await hub.connect()
     headers = await begin(hub, stream)
@@ -115,7 +90,7 @@ async def listening(hub: Hub) -> list[Stream]:
     return [stream, events]
 
 
-async def begin(hub: Hub, stream: Stream) -> dict[str, str]:
+async def begin(hub: HttpHub, stream: Stream) -> dict[str, str]:
     """Begin a session of 2025-11-25; the headers of its requests."""
     params = {
         "protocolVersion": "2025-11-25",
@@ -131,11 +106,11 @@ async def begin(hub: Hub, stream: Stream) -> dict[str, str]:
     return headers
 
 
-Way = Callable[[Hub], Awaitable[list[Stream]]]
+Way = Callable[[HttpHub], Awaitable[list[Stream]]]
 WAYS = (modern, session, listening)
 
 
-async def cost(hub: Hub, way: Way, clients: int) -> float:
+async def cost(hub: HttpHub, way: Way, clients: int) -> float:
     """Kilobytes that each of so many clients adds."""
     kept = [await way(hub) for _ in range(20)]  # What is loaded once is no client's cost.
     before = hub.kilobytes
@@ -150,12 +125,12 @@ async def cost(hub: Hub, way: Way, clients: int) -> float:
 
 def measure(way: Way, clients: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        hub = Hub(Path(folder))
+        hub = HttpHub(Path(folder))
         hub.start()
         try:
             return asyncio.run(cost(hub, way, clients))
         finally:
-            hub.tabane("stop")
+            hub.stop()
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.http.calls import message
-from benchmarks.http.idle import Hub
+from benchmarks.http.idle import HttpHub
 
 CALLS = 1500
 CLIENTS = 16
@@ -102,14 +102,14 @@ def through(rounds: int) -> list[Comparison]:
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(command, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         url = server.stdout.readline().decode().strip()
-        hub = Hub(Path(folder))
+        hub = HttpHub(Path(folder))
         hub.configure({"echo": {"url": url}})
         hub.start()
         try:
             direct = Target(urlsplit(url).port or 0, "echo")
             return asyncio.run(compare(direct, Target(hub.port, "echo__echo", hub.token), rounds))
         finally:
-            hub.tabane("stop")
+            hub.stop()
             server.terminate()
 
 

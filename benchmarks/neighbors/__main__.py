@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.http.calls import ECHO
+from benchmarks.hub import HubProcess
 from benchmarks.neighbors.neighbor import Bridged, Latency, Neighbor, Posting, measure
-from benchmarks.performance import machine, publish, table
+from benchmarks.report import machine, publish, table
 from tests.hostile import http_server, stdio_server
 from tests.hostile.entry import Entry
 from tests.hostile.schemas import SCHEMAS
@@ -74,46 +73,22 @@ class Row:
     answers: int
 
 
-class Hub:
+class ChangingHub(HubProcess):
     """A hub whose servers file is changed while it runs."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / "mcp-servers.json"
+        super().__init__(folder)
         echo = folder / "echo.py"
         echo.write_text(ECHO)
         self._good = {"command": sys.executable, "args": [str(echo)]}
-        self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "XDG_CONFIG_HOME": str(folder),
-            "TABANE_HOME": str(folder / "home"),
-            "TABANE_SERVERS": str(self._file),
-            "TABANE_PORT": "0",
-            "TABANE_MODEL": "none",
-        }
-        self.configure({})
-        self.tabane("start")
-        status = json.loads(self.tabane("status", "--json"))
-        self.pid, self.url = int(status["pid"]), str(status["http"])
-        self.token = Path(status["http_token"]).read_text().strip()
+        self.configure({"good": self._good})
+        self.start()
 
-    def tabane(self, *arguments: str) -> str:
-        command = [sys.executable, "-m", "tabane", *arguments]
-        return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, check=True
-        ).stdout
-
-    def configure(self, more: dict[str, Any]) -> None:
-        part = self._file.with_suffix(".part")
-        part.write_text(json.dumps({"mcpServers": {"good": self._good, **more}}))
-        part.chmod(0o600)
-        part.replace(self._file)
-
-    def reload(self, more: dict[str, Any]) -> None:
-        """Change the servers, and wait until the hub has taken them."""
-        self.configure(more)
-        os.kill(self.pid, signal.SIGHUP)
-        while {row["name"] for row in self._servers()} != {"good", *more}:
+    def add(self, more: dict[str, Any]) -> None:
+        """Change the servers, and wait until the hub has loaded them."""
+        self.configure({"good": self._good, **more})
+        self.reload()
+        while {row["name"] for row in self._rows()} != {"good", *more}:
             pass
 
     def begin(self, server: str) -> None:
@@ -121,10 +96,10 @@ class Hub:
         command = [sys.executable, "-m", "tabane", "servers", "start", server]
         subprocess.run(command, env=self.environment, capture_output=True, check=False)
         for _ in range(MOST_LOOKS):
-            if any(row["name"] == server and row["tools"] for row in self._servers()):
+            if any(row["name"] == server and row["tools"] for row in self._rows()):
                 return
 
-    def _servers(self) -> list[dict[str, Any]]:
+    def _rows(self) -> list[dict[str, Any]]:
         return list(json.loads(self.tabane("servers", "list", "--json"))["results"])
 
 
@@ -140,7 +115,7 @@ def main() -> None:
 
 
 async def run(folder: Path, seconds: float, names: list[str]) -> list[Row]:
-    hub = Hub(folder)
+    hub = ChangingHub(folder)
     try:
         bridges = [await Bridged.connect(hub.environment) for _ in range(2)]
         neighbors = [*bridges, await Posting.connect(hub.url, hub.token)]
@@ -157,16 +132,18 @@ async def run(folder: Path, seconds: float, names: list[str]) -> list[Row]:
             await bridge.process.wait()
         return rows
     finally:
-        hub.tabane("stop")
+        hub.stop()
 
 
-async def one(hub: Hub, neighbors: list[Neighbor], what: tuple[str, str, str, float], seconds: float) -> Row:
+async def one(
+    hub: ChangingHub, neighbors: list[Neighbor], what: tuple[str, str, str, float], seconds: float
+) -> Row:
     server, way, name, goal = what
     entry = (stdio_server if way == "stdio" else http_server).ENTRIES[name]
     idle = await measure(neighbors, seconds)
     with ExitStack() as stack:
         definition = stack.enter_context(serving(way, entry))
-        hub.reload({server: definition})
+        hub.add({server: definition})
         if entry.moment != "list":
             hub.begin(server)
         caller = stack.enter_context(calling(hub, entry, f"{server}__hit"))
@@ -175,7 +152,7 @@ async def one(hub: Hub, neighbors: list[Neighbor], what: tuple[str, str, str, fl
         assert caller.stdout is not None
         caller.stdin.close()
         answers = int(caller.stdout.read() or 0)
-    hub.reload({})
+    hub.add({})
     return Row(way, name, goal, idle, beside, answers)
 
 
@@ -199,7 +176,7 @@ def serving(way: str, entry: Entry) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def calling(hub: Hub, entry: Entry, tool: str) -> Iterator[subprocess.Popen[bytes]]:
+def calling(hub: ChangingHub, entry: Entry, tool: str) -> Iterator[subprocess.Popen[bytes]]:
     """Connect the assistant that calls the hostile server."""
     params: dict[str, Any] = {"name": tool, "arguments": {}}
     if entry.through:
@@ -218,16 +195,16 @@ def calling(hub: Hub, entry: Entry, tool: str) -> Iterator[subprocess.Popen[byte
         caller.wait()
 
 
-def page(rows: list[Row]) -> str:
+def page(rows: list[Row]) -> list[str]:
     head = ("", "idle p50", "idle p99", "p50", "p99", "longest", "goal of p99", "")
-    return "\n\n".join([
+    return [
         "## Beside a server that misbehaves",
         machine("python -m benchmarks.neighbors"),
         "Two assistants over stdio and one over HTTP call a server that answers at once, with 2 ms between "
         "an answer and the next call. A fourth one calls a server of `tests/hostile` without a pause. Times "
         "are of the calls of the three, in milliseconds; idle is just before, without the fourth.",
         table(head, [cells(row) for row in rows]),
-    ])  # fmt: skip
+    ]
 
 
 def cells(row: Row) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.performance import publish
-from benchmarks.posts.house import House
+from benchmarks.posts.archive_hub import ArchiveHub
 from benchmarks.posts.model import served
 from benchmarks.posts.page import Import, Measured, page
 from benchmarks.posts.sources import DIMENSION, MODEL, USERS, Sources, made
+from benchmarks.report import publish
 
 ROOT = Path(__file__).parents[2]
 STARTS = 5
@@ -37,40 +37,40 @@ def main(arguments: list[str]) -> None:
         folder = options.keep or Path(one)
         folder.mkdir(exist_ok=True)
         with served(sources, folder / "model.port") as url:
-            found = measured(House(folder, MODEL, url), sources)
+            found = measured(ArchiveHub(folder, MODEL, url), sources)
     publish("posts", page(found, options.posts, USERS, DIMENSION), write=options.write)
 
 
-def measured(house: House, sources: Sources) -> Measured:
+def measured(hub: ArchiveHub, sources: Sources) -> Measured:
     """All figures of one archive; it is left stopped."""
-    there = house.is_filled
-    house.start()
+    there = hub.is_filled
+    hub.start()
     try:
-        brought = None if there else _imported(house, sources)
-        house.stop()
+        brought = None if there else _imported(hub, sources)
+        hub.stop()
         print("posts: starting", file=sys.stderr)
         starts = []
         for last in range(STARTS):
-            starts.append(house.start())
+            starts.append(hub.start_until_ready())
             if last < STARTS - 1:
-                house.stop()
-        idle = house.memory()
+                hub.stop()
+        idle = hub.memory()
         print("posts: asking", file=sys.stderr)
-        command = [sys.executable, "-m", "benchmarks.posts.asking", house.url, str(sources.folder)]
-        command.append(str(house.pid))
+        command = [sys.executable, "-m", "benchmarks.posts.asking", hub.socket, str(sources.folder)]
+        command.append(str(hub.pid))
         asked = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
-        return Measured(brought, starts, idle, json.loads(asked), house.memory(), house.disk)
+        return Measured(brought, starts, idle, json.loads(asked), hub.memory(), hub.disk)
     finally:
-        house.stop()
+        hub.stop()
 
 
-def _imported(house: House, sources: Sources) -> Import:
+def _imported(hub: ArchiveHub, sources: Sources) -> Import:
     """The archive filled, as the command line does it."""
     print("posts: importing", file=sys.stderr)
-    before, began = house.cpu, time.perf_counter()
-    report = json.loads(house.tabane("posts", "import", *sources.arguments(), "--json"))
+    before, began = hub.cpu, time.perf_counter()
+    report = json.loads(hub.tabane("posts", "import", *sources.arguments(), "--json"))
     seconds = time.perf_counter() - began
-    found = Import(report["new"], seconds, house.cpu - before, house.memory())
+    found = Import(report["new"], seconds, hub.cpu - before, hub.memory())
     print(f"posts: {found}", file=sys.stderr)
     return found
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.performance import machine, table
+from benchmarks.report import Goal, goals, latencies, machine, megabytes, spread, table
 
 _KINDS = {
     "content": "search_similar",
@@ -29,7 +29,6 @@ _GOALS = {
     "content": 8.0, "average": 25.0, "weighted": 25.0, "V|T frequent ja": 15.0, "V|T frequent en": 15.0,
     "V|T rare ja": 15.0, "V|T rare en": 15.0, "get_user_stats": 2.0, "get_database_stats": 2.0,
 }  # fmt: skip
-_FIRST, _ALL, _RATE, _START, _IMPORT = 60.0, 400.0, 150.0, 1.5, 90.0
 
 _METHOD = """
 - {posts:,} posts of about 35 words, each with a reasoning of 40 and a summary of 20, half Japanese, half
@@ -74,67 +73,51 @@ class Measured:
     disk: float
 
 
-def page(found: Measured, posts: int, users: int, dimension: int) -> str:
-    return "\n\n".join([
+def page(found: Measured, posts: int, users: int, dimension: int) -> list[str]:
+    return [
         "## The archive of posts",
         machine("python -m benchmarks.posts"),
         "### Against the goals",
-        table(("", "measured", "goal", ""), _against(found)),
+        goals(_goals(found)),
         "### Questions, one after the other",
-        table(("", "p50", "p95", "most", "CPU"), _questions(found.asked)),
+        latencies(_KINDS, found.asked),
         "### All similarities, and many clients",
         table(("", "p50", "p95"), _streams(found.asked)),
         _together(found.asked["together"]),
         "### Import, memory, disk",
-        table(("", ""), _weight(found)),
+        table(("", ""), _totals(found)),
         "### How it was measured",
         _METHOD.format(posts=posts, users=users, dimension=dimension),
-    ])  # fmt: skip
-
-
-def _against(found: Measured) -> list[tuple[str, ...]]:
-    asked = found.asked
-    rows = [_most(_KINDS[kind], _p50(asked[kind]), goal, "ms") for kind, goal in _GOALS.items()]
-    parts, together = asked["parts"], asked["together"]
-    rows.append(_most("vector_search, first part", statistics.median(parts["first"]), _FIRST, "ms"))
-    rows.append(_most("vector_search, all", _p50(parts), _ALL, "ms"))
-    met = together["rate"] >= _RATE and not together["errors"]
-    rows.append(("queries a second, 64 clients", f"{together['rate']:,.0f}", f"≥ {_RATE:.0f}", _met(met)))
-    rows.append(_most("start with the archive", statistics.median(found.starts), _START, "s"))
-    if found.brought:
-        rows.append(_most("import, vectors given", found.brought.seconds, _IMPORT, "s"))
-    return rows
-
-
-def _most(name: str, measured: float, goal: float, unit: str) -> tuple[str, ...]:
-    return name, f"{measured:.1f} {unit}", f"≤ {goal:g} {unit}", _met(measured <= goal)
-
-
-def _met(reached: bool) -> str:
-    return "met" if reached else "missed"
-
-
-def _questions(asked: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    return [
-        (
-            name,
-            f"{_p50(asked[kind]):.2f}",
-            f"{_p95(asked[kind]):.2f}",
-            f"{asked[kind]['ms'][-1]:.2f}",
-            f"{asked[kind]['cpu']:.2f}",
-        )
-        for kind, name in _KINDS.items()
     ]
+
+
+def _goals(found: Measured) -> Iterator[Goal]:
+    asked = found.asked
+    parts, together = asked["parts"], asked["together"]
+    for kind, most in _GOALS.items():
+        yield _most(_KINDS[kind], asked[kind]["ms"], most, " ms")
+    yield _most("vector_search, first part", parts["first"], 60, " ms")
+    yield _most("vector_search, all", parts["ms"], 400, " ms")
+    answered = together["rate"] if not together["errors"] else 0
+    yield Goal("queries a second, 64 clients", answered, 150, least=True)
+    yield Goal("start with the archive", statistics.median(found.starts), 1.5, " s", 1)
+    if found.brought:
+        yield _most("import, vectors given", [found.brought.seconds], 90, " s")
+
+
+def _most(name: str, values: Sequence[float], most: float, unit: str) -> Goal:
+    return Goal(name, statistics.median(values), most, unit, 1, limit_digits=0)
 
 
 def _streams(asked: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    parts, read = asked["parts"], asked["parts, read"]
-    return [
-        ("first part", f"{statistics.median(parts['first']):.1f}", f"{_p95({'ms': parts['first']}):.1f}"),
-        (f"all, {parts['bytes'] / 1e6:.1f} MB", f"{_p50(parts):.1f}", f"{_p95(parts):.1f}"),
-        ("all, read as JSON", f"{_p50(read):.1f}", f"{_p95(read):.1f}"),
-        ("one of 64 clients at once", f"{_p50(asked['together']):.1f}", f"{_p95(asked['together']):.1f}"),
-    ]
+    parts = asked["parts"]
+    rows = {
+        "first part": parts["first"],
+        f"all, {parts['bytes'] / 1e6:.1f} MB": parts["ms"],
+        "all, read as JSON": asked["parts, read"]["ms"],
+        "one of 64 clients at once": asked["together"]["ms"],
+    }
+    return [(name, *(f"{each:.1f}" for each in spread(values)[:2])) for name, values in rows.items()]
 
 
 def _together(together: Mapping[str, Any]) -> str:
@@ -144,10 +127,10 @@ def _together(together: Mapping[str, Any]) -> str:
     )
 
 
-def _weight(found: Measured) -> list[tuple[str, str]]:
+def _totals(found: Measured) -> list[tuple[str, str]]:
     rows = [
-        ("memory after the start, resident (without files)", _memory(found.idle)),
-        ("memory after all questions", _memory(found.busy)),
+        ("memory after the start, resident (without files)", megabytes(found.idle)),
+        ("memory after all questions", megabytes(found.busy)),
         ("on disk", f"{found.disk:,.0f} MB"),
         ("starts", ", ".join(f"{each:.2f}" for each in found.starts) + " s"),
     ]
@@ -156,19 +139,6 @@ def _weight(found: Measured) -> list[tuple[str, str]]:
         rows += [
             ("import", f"{brought.seconds:.0f} s, {brought.posts / brought.seconds:,.0f} posts a second"),
             ("its CPU", f"{brought.cpu:.0f} s, {each:.2f} ms a post"),
-            ("memory after it", _memory(brought.memory)),
+            ("memory after it", megabytes(brought.memory)),
         ]
     return rows
-
-
-def _memory(found: tuple[float, float]) -> str:
-    return f"{found[0]:,.0f} MB ({found[1]:,.0f})"
-
-
-def _p50(of: Mapping[str, Any]) -> float:
-    return statistics.median(of["ms"])
-
-
-def _p95(of: Mapping[str, Any]) -> float:
-    found: Sequence[float] = of["ms"]
-    return found[min(len(found) - 1, len(found) * 95 // 100)]

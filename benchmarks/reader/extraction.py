@@ -15,10 +15,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.performance import machine, publish, table
 from benchmarks.reader.pages import Gold, pages
 from benchmarks.reader.scoring import Score, kept, plain, scored
 from benchmarks.reader.training import digest, lessons, taught, validated
+from benchmarks.report import machine, publish, table
 
 from tabane.reader.extracting import extract
 
@@ -49,8 +49,7 @@ def main(arguments: list[str]) -> None:
     scores = validated(lessons(seen), _FOLDS) if judged else {}
     parts = [_part(path, path in seen, scores) for path in files]
     command = "python -m benchmarks.reader.extraction DATA"
-    text = "\n\n".join(["## Reading pages", machine(command), *parts, _METHOD])
-    publish("reader", text, write=options.write)
+    publish("reader", ["## Reading pages", machine(command), *parts, _METHOD], write=options.write)
 
 
 def _structural(path: Path) -> bool:

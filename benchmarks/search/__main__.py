@@ -7,24 +7,19 @@ of their own. Where one is not there, its column says so. ``--only NAME`` leaves
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.performance import publish
+from benchmarks.report import publish
+from benchmarks.search.engine_runs import EngineProcess, EngineRun
 from benchmarks.search.engines import MODULES
 from benchmarks.search.generator import Asked, Entry, Generator
 from benchmarks.search.measuring import SECONDS, store_corpus
-from benchmarks.search.page import Measurement, page
-from benchmarks.search.sizes import sizes
+from benchmarks.search.page import page
 
-ROOT = Path(__file__).parents[2]
-PEERS = ROOT / "build" / "bench" / "bin" / "python"  # has the packages of the group "bench"
-OURS = ("tabane", "tantivy alone", "SQLite FTS5 trigram")  # need no others than the project's own
+OWN = ("tabane", "tantivy alone", "SQLite FTS5 trigram")  # need no others than the project's own
 
 
 def main(arguments: list[str]) -> None:
@@ -64,25 +59,10 @@ def _limited(asked: Asked, days: tuple[int, int]) -> Asked:
     return Asked(asked.words, since=days[0], until=days[1])
 
 
-def _measured(name: str, folder: Path) -> Measurement | None:
-    """An engine's figures; None where it is not installed."""
-    python = sys.executable if name in OURS else str(PEERS)
-    probe = [python, "-c", f"import benchmarks.search.{MODULES[name]}"]
-    if not Path(python).exists() or subprocess.run(probe, cwd=ROOT, capture_output=True).returncode:
-        return None
-    print(f"{name}: filling", file=sys.stderr)
-    filled = _step(python, name, "fill", folder)
-    size = sizes(folder / MODULES[name])
-    print(f"{name}: asking", file=sys.stderr)
-    return Measurement(filled, _step(python, name, "ask", folder), size)
-
-
-def _step(python: str, name: str, step: str, folder: Path) -> dict[str, object]:
-    command = [python, "-m", "benchmarks.search.measuring", name, step, str(folder)]
-    environment = os.environ | {"ANONYMIZED_TELEMETRY": "False"}
-    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment, check=True)
-    figures: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
-    return figures
+def _measured(name: str, folder: Path) -> EngineRun | None:
+    """Return an engine's figures; None if it is not installed."""
+    process = EngineProcess("benchmarks.search.measuring", name in OWN)
+    return process.run(name, f"benchmarks.search.{MODULES[name]}", folder)
 
 
 if __name__ == "__main__":

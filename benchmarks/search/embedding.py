@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import onnxruntime
 import psutil
-from benchmarks.performance import publish
+from benchmarks.report import publish
 from benchmarks.search.embedding_page import Bulk, Figures, Memory, page
 from tokenizers import Tokenizer
 
@@ -207,7 +207,7 @@ def _spent(process: Process) -> float:
     return sum(each.user + each.system for each in times)
 
 
-async def _section(folder: Path, rounds: int) -> str:
+async def _section(folder: Path, rounds: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as kept:
         found = await Finder(Hub(HubPlace(kept, offline=True)), kept).find(Wanted())
         assert isinstance(found, Found)

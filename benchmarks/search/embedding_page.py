@@ -6,10 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.performance import machine, table
-from benchmarks.search.page import met
-
-_SHARE, _QUERY = 0.95, 15.0  # of bare onnxruntime; milliseconds
+from benchmarks.report import Goal, goals, machine, spread, table
 
 _METHOD = """
 - The model is all-MiniLM-L6-v2 (22.7 million parameters, 384 components, 256 tokens), float32, in the
@@ -74,47 +71,36 @@ class Figures:
     budget: int
 
 
-def page(found: Figures) -> str:
+def page(found: Figures) -> list[str]:
     method = _METHOD.format(
         threads=found.threads,
         budget=found.budget,
         rounds=len(found.bulks[0].ours),
         far=max(bulk.far for bulk in found.bulks),
     )
-    return "\n\n".join(
-        [
-            "## Embedding",
-            machine("python -m benchmarks.search.embedding"),
-            table(("", "measured", "goal", ""), _goals(found)),
-            "Texts, beside onnxruntime alone:",
-            table(("", "tokens a text", "texts/s", "tokens/s", "of bare", "of bare, by CPU"), _bulks(found)),
-            "Memory of the process by its budget of tokens a batch:",
-            table(("tokens a batch", "loaded, MB", "at most, MB", "over it, MB", "texts/s"), _memory(found)),
-            "Milliseconds:",
-            table(("", "p50", "p95"), _spread(found)),
-            "### How it was measured",
-            method,
-        ]
-    )
+    return [
+        "## Embedding",
+        machine("python -m benchmarks.search.embedding"),
+        goals(_goals(found)),
+        "Texts, beside onnxruntime alone:",
+        table(("", "tokens a text", "texts/s", "tokens/s", "of bare", "of bare, by CPU"), _bulks(found)),
+        "Memory of the process by its budget of tokens a batch:",
+        table(("tokens a batch", "loaded, MB", "at most, MB", "over it, MB", "texts/s"), _memory(found)),
+        "Milliseconds:",
+        table(("", "p50", "p95"), _times(found)),
+        "### How it was measured",
+        method,
+    ]
 
 
-def _goals(found: Figures) -> list[tuple[str, str, str, str]]:
-    rows = [
-        (
-            f"throughput of bare onnxruntime's, {bulk.kind}",
-            f"{bulk.share:.1%}",
-            f"≥ {_SHARE:.0%}",
-            met(bulk.share >= _SHARE),
-        )
+def _goals(found: Figures) -> list[Goal]:
+    shares = [
+        Goal(f"throughput of bare onnxruntime's, {bulk.kind}", 100 * bulk.share, 95, "%", 1, True, 0)
         for bulk in found.bulks
     ]
-    for words, seconds in (
-        ("a query of 8 words, p50", found.alone),
-        ("the same during a bulk job", found.during),
-    ):
-        taken = statistics.median(seconds) * 1e3
-        rows.append((words, f"{taken:.1f} ms", f"≤ {_QUERY:.0f} ms", met(taken <= _QUERY)))
-    return rows
+    queries = {"a query of 8 words, p50": found.alone, "the same during a bulk job": found.during}
+    times = {words: statistics.median(seconds) * 1e3 for words, seconds in queries.items()}
+    return shares + [Goal(words, ms, 15, " ms", 1, limit_digits=0) for words, ms in times.items()]
 
 
 def _bulks(found: Figures) -> list[tuple[str, ...]]:
@@ -147,18 +133,14 @@ def _memory(found: Figures) -> list[tuple[str, ...]]:
     ]
 
 
-def _spread(found: Figures) -> list[tuple[str, ...]]:
+def _times(found: Figures) -> list[tuple[str, ...]]:
     rows = (
         ("the process starts and loads the model", found.starts),
         ("a query", found.alone),
         ("a query during a bulk job", found.during),
     )
     first = ("the very first start, which makes the graph", f"{found.first * 1e3:.0f}", "")
-    return [first, *((words, *map(_milliseconds, _quantiles(seconds))) for words, seconds in rows)]
-
-
-def _quantiles(seconds: Sequence[float]) -> tuple[float, float]:
-    return statistics.median(seconds), sorted(seconds)[int(len(seconds) * 0.95)]
+    return [first, *((words, *map(_milliseconds, spread(seconds)[:2])) for words, seconds in rows)]
 
 
 def _milliseconds(seconds: float) -> str:

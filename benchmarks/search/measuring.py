@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import benchmarks.search.engines as engines
+from benchmarks.search.engine_runs import Figures, memory, print_figures
 from benchmarks.search.generator import Asked, Entry
 
 _WARM = 10  # questions before those that count
@@ -52,7 +53,7 @@ def _questions(folder: Path) -> dict[str, list[Asked]]:
     }
 
 
-async def fill(engine: engines.Engine, folder: Path, place: Path) -> dict[str, object]:
+async def fill(engine: engines.Engine, folder: Path, place: Path) -> Figures:
     """Rows a second until the last is acknowledged, and until everything is as it will stay."""
     await engine.open(place)
     count, spent = 0, 0.0
@@ -68,18 +69,18 @@ async def fill(engine: engines.Engine, folder: Path, place: Path) -> dict[str, o
     return {"rows": count / spent, "settled": count / settled, "waits": sorted(waits)}
 
 
-async def ask(engine: engines.Engine, folder: Path, place: Path) -> dict[str, object]:
+async def ask(engine: engines.Engine, folder: Path, place: Path) -> Figures:
     """Milliseconds of every question, by kind; of opening; of upserts; and memory after the questions."""
     questions = _questions(folder)
     opening = await _timed(engine.open, place)
-    figures: dict[str, object] = {"open": opening * 1e3}
+    figures: Figures = {"open": opening * 1e3}
     for kind, several in questions.items():
         method = engine.contains if kind.startswith("substring") else engine.search
         try:
             figures[kind] = await _latencies(method, several)
         except NotImplementedError:
             figures[kind] = []
-    figures["anonymous"], figures["resident"] = _memory()
+    figures |= memory()
     figures["upsert"], figures["unfound"] = await _upserts(engine)
     await engine.close()
     return figures
@@ -120,24 +121,11 @@ async def _timed(work: Callable[[_Given], Awaitable[object]], given: _Given) -> 
     return time.perf_counter() - began
 
 
-def _memory() -> tuple[float | None, float | None]:
-    """Anonymous and resident memory, MB; None where the system does not tell."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return None, None
-    kilobytes = {line.split(":")[0]: line.split()[1] for line in lines if "Rss" in line or "VmRSS" in line}
-    return int(kilobytes["RssAnon"]) * 1024 / 1e6, int(kilobytes["VmRSS"]) * 1024 / 1e6
-
-
 def main(name: str, step: str, folder: Path) -> None:
-    began = time.perf_counter()
-    engine = engines.engine(name)
-    imported = time.perf_counter() - began
     place = folder / engines.MODULES[name]
     place.mkdir(exist_ok=True)
-    figures = asyncio.run({"fill": fill, "ask": ask}[step](engine, folder, place))
-    print(json.dumps(figures | {"import": imported * 1e3, "version": engine.version}))
+    work = {"fill": fill, "ask": ask}[step]
+    print_figures(lambda: engines.engine(name), lambda engine: work(engine, folder, place))
 
 
 if __name__ == "__main__":

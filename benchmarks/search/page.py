@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from benchmarks.performance import machine, table
-
-_OURS = "tabane"
+from benchmarks.report import Goal, goals, machine, quantile, table
+from benchmarks.search.engine_runs import OURS, EngineRun, compared_row, totals, totals_row
 
 # What is asked, by kind, in words.
 _KINDS = {
@@ -58,100 +56,51 @@ _METHOD = """
 """.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """What the two steps of an engine printed, and its files in bytes by part."""
-
-    filled: Mapping[str, Any]
-    asked: Mapping[str, Any]
-    sizes: Mapping[str, int]
-
-    def p50(self, kind: str) -> float | None:
-        found: Sequence[float] = self.asked[kind]
-        return statistics.median(found) if found else None
+Runs = Mapping[str, EngineRun | None]
 
 
-Measured = Mapping[str, Measurement | None]
-
-
-def page(measured: Measured, records: int, characters: float, seconds: float) -> str:
-    present = {name: found for name, found in measured.items() if found is not None}
-    ours = present.get(_OURS)
-    versions = ", ".join(f"{name} {found.filled['version']}" for name, found in present.items())
-    unfound = ", ".join(f"{name} {found.asked['unfound']}" for name, found in present.items())
+def page(runs: Runs, records: int, characters: float, seconds: float) -> list[str]:
+    present = {name: run for name, run in runs.items() if run is not None}
+    ours = present.get(OURS)
+    versions = ", ".join(f"{name} {run.filled['version']}" for name, run in present.items())
+    unfound = ", ".join(f"{name} {run.asked['unfound']}" for name, run in present.items())
     parts = ["## The store", f"{machine('python -m benchmarks.search')} {versions}."]
     if ours is not None:
-        parts += ["### Against the goals", table(("", "measured", "goal", ""), _goals(ours))]
+        parts += ["### Against the goals", goals(_goals(ours))]
+    resident = totals_row("resident memory, MB", runs, lambda run: run.asked["resident"])
     parts += [
         "### Beside other engines",
         "Milliseconds at the median, and how many times ours that is:",
-        table(("", *measured), _compared(measured)),
+        table(
+            ("", *runs), (compared_row(words, runs, partial(_p50, kind)) for kind, words in _KINDS.items())
+        ),
         "Filling, opening, memory, disk:",
-        table(("", *measured), _totals(measured)),
+        table(("", *runs), [*totals(runs), resident]),
     ]
     if ours is not None:
         parts += ["### What is on disk", table(("", "MB", "bytes a record"), _parts(ours, records))]
         parts += ["Milliseconds of ours:", table(("", "p50", "p95", "p99"), _spread(ours))]
     method = _METHOD.format(records=records, characters=characters, seconds=seconds, unfound=unfound)
-    return "\n\n".join([*parts, "### How it was measured", method])
+    return [*parts, "### How it was measured", method]
 
 
-def _goals(ours: Measurement) -> list[tuple[str, str, str, str]]:
-    rows = []
+def _p50(kind: str, run: EngineRun) -> float | None:
+    found: Sequence[float] = run.asked[kind]
+    return statistics.median(found) if found else None
+
+
+def _goals(ours: EngineRun) -> Iterator[Goal]:
     for kind, most in _GOALS.items():
-        found = ours.p50(kind) or 0.0
-        rows.append((f"{_KINDS[kind]}, p50", f"{found:.2f} ms", f"≤ {most:.1f} ms", met(found <= most)))
-    rate, waits = ours.filled["rows"], _quantile(ours.filled["waits"], 0.95)
-    opened, memory = ours.asked["open"], ours.asked["anonymous"]
-    rows += [
-        ("rows a second, bulk", f"{rate:,.0f}", "≥ 8,000", met(rate >= 8000)),
-        ("another writer meanwhile, p95", f"{waits:.1f} ms", "≤ 10 ms", met(waits <= 10)),
-        ("opening", f"{opened:.0f} ms", "≤ 100 ms", met(opened <= 100)),
-    ]
-    if memory is not None:
-        rows.append(("anonymous memory", f"{memory:.0f} MB", "≤ 90 MB", met(memory <= 90)))
-    return rows
+        yield Goal(f"{_KINDS[kind]}, p50", _p50(kind, ours) or 0.0, most, " ms", 2, limit_digits=1)
+    yield Goal("rows a second, bulk", ours.filled["rows"], 8000, least=True)
+    waits = quantile(ours.filled["waits"], 0.95)
+    yield Goal("another writer meanwhile, p95", waits, 10, " ms", 1, limit_digits=0)
+    yield Goal("opening", ours.asked["open"], 100, " ms")
+    if (memory := ours.asked["anonymous"]) is not None:
+        yield Goal("anonymous memory", memory, 90, " MB")
 
 
-def _compared(measured: Measured) -> list[list[str]]:
-    ours = measured.get(_OURS)
-    rows = []
-    for kind, words in _KINDS.items():
-        base = ours.p50(kind) if ours is not None else None
-        rows.append([words, *(_cell(found, kind, base) for found in measured.values())])
-    return rows
-
-
-def _cell(found: Measurement | None, kind: str, base: float | None) -> str:
-    if found is None:
-        return "not installed"
-    value = found.p50(kind)
-    if value is None:
-        return "–"
-    ratio = f" ({value / base:.1f} ×)" if base and value != base else ""
-    return f"{value:.2f}{ratio}"
-
-
-def _totals(measured: Measured) -> list[list[str]]:
-    def row(words: str, value: Any) -> list[str]:
-        return [words, *("–" if found is None else value(found) for found in measured.values())]
-
-    return [
-        row("rows a second, acknowledged", lambda found: f"{found.filled['rows']:,.0f}"),
-        row("rows a second, index complete", lambda found: f"{found.filled['settled']:,.0f}"),
-        row("opening, ms", lambda found: f"{found.asked['open']:.0f}"),
-        row("importing before that, ms", lambda found: f"{found.asked['import']:.0f}"),
-        row("anonymous memory, MB", lambda found: _memory(found.asked["anonymous"])),
-        row("resident memory, MB", lambda found: _memory(found.asked["resident"])),
-        row("on disk, MB", lambda found: f"{sum(found.sizes.values()) / 1e6:.0f}"),
-    ]
-
-
-def _memory(megabytes: float | None) -> str:
-    return "–" if megabytes is None else f"{megabytes:.0f}"
-
-
-def _parts(ours: Measurement, records: int) -> list[tuple[str, str, str]]:
+def _parts(ours: EngineRun, records: int) -> list[tuple[str, str, str]]:
     sized = sorted(ours.sizes.items(), key=lambda item: -item[1])
     sized.append(("together", sum(ours.sizes.values())))
     return [(_part(name), f"{size / 1e6:.1f}", f"{size / records:.0f}") for name, size in sized]
@@ -167,18 +116,10 @@ def _part(name: str) -> str:
     return f"index: field {text or space}"
 
 
-def _spread(ours: Measurement) -> list[tuple[str, ...]]:
+def _spread(ours: EngineRun) -> list[tuple[str, ...]]:
     rows = [(words, *_quantiles(ours.asked[kind])) for kind, words in _KINDS.items()]
     return [*rows, ("another writer while filling", *_quantiles(ours.filled["waits"]))]
 
 
-def _quantiles(found: Sequence[float]) -> tuple[str, ...]:
-    return tuple(f"{_quantile(found, share):.2f}" for share in (0.5, 0.95, 0.99))
-
-
-def _quantile(found: Sequence[float], share: float) -> float:
-    return sorted(found)[int(len(found) * share)]
-
-
-def met(reached: bool) -> str:
-    return "met" if reached else "missed"
+def _quantiles(values: Sequence[float]) -> tuple[str, ...]:
+    return tuple(f"{quantile(values, share):.2f}" for share in (0.5, 0.95, 0.99))

@@ -8,25 +8,20 @@ nothing else here needs are installed by ``make bench`` into an environment of t
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.performance import publish
-from benchmarks.search.sizes import sizes
+from benchmarks.report import publish
+from benchmarks.search.engine_runs import EngineProcess
 from benchmarks.search.vectors.corpus import Corpus, Matrix, clustered, entries_of, write
 from benchmarks.search.vectors.engines import MODULES, MOST_OF_A_MILLION, MOST_RECORDS, NO_TEXTS
-from benchmarks.search.vectors.page import Measurement, Part, page
+from benchmarks.search.vectors.page import Part, page
 from benchmarks.search.vectors.texts import embedded
 
-ROOT = Path(__file__).parents[3]
-PEERS = ROOT / "build" / "bench" / "bin" / "python"  # has the packages that are measured beside ours
-OURS = ("tabane", NO_TEXTS, "numpy, float32")  # need no others than the project's own
+OWN = ("tabane", NO_TEXTS, "numpy, float32")  # need no others than the project's own
 
 
 def main(arguments: list[str]) -> None:
@@ -66,9 +61,12 @@ def _part(name: str, making: Callable[[Path], Corpus | None], engines: Sequence[
         corpus = making(folder)
         if corpus is None:
             return
-        bare = _step(NO_TEXTS, "fill", folder) if name == "clustered" else None
-        measured = {engine: _measured(engine, folder) for engine in engines}
-        yield Part(name, len(corpus), corpus.dimension, len(corpus.spaces), measured, bare)
+        bare = _process(NO_TEXTS).step(NO_TEXTS, "fill", folder) if name == "clustered" else None
+        runs = {
+            engine: _process(engine).run(engine, f"benchmarks.search.vectors.{MODULES[engine]}", folder)
+            for engine in engines
+        }
+        yield Part(name, len(corpus), corpus.dimension, len(corpus.spaces), runs, bare)
 
 
 def _clustered(folder: Path, records: int, dimension: int, spaces: int) -> Corpus:
@@ -86,27 +84,8 @@ def _real(folder: Path) -> Corpus | None:
     return write(folder, [vectors], *entries_of(len(texts)))
 
 
-def _measured(name: str, folder: Path) -> Measurement | None:
-    """An engine's figures; None where it is not installed."""
-    python = _python(name)
-    probe = [python, "-c", f"import benchmarks.search.vectors.{MODULES[name]}"]
-    if not Path(python).exists() or subprocess.run(probe, cwd=ROOT, capture_output=True).returncode:
-        return None
-    filled = _step(name, "fill", folder)
-    return Measurement(filled, _step(name, "ask", folder), sizes(folder / MODULES[name]))
-
-
-def _python(name: str) -> str:
-    return sys.executable if name in OURS else str(PEERS)
-
-
-def _step(name: str, step: str, folder: Path) -> dict[str, object]:
-    print(f"{name}: {step}", file=sys.stderr)
-    command = [_python(name), "-m", "benchmarks.search.vectors.measuring", name, step, str(folder)]
-    environment = os.environ | {"ANONYMIZED_TELEMETRY": "False"}
-    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment, check=True)
-    figures: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
-    return figures
+def _process(name: str) -> EngineProcess:
+    return EngineProcess("benchmarks.search.vectors.measuring", name in OWN)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ as JSON. Beside the clock stands the processor's time, which what else runs on t
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import benchmarks.search.vectors.engines as engines
+from benchmarks.search.engine_runs import Figures, memory, print_figures
 from benchmarks.search.vectors.corpus import WARM, Corpus, Question
 
 SECONDS = 4.0  # of one kind of question: slow engines are asked fewer
@@ -21,7 +20,7 @@ _FEWEST = 20
 _SCANS = 7
 
 
-async def fill(engine: engines.Engine, corpus: Corpus, place: Path) -> dict[str, object]:
+async def fill(engine: engines.Engine, corpus: Corpus, place: Path) -> Figures:
     """Rows a second until the last is acknowledged, and until everything is as it will stay."""
     await engine.open(place, corpus)
     spent, worked, count = 0.0, time.process_time(), min(engine.most, len(corpus))
@@ -40,17 +39,17 @@ async def fill(engine: engines.Engine, corpus: Corpus, place: Path) -> dict[str,
     return {"rows": count / spent, "settled": count / settled, "processor": count / worked}
 
 
-async def ask(engine: engines.Engine, corpus: Corpus, place: Path) -> dict[str, object]:
+async def ask(engine: engines.Engine, corpus: Corpus, place: Path) -> Figures:
     """Of each kind of question milliseconds and recall; opening, memory, scans."""
     began = time.perf_counter()
     await engine.open(place, corpus)
-    figures: dict[str, object] = {"open": (time.perf_counter() - began) * 1e3}
+    figures: Figures = {"open": (time.perf_counter() - began) * 1e3}
     kinds: dict[str, object] = {}
     for kind in corpus.kinds:
         method = engine.hybrid if kind == "hybrid" else engine.nearest
         kinds[kind] = await _asked(method, corpus.questions(kind), corpus.answers(kind))
         if kind == "hybrid":
-            figures["anonymous"], figures["mapped"] = memory()
+            figures |= memory()
     figures["kinds"] = kinds
     figures["scans"] = await _scans(engine, corpus)
     await engine.close()
@@ -88,7 +87,7 @@ async def _asked(
     }
 
 
-async def _scans(engine: engines.Engine, corpus: Corpus) -> dict[str, object]:
+async def _scans(engine: engines.Engine, corpus: Corpus) -> Figures:
     """All similarities in one space and in all of them, several times: first block and last, milliseconds."""
     found: dict[str, object] = {}
     for kind in ("nearest", "average"):
@@ -102,24 +101,11 @@ async def _scans(engine: engines.Engine, corpus: Corpus) -> dict[str, object]:
     return found
 
 
-def memory() -> tuple[float | None, float | None]:
-    """Anonymous memory and that of mapped files, MB; None where the system does not tell."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return None, None
-    kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.startswith("Rss")}
-    return kilobytes["RssAnon"] * 1024 / 1e6, kilobytes["RssFile"] * 1024 / 1e6
-
-
 def main(name: str, step: str, folder: Path) -> None:
-    began = time.perf_counter()
-    engine = engines.engine(name)
-    imported = time.perf_counter() - began
     place = folder / engines.module(name)
     place.mkdir(exist_ok=True)
-    figures = asyncio.run({"fill": fill, "ask": ask}[step](engine, Corpus.open(folder), place))
-    print(json.dumps(figures | {"import": imported * 1e3, "version": engine.version}))
+    work = {"fill": fill, "ask": ask}[step]
+    print_figures(lambda: engines.engine(name), lambda engine: work(engine, Corpus.open(folder), place))
 
 
 if __name__ == "__main__":

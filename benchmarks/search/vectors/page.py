@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from benchmarks.performance import machine, table
-from benchmarks.search.page import met
+from benchmarks.report import Goal, goals, machine, number, quantile, table
+from benchmarks.search.engine_runs import OURS, EngineRun, compared_row, totals, totals_row
 from benchmarks.search.vectors.corpus import COMBINATIONS, OF_SEVERAL, ONE, QUESTIONS
 from benchmarks.search.vectors.measuring import SECONDS
 
-_OURS = "tabane"
 _KINDS = {
     "nearest": "top 10",
     "dates": "in 10 % of the dates",
@@ -60,33 +60,6 @@ _METHOD = """
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """What the two steps of an engine printed, and its files in bytes by part."""
-
-    filled: Mapping[str, Any]
-    asked: Mapping[str, Any]
-    sizes: Mapping[str, int]
-
-    def spent(self, kind: str, measure: str = "clock") -> float | None:
-        found = self.asked["kinds"].get(kind)
-        return statistics.median(found[measure]) if found else None
-
-    def late(self, kind: str) -> float:
-        found: Sequence[float] = self.asked["kinds"][kind]["clock"]
-        return found[int(len(found) * 0.95)]
-
-    def recall(self, kind: str) -> float | None:
-        found = self.asked["kinds"].get(kind)
-        recall: float | None = found["recall"] if found else None
-        return recall
-
-    def scan(self, kind: str) -> tuple[float, float] | None:
-        """Milliseconds to the first block and to the last."""
-        found = self.asked["scans"].get(kind)
-        return (statistics.median(found[0]), statistics.median(found[1])) if found else None
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """One corpus, what was measured over it, and filling without texts where that was."""
 
@@ -94,7 +67,7 @@ class Part:
     records: int
     dimension: int
     spaces: int
-    measured: Mapping[str, Measurement | None]
+    runs: Mapping[str, EngineRun | None]
     bare: Mapping[str, Any] | None
 
     @property
@@ -102,129 +75,100 @@ class Part:
         return _TITLES[self.name].format(records=self.records, dimension=self.dimension)
 
 
-def page(parts: Sequence[Part], seconds: float) -> str:
-    versions = {
-        name: found.asked["version"] for part in parts for name, found in part.measured.items() if found
-    }
+def page(parts: Sequence[Part], seconds: float) -> list[str]:
+    versions = {name: run.asked["version"] for part in parts for name, run in part.runs.items() if run}
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     text = ["## Search by vectors", f"{machine('python -m benchmarks.search.vectors')} {listed}."]
-    rows = [row for part in parts for row in _goals(part)]
-    text += ["### Against the goals", table(("", "measured", "goal", ""), rows)] if rows else []
+    reached = [goal for part in parts for goal in _goals(part)]
+    text += ["### Against the goals", goals(reached)] if reached else []
     for part in parts:
         text += _section(part)
     method = _METHOD.format(one=QUESTIONS, several=OF_SEVERAL, seconds=SECONDS, minutes=seconds / 60)
-    return "\n\n".join([*text, "### How it was measured", method])
+    return [*text, "### How it was measured", method]
 
 
-def _goals(part: Part) -> list[tuple[str, str, str, str]]:
-    ours = part.measured.get(_OURS)
+def _spent(kind: str, run: EngineRun, measure: str = "clock") -> float | None:
+    found = run.asked["kinds"].get(kind)
+    return statistics.median(found[measure]) if found else None
+
+
+def _recall(kind: str, run: EngineRun) -> float | None:
+    found = run.asked["kinds"].get(kind)
+    recall: float | None = found["recall"] if found else None
+    return recall
+
+
+def _scan(kind: str, place: int, run: EngineRun) -> float | None:
+    """Milliseconds to the first block (place 0), or to the last."""
+    found = run.asked["scans"].get(kind)
+    return statistics.median(found[place]) if found else None
+
+
+def _goals(part: Part) -> Iterator[Goal]:
+    ours = part.runs.get(OURS)
     if ours is None or part.name not in _GOALS:
-        return []
+        return
     size = f"{part.records:,} × {part.dimension}"
-    rows = []
     for kind, most in _GOALS[part.name].items():
-        spent = ours.spent(kind) or 0.0
-        rows.append((f"{size}: {_KINDS[kind]}, p50", f"{spent:.2f} ms", f"≤ {most} ms", met(spent <= most)))
-    recall = ours.recall("nearest") or 0.0
-    rows.append((f"{size}: recall@10", f"{recall:.4f}", "≥ 0.999", met(recall >= 0.999)))
-    return rows + (_others(part, ours) if part.name == "clustered" else [])
+        spent = _spent(kind, ours) or 0.0
+        yield Goal(f"{size}: {_KINDS[kind]}, p50", spent, most, " ms", 2, limit_digits=0)
+    recall = _recall("nearest", ours) or 0.0
+    yield Goal(f"{size}: recall@10", recall, 0.999, "", 4, least=True, limit_digits=3)
+    if part.name == "clustered":
+        yield from _other_goals(part, ours)
 
 
-def _others(part: Part, ours: Measurement) -> list[tuple[str, str, str, str]]:
-    rows = []
+def _other_goals(part: Part, ours: EngineRun) -> Iterator[Goal]:
     for kind, spaces in (("nearest", "one space"), ("average", "three spaces")):
-        if (scan := ours.scan(kind)) is not None:
-            for words, spent, most in (("first block", scan[0], 60), ("all", scan[1], 400)):
-                name = f"all similarities, {spaces}: {words}"
-                rows.append((name, f"{spent:.0f} ms", f"≤ {most} ms", met(spent <= most)))
+        for place, (words, most) in enumerate((("first block", 60), ("all", 400))):
+            if (spent := _scan(kind, place, ours)) is not None:
+                yield Goal(f"all similarities, {spaces}: {words}", spent, most, " ms")
     if part.bare is not None:
-        rate = part.bare["rows"]
-        rows.append(("rows a second, vectors given", f"{rate:,.0f}", "≥ 6,000", met(rate >= 6000)))
+        yield Goal("rows a second, vectors given", part.bare["rows"], 6000, least=True)
     if (memory := ours.asked["anonymous"]) is not None:
-        rows.append(("anonymous memory", f"{memory:.0f} MB", "≤ 150 MB", met(memory <= 150)))
-    return rows
+        yield Goal("anonymous memory", memory, 150, " MB")
 
 
 def _section(part: Part) -> list[str]:
     text = [f"### {part.title}"]
-    ours = part.measured.get(_OURS)
+    runs, ours = part.runs, part.runs.get(OURS)
     if ours is not None:
         text += ["Milliseconds of ours:", table(("", "p50", "p95", "processor", "recall@10"), _spread(ours))]
-    kinds = [kind for kind in _KINDS if any(f and f.spent(kind) for f in part.measured.values())]
-    base = ours.spent if ours is not None else lambda _: None
+    kinds = [kind for kind in _KINDS if any(run and _spent(kind, run) for run in runs.values())]
+    recalled = [kind for kind in (*ONE, *COMBINATIONS) if kind in kinds]
     return [
         *text,
         "Milliseconds at the median, and how many times ours that is:",
-        table(("", *part.measured), [[_KINDS[kind], *_cells(part, kind, base(kind))] for kind in kinds]),
+        table(("", *runs), (compared_row(_KINDS[kind], runs, partial(_spent, kind)) for kind in kinds)),
         "Recall@10:",
         table(
-            ("", *part.measured),
-            [[_KINDS[kind], *_recalls(part, kind)] for kind in (*ONE, *COMBINATIONS) if kind in kinds],
+            ("", *runs),
+            (totals_row(_KINDS[kind], runs, partial(_recall, kind), ".4f") for kind in recalled),
         ),
         "Filling, opening, memory, disk:",
-        table(("", *part.measured), _totals(part)),
+        table(("", *runs), [*totals(runs), *_more_totals(part)]),
     ]
 
 
-def _spread(ours: Measurement) -> list[tuple[str, ...]]:
-    rows = []
-    for kind, words in _KINDS.items():
-        if (spent := ours.spent(kind)) is not None:
-            recall = ours.recall(kind)
-            rows.append(
-                (
-                    words,
-                    f"{spent:.2f}",
-                    f"{ours.late(kind):.2f}",
-                    f"{ours.spent(kind, 'processor'):.2f}",
-                    "–" if recall is None else f"{recall:.4f}",
-                )
-            )
-    return rows
-
-
-def _cells(part: Part, kind: str, base: float | None) -> list[str]:
-    return [_cell(found, kind, base) for found in part.measured.values()]
-
-
-def _cell(found: Measurement | None, kind: str, base: float | None) -> str:
-    if found is None:
-        return "not installed"
-    value = found.spent(kind)
-    if value is None:
-        return "–"
-    ratio = f" ({value / base:.1f} ×)" if base and value != base else ""
-    return f"{value:.2f}{ratio}"
-
-
-def _recalls(part: Part, kind: str) -> list[str]:
-    found = (each.recall(kind) if each else None for each in part.measured.values())
-    return ["–" if recall is None else f"{recall:.4f}" for recall in found]
-
-
-def _totals(part: Part) -> list[list[str]]:
-    def row(words: str, value: Callable[[Measurement], float | None], form: str = "{:,.0f}") -> list[str]:
-        found = (None if each is None else value(each) for each in part.measured.values())
-        return [words, *("–" if number is None else form.format(number) for number in found)]
-
-    def scan(kind: str, place: int) -> Callable[[Measurement], float | None]:
-        return lambda found: None if (spent := found.scan(kind)) is None else spent[place]
-
-    rows = [
-        row("rows a second, acknowledged", lambda found: found.filled.get("rows")),
-        row("rows a second, index complete", lambda found: found.filled.get("settled")),
-        row("rows for each second of the processor", lambda found: found.filled.get("processor")),
-        row("opening, ms", lambda found: found.asked["open"]),
-        row("importing before that, ms", lambda found: found.asked["import"]),
-        row("anonymous memory, MB", lambda found: found.asked["anonymous"]),
-        row("mapped files in memory, MB", lambda found: found.asked["mapped"]),
-        row("on disk, MB", lambda found: sum(found.sizes.values()) / 1e6 or None),
-        row("all similarities: first, ms", scan("nearest", 0)),
-        row("all similarities: all, ms", scan("nearest", 1)),
+def _spread(ours: EngineRun) -> list[tuple[str, ...]]:
+    return [
+        (
+            words,
+            f"{spent:.2f}",
+            f"{quantile(ours.asked['kinds'][kind]['clock'], 0.95):.2f}",
+            number(_spent(kind, ours, "processor"), ".2f"),
+            number(_recall(kind, ours), ".4f"),
+        )
+        for kind, words in _KINDS.items()
+        if (spent := _spent(kind, ours)) is not None
     ]
-    if part.spaces > 1:
-        rows += [
-            row("of three spaces: first, ms", scan("average", 0)),
-            row("of three spaces: all, ms", scan("average", 1)),
-        ]
-    return rows
+
+
+def _more_totals(part: Part) -> Iterator[list[str]]:
+    runs = part.runs
+    yield totals_row("rows for each second of the processor", runs, lambda run: run.filled.get("processor"))
+    yield totals_row("mapped files in memory, MB", runs, lambda run: run.asked["mapped"])
+    spaces = {"all similarities": "nearest"} | ({"of three spaces": "average"} if part.spaces > 1 else {})
+    for words, kind in spaces.items():
+        for place, end in enumerate(("first", "all")):
+            yield totals_row(f"{words}: {end}, ms", runs, partial(_scan, kind, place))
