@@ -1,0 +1,95 @@
+"""The structure of the source: unique class names, no import circles, a small composition root, a map."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+SOURCE = ROOT / "src" / "tabane"
+MAP = ROOT / "ARCHITECTURE.md"
+FILES = sorted(SOURCE.rglob("*.py"))
+MOST_LINES, MOST_IMPORTS = 250, 25
+"""Of hub.py: it composes the parts and does nothing else."""
+
+
+def module(file: Path) -> str:
+    parts = ("tabane", *file.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(tree: ast.Module, known: Iterable[str]) -> set[str]:
+    """Return the modules that a module imports anywhere, in functions and under TYPE_CHECKING too."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+            if any(f"{node.module}.{alias.name}" not in known for alias in node.names):
+                names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names & set(known)
+
+
+def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the modules of one circle, if there is one."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    return {module(file): ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+
+
+def test_a_class_name_exists_once(trees: dict[str, ast.Module]) -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_no_modules_import_each_other_in_a_circle(trees: dict[str, ast.Module]) -> None:
+    assert circle({name: imported(tree, trees) - {name} for name, tree in trees.items()}) == []
+
+
+def test_a_circle_is_found_under_type_checking_too() -> None:
+    first = ast.parse("if TYPE_CHECKING:\n    from room.second import Thing")
+    second = ast.parse("def work():\n    from room import first")
+    known = {"room.first", "room.second"}
+    graph = {"room.first": imported(first, known), "room.second": imported(second, known)}
+    assert set(circle(graph)) == known
+
+
+def test_the_hub_only_composes(trees: dict[str, ast.Module]) -> None:
+    nodes = [node for node in ast.walk(trees["tabane.hub.hub"]) if isinstance(node, ast.ImportFrom)]
+    imports = {node.module for node in nodes if node.module and node.module.startswith("tabane")}
+    lines = (SOURCE / "hub" / "hub.py").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= MOST_LINES
+    assert len(imports) <= MOST_IMPORTS
+
+
+def test_every_file_that_the_map_names_is_there() -> None:
+    text = MAP.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:[\w.]+/)*[\w]+(?:\.py|/))`", text)
+    missing = {name for name in named if not any((base / name).exists() for base in (SOURCE, ROOT))}
+    assert named, "ARCHITECTURE.md names no file"
+    assert missing == set()
+
+
+def test_the_map_says_where_to_find_twenty_behaviors() -> None:
+    table = MAP.read_text(encoding="utf-8").partition("## Where to find")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(rows) >= 20
