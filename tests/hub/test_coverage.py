@@ -21,6 +21,7 @@ from tabane.posts.texts import Rows
 from tabane.search.embedding.embedder import Kind
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Space
+from tabane.search.source import SearchRequest
 from tabane.wire import json
 from tests.hub.lettering import CALLER, Alphabets, House, Letters, house
 
@@ -314,9 +315,9 @@ def test_posts_found_for_a_search_over_everything_have_their_cosine(tmp_path: Pa
     async def work() -> None:
         async with archive(tmp_path, Gated(MANY)) as place:
             await place.put({1: "a comet", 2: "a garden"}, (1, 2))
-            hits, warning = await place.archive.find(CALLER, "comet", 5)
-            assert warning is None
-            assert hits[0].key == "1"
-            assert all(hit.cosine is not None for hit in hits)
+            answer = await place.archive.searching.search(CALLER, SearchRequest("comet", 5))
+            assert answer.warning is None
+            assert answer.hits[0].item.post_id == 1
+            assert all(hit.cosine is not None for hit in answer.hits)
 
     asyncio.run(work())

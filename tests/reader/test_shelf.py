@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.finding import Finder
+from tabane.operations import Caller, Face
 from tabane.reader.page import Page, Picture
 from tabane.reader.passages import TOTAL, cut, head_key, meaning, together
 from tabane.reader.reading import Kept, Validators
+from tabane.reader.searching import PageSearch
 from tabane.reader.shape import HEADS, PASSAGES, SHAPE, SPACE
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Space, checked
+from tabane.search.source import SearchRequest, shown
 from tests.reader.shelves import NoModels, Shelved, Words, no_meaning, shelved
 
 URL = "https://a.test/cats"
@@ -263,13 +265,16 @@ def test_a_page_is_found_once_by_its_best_passage() -> None:
         async def collection() -> object:
             return here.collection
 
-        find = Finder(collection, NoModels(), no_meaning)  # type: ignore[arg-type]
-        hits, warning = await find("fish", 5)
-        assert [hit.key for hit in hits] == [URL]
-        assert "Food" in hits[0].title
-        assert "fish" in hits[0].text.lower()
-        assert warning is not None
-        assert {hit.key for hit in (await find("dogs", 5))[0]} == {page(number).url for number in range(3)}
+        source = PageSearch(collection, NoModels(), no_meaning)  # type: ignore[arg-type]
+        caller = Caller("local", Face.RPC, "test")
+        answer = await shown(source, caller, SearchRequest("fish", 5))
+        (hit,) = answer.hits
+        assert hit.item.card.key == URL
+        assert "Food" in hit.item.card.title
+        assert "fish" in hit.item.snippet.text.lower()
+        assert answer.warning is not None
+        dogs = await shown(source, caller, SearchRequest("dogs", 5))
+        assert {hit.item.card.key for hit in dogs.hits} == {page(number).url for number in range(3)}
 
     run(work)
 

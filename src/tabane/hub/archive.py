@@ -14,16 +14,15 @@ from msgspec import Meta, Struct
 
 from tabane.errors import TabaneError
 from tabane.hub.embedding import Embedding
-from tabane.hub.finding import Answer, Hit
 from tabane.hub.job import Job
 from tabane.hub.jobs import Jobs
-from tabane.hub.reference import Reference
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Turn
 from tabane.posts.operations import Archive
 from tabane.posts.post import DOMAIN, SHAPE
 from tabane.search.models import Models
+from tabane.search.source import OnDemandSource
 from tabane.wire import json
 
 if TYPE_CHECKING:
@@ -114,25 +113,10 @@ class Posts:
             ),
         ]
 
-    async def find(self, caller: Caller, query: str, limit: int) -> Answer:
-        """What search_everything shows of the archive."""
-        if not self._stores.holds(DOMAIN):
-            return Answer([])
-        hits, warning = await self._archive.find(caller, query, limit)
-        rows = [
-            Hit(
-                "posts",
-                h.key,
-                h.title,
-                h.text,
-                Reference("get_post", {"post_id": h.key}),
-                h.score,
-                h.marks,
-                h.cosine,
-            )
-            for h in hits
-        ]
-        return Answer(rows, warning)
+    @property
+    def source(self) -> OnDemandSource:
+        """The posts as a search source."""
+        return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._archive.searching)
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)

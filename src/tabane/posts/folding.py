@@ -26,6 +26,7 @@ class Ranked(NamedTuple):
     score: float
     record: Record
     cosine: float | None = None
+    bm25: float | None = None
 
 
 class Found(NamedTuple):

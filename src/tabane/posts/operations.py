@@ -16,9 +16,8 @@ from tabane.posts import texts
 from tabane.posts.chunks import parts
 from tabane.posts.exporting import exported
 from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
-from tabane.posts.finding import Finder
 from tabane.posts.post import folded, post_of
-from tabane.posts.searching import Answer, Missing, Searching, whole
+from tabane.posts.searching import Missing, PostAnswer, Searching, whole
 from tabane.posts.statistics import Statistics, suggested, timeline
 from tabane.posts.texts import Row, Rows
 from tabane.search.embedding.embedder import NoModel
@@ -57,7 +56,6 @@ class Archive:
         self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
         self.statistics = Statistics(collection)
         self.searching = Searching(collection, models, self.statistics, zone, missing)
-        self.find = Finder(self.searching)
 
     def table(self) -> list[Operation]:
         return [*self._for_models(), *self._for_persons(), *self._streams()]
@@ -157,7 +155,7 @@ class Archive:
         answer = await self.searching.holding(
             params.search_term, params.source or "content", params.limits(), params.limit or _LIMIT
         )
-        return Rows([texts.row(found.post) for found in answer.hits], params.search_term, answer.warning)
+        return Rows([texts.row(found.item) for found in answer.hits], params.search_term, answer.warning)
 
     async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> Rows:
         post_id = int(params.post_id)
@@ -275,10 +273,10 @@ def safetensors(name: str, vector: bytes) -> bytes:
     return struct.pack("<Q", len(head)) + head + vector
 
 
-def _ranked(answer: Answer, asked: str) -> Rows:
+def _ranked(answer: PostAnswer, asked: str) -> Rows:
     rows = []
     for rank, found in enumerate(answer.hits, 1):
-        row: Row = {"rank": rank, "score": found.score, "post": texts.row(found.post)}
+        row: Row = {"rank": rank, "score": found.score, "post": texts.row(found.item)}
         # Where ranks were fused, this alone says how near it is.
         rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
     return Rows(rows, asked, answer.warning)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from tabane.posts.folding import Found, Ranked
-from tabane.search.engine import Collection, LexicalQuery, Order, VectorQuery
+from tabane.search.engine import Collection, Order, VectorQuery
 from tabane.search.filters import And, Filter, Not
 from tabane.search.hybrid import Found as Hit
-from tabane.search.hybrid import Ranking, hybrid
-from tabane.search.meaning import Near
+from tabane.search.hybrid import hybrid
+from tabane.search.meaning import HybridQuery
 from tabane.search.models import Models
 from tabane.search.queries import sense
 from tabane.search.records import Record
@@ -76,18 +76,20 @@ class Both:
         self,
         collection: Collection,
         models: Models,
-        words: LexicalQuery,
-        near: Near,
+        query: HybridQuery,
         where: Filter,
     ) -> None:
-        self._collection, self._words, self._near, self._where = collection, words, near, where
-        self._models = models
+        self._collection, self._models, self._query, self._where = collection, models, query, where
         self._round = 0
         self._least = math.inf
 
     async def best(self, without: Filter, limit: int) -> Found:
         where = And((self._where, Not(without)))
-        hits: Sequence[Hit] = (await self._asked(where, limit)).hits
+        query = self._query
+        ranking = await hybrid(
+            self._collection, query.words, query.vectors, where, limit, fusion=query.fusion, usual=query.usual
+        )
+        hits: Sequence[Hit] = ranking.hits
         records = await self._collection.get([hit.key for hit in hits])
         if not self._round:  # what comes in a second round is not read: it stands behind the first
             hits, records = await self._judged(hits, records)
@@ -95,7 +97,9 @@ class Both:
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
             if record is not None:
                 self._least = min(self._least, hit.score)
-                found.append(Ranked((self._round, rank, record.key), self._least, record, hit.cosine))
+                found.append(
+                    Ranked((self._round, rank, record.key), self._least, record, hit.cosine, hit.bm25)
+                )
         self._round += 1
         return Found(found, len(hits) == limit)
 
@@ -104,14 +108,9 @@ class Both:
     ) -> tuple[Sequence[Hit], list[Record | None]]:
         there = {record.key: record for record in records if record is not None}
         texts = {key: record.texts.get("content", "") for key, record in there.items()}
-        order = await judged(self._models, sense(self._words), hits, texts)
+        asked = sense(self._query.words) if self._query.words else ""
+        order = await judged(self._models, asked, hits, texts)
         return order, [there.get(hit.key) for hit in order]
-
-    async def _asked(self, where: Filter, limit: int) -> Ranking:
-        near = self._near
-        return await hybrid(
-            self._collection, self._words, near.query, where, limit, fusion=near.fusion, usual=near.usual
-        )
 
     async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
         return [each._replace(record=record) for record, each in zip(records, best, strict=True)]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from typing import NamedTuple
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import Message, say
+from tabane.operations import Caller
 from tabane.posts import filtering, modes
 from tabane.posts.filtering import Chosen, DateFilter, LogType, UserFilter
 from tabane.posts.folding import Ranked, Source, folded
 from tabane.posts.modes import Mode
 from tabane.posts.post import Post, post_of, twin
-from tabane.posts.query import Query, Terms, parsed, terms
+from tabane.posts.query import Query, Terms, escaped_meaning, parsed, terms
 from tabane.posts.rankings import Both, Nearest, Newest
 from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
@@ -22,11 +22,12 @@ from tabane.search.embedding.families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter, Not
 from tabane.search.hybrid import Found
-from tabane.search.meaning import Incomplete, Meaning, Near, english_only, meaning_of, near
+from tabane.search.meaning import HybridQuery, Incomplete, Meaning, english_only, hybrid_query, meaning_of
 from tabane.search.models import Models
-from tabane.search.queries import sense, typed
+from tabane.search.queries import marked_terms, sense, typed
 from tabane.search.records import encodable
 from tabane.search.reordering import diversified
+from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
 
 _WIDER = 5  # times as many posts, of which diverse ones are chosen
 
@@ -57,20 +58,7 @@ class Wish:
     usual: bool = False
 
 
-class Scored(NamedTuple):
-    """A post that was found; ``cosine`` is there where the score is one of fused ranks."""
-
-    score: float
-    post: Post
-    cosine: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Posts, best first; ``warning`` says why they are not all that could be found."""
-
-    hits: tuple[Scored, ...] = ()
-    warning: Message | None = None
+PostAnswer = SearchAnswer[Post]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +91,19 @@ class Searching:
         self._collection, self._models, self._statistics, self._zone = collection, models, statistics, zone
         self._missing = missing
 
-    async def similar(self, text: str, wish: Wish, top_k: int, diversity: float = 0.0) -> Answer:
+    async def search(self, caller: Caller, request: SearchRequest) -> PostAnswer:
+        """Return the best posts by keywords and vectors; a bar in the query is a bar."""
+        if not request.query.strip():
+            return SearchAnswer()
+        answer = await self.similar(escaped_meaning(request.query), Wish("hybrid"), request.limit)
+        return replace(answer, terms=marked_terms(typed(request.query)))
+
+    def card(self, item: Post) -> HitCard:
+        key = str(item.post_id)
+        title = " ".join(filter(None, (f"@{item.user}" if item.user else "", item.timestamp)))
+        return HitCard(key, title or key, item.content, Reference("get_post", {"post_id": key}))
+
+    async def similar(self, text: str, wish: Wish, top_k: int, diversity: float = 0.0) -> PostAnswer:
         """The posts nearest to ``V|T``, twins folded. Raises BadArguments, and ModelError without a model.
 
         ``diversity`` in 0..1 is how much a post has to differ from those before it, where V has a meaning:
@@ -115,18 +115,18 @@ class Searching:
         chosen = _holding(await self.chosen(wish.limits), query.terms, modes.source_of(wish.mode))
         source, warning = await self._source(collection, wish, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
-            return Answer(_posts(await folded(collection, source, chosen.own, top_k)), warning)
+            return _answer(await folded(collection, source, chosen.own, top_k), warning)
         wide = await folded(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
-        return Answer(_posts(await _diverse(collection, wide, top_k, diversity)), warning)
+        return _answer(await _diverse(collection, wide, top_k, diversity), warning)
 
-    async def holding(self, text: str, source: modes.Source, limits: Limits, limit: int) -> Answer:
+    async def holding(self, text: str, source: modes.Source, limits: Limits, limit: int) -> PostAnswer:
         """The posts that hold the terms of T, newest first, twins folded."""
         wanted = _checked(terms(encodable(text, "search_term")), "search_term")
         if not wanted:
             raise _unasked("search_term")
         collection = await self._collection()
         chosen = _holding(await self.chosen(limits), wanted, source)
-        return Answer(_posts(await folded(collection, Newest(collection, chosen.all), chosen.own, limit)))
+        return _answer(await folded(collection, Newest(collection, chosen.all), chosen.own, limit))
 
     async def all(self, text: str, wish: Wish) -> Whole:
         """Every post that can be compared with V and holds T, in order; twins are not folded.
@@ -156,7 +156,7 @@ class Searching:
 
         return Whole(first.total, pairs())
 
-    async def related(self, post_id: int, wish: Wish, top_k: int) -> Answer:
+    async def related(self, post_id: int, wish: Wish, top_k: int) -> PostAnswer:
         """The posts nearest to one, by the vectors it has; by its words where it has none."""
         collection = await self._collection()
         record = (await collection.get([str(post_id)]))[0]
@@ -178,15 +178,19 @@ class Searching:
         if len(vectors) == len(modes.spaces_of(wish.mode)) and not mixed:
             source = Nearest(collection, modes.vector_query(wish.mode, weights, vectors), chosen.all)
         else:
-            means = near(Meaning(VectorQuery(vectors), incomplete=missing)) if mixed and vectors else Near()
+            query = HybridQuery(LexicalQuery(post.content))
+            if mixed and vectors:
+                query = hybrid_query(
+                    LexicalQuery(post.content), Meaning(VectorQuery(vectors), incomplete=missing)
+                )
             if not vectors:
                 warning = say(
                     "This post has no vectors for mode {mode}: posts with the same words are listed.",
                     mode=wish.mode,
                 )
-            source = Both(collection, self._models, LexicalQuery(post.content), means, chosen.all)
-            warning = means.warning or warning
-        return Answer(_posts(await folded(collection, source, chosen.own, top_k)), warning)
+            source = Both(collection, self._models, query, chosen.all)
+            warning = query.warning or warning
+        return _answer(await folded(collection, source, chosen.own, top_k), warning)
 
     async def chosen(self, limits: Limits) -> Chosen:
         """The filter of what is meant. Raises :class:`BadArguments`."""
@@ -257,19 +261,19 @@ class Searching:
         self, collection: Collection, words: LexicalQuery, where: Filter
     ) -> tuple[Both, Message | None]:
         """By words and meaning; by words alone, with a warning, where there is no meaning to be had."""
-        if not sense(words):
-            return Both(collection, self._models, words, Near(), where), None
+        query = HybridQuery(words)
+        if sense(words):
+            query = hybrid_query(words, await self._meaning(collection, sense(words)))
+        return Both(collection, self._models, query, where), query.warning
+
+    async def _meaning(self, collection: Collection, text: str) -> Meaning | NoModel:
         wanted = modes.spaces_of("hybrid")
         spaces = {space.name: space.model for space in collection.spaces}
         missing = await self._missing(wanted)
-        found: Meaning | NoModel
-        if set(wanted) <= spaces.keys():
-            asked = await meaning_of(sense(words), {name: spaces[name] for name in wanted}, self._models)
-            found = asked if isinstance(asked, NoModel) else asked._replace(incomplete=missing)
-        else:
-            found = Meaning(None, incomplete=missing) if missing else _no_vectors()
-        means = near(found)
-        return Both(collection, self._models, words, means, where), means.warning
+        if not set(wanted) <= spaces.keys():
+            return Meaning(None, incomplete=missing) if missing else _no_vectors()
+        found = await meaning_of(text, {name: spaces[name] for name in wanted}, self._models)
+        return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
 
 
 def _no_vectors() -> NoModel:
@@ -314,8 +318,9 @@ def _holding(chosen: Chosen, wanted: Terms, source: modes.Source) -> Chosen:
     return chosen.narrowed(shared=held) if source == "content" else chosen.narrowed(own=held)
 
 
-def _posts(found: Sequence[Ranked]) -> tuple[Scored, ...]:
-    return tuple(Scored(each.score, post_of(each.record), each.cosine) for each in found)
+def _answer(found: Sequence[Ranked], warning: Message | None = None) -> PostAnswer:
+    hits = [SearchHit(post_of(each.record), each.score, each.cosine, each.bm25) for each in found]
+    return SearchAnswer(hits, warning=warning)
 
 
 def _unavailable(mode: Mode, spaces: Sequence[str]) -> BadArguments:

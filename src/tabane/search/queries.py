@@ -55,6 +55,11 @@ def sense(query: LexicalQuery) -> str:
     return " ".join(filter(None, (query.text, *query.phrases)))
 
 
+def marked_terms(query: LexicalQuery) -> list[str]:
+    """Return the words and phrases of a query that are marked in a hit."""
+    return [query.text, *query.phrases]
+
+
 def demands(query: LexicalQuery) -> Filter:
     """What a query demands of a hit that was found by meaning: its phrases, and none of what it excludes.
 

@@ -24,6 +24,7 @@ from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
 from tabane.search.concepts import concepts
 from tabane.search.glossary import glossary
 from tabane.search.sentences import first_sentence
+from tabane.search.source import SearchRequest
 
 if TYPE_CHECKING:
     from tabane.gateway.tools.likeness import Measure
@@ -54,13 +55,12 @@ _POSTINGS = "CREATE VIRTUAL TABLE temp.postings USING fts5vocab(main, words, ins
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """What is looked for. ``tags`` are met by any of them; ``match`` other than relevance is by name.
+class Query(SearchRequest):
+    """A search for tools. ``tags`` are met by any of them; ``match`` other than relevance is by name.
 
-    A relevance query without a single word lists what the filters leave, by alias.
+    A relevance query without a single word lists the tools that match the filters, by alias.
     """
 
-    query: str
     limit: int = 5
     server: str | None = None
     tags: tuple[str, ...] = ()
