@@ -17,10 +17,10 @@ from tabane.hub.embedding import Embedding
 from tabane.operations import AllowLocal, Door, Table
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, Post, record_of
-from tabane.posts.texts import Rows
+from tabane.posts.texts import PostRows
 from tabane.search.embedding.embedder import Kind
 from tabane.search.filters import EVERYTHING
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 from tabane.search.source import SearchRequest
 from tabane.wire import json
 from tests.hub.lettering import CALLER, Alphabets, House, Letters, house
@@ -60,7 +60,9 @@ class Place:
         """Put posts in the order of their numbers and days; those in ``vectors`` with a vector."""
         collection = await self.built.collection()
         if vectors:
-            await collection.add_space(Space("content", self.model.dimension, self.model.fingerprint))
+            await collection.add_space(
+                EmbeddingSpace("content", self.model.dimension, self.model.fingerprint)
+            )
         posts = [
             Post(post_id=number, content=content, at=86_400.0 * number)
             for number, content in contents.items()
@@ -78,7 +80,7 @@ class Place:
     async def search(self, **params: Any) -> tuple[list[int], str]:
         """Return the numbers of the posts that were found, and the warning."""
         found = await self._door.invoke(CALLER, "search_similar", json.encode(params))
-        assert isinstance(found, Rows)  # a list for programs, with or without a warning
+        assert isinstance(found, PostRows)  # a list for programs, with or without a warning
         assert isinstance(json.decode(json.encode(found)), list)
         numbers = [row["post"]["post_id"] for row in found]
         return numbers, str(found.warning) if found.warning else ""

@@ -19,7 +19,7 @@ from tabane.search.chunking import Measure
 from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.models import Reranker
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 from tabane.store.collection import Collection
 from tabane.store.lexical.lexical import open_lexical
 from tabane.store.store import Store
@@ -113,7 +113,7 @@ async def opened(
     with tempfile.TemporaryDirectory() as folder:
         store = await Store.open(folder, "posts", lexical=open_lexical)
         try:
-            shape = replace(SHAPE, spaces=tuple(Space(name, DIMENSION, MODEL) for name in spaces))
+            shape = replace(SHAPE, spaces=tuple(EmbeddingSpace(name, DIMENSION, MODEL) for name in spaces))
             collection = await store.collection(shape)
 
             async def given() -> Collection:

@@ -22,7 +22,7 @@ from tabane.reader.reading import Kept, Validators
 from tabane.reader.searching import PageSearch
 from tabane.reader.shape import HEADS, PASSAGES, SHAPE, SPACE
 from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record, Space, checked
+from tabane.search.records import EmbeddingSpace, Record, checked
 from tabane.search.source import SearchRequest, shown
 from tests.reader.shelves import NoModels, Shelved, Words, no_meaning, shelved
 
@@ -156,7 +156,7 @@ def test_a_page_that_changed_takes_the_place_of_the_old_one_and_keeps_what_is_th
 
 def test_a_page_that_is_read_again_and_is_the_same_keeps_its_vectors() -> None:
     async def work(here: Shelved) -> None:
-        await here.collection.add_space(Space(SPACE, 2, "model"))
+        await here.collection.add_space(EmbeddingSpace(SPACE, 2, "model"))
         await here.shelf.put(URL, kept())
         keys = [stored.record.key for stored in (await here.collection.select(PASSAGES)).records]
         vector = np.array([0.6, 0.8], "<f4").tobytes()

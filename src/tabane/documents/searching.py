@@ -29,7 +29,7 @@ from tabane.messages import say
 from tabane.operations import Caller
 from tabane.search.engine import Collection
 from tabane.search.filters import And, Equal, Filter, Prefix
-from tabane.search.hybrid import Found
+from tabane.search.hybrid import RankedRecord
 from tabane.search.models import Models
 from tabane.search.pipeline import CollectionSource, QueryVectors, SearchMode, records_of
 from tabane.search.queries import sense, typed
@@ -125,7 +125,7 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         return And((wanted, Equal(FILE_TYPE, encodable(file_type, "file_type")))) if file_type else wanted
 
     async def read(
-        self, collection: Collection, groups: Sequence[Sequence[Found]]
+        self, collection: Collection, groups: Sequence[Sequence[RankedRecord]]
     ) -> list[SearchHit[DocumentMatch]]:
         best = [hits[:MOST_PASSAGES] for hits in groups]
         records = dict(await records_of(collection, [hit.key for hits in best for hit in hits]))
@@ -143,7 +143,7 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
 
 
 def _match(
-    hits: Sequence[Found], records: Mapping[str, Record], documents: Mapping[str, Document]
+    hits: Sequence[RankedRecord], records: Mapping[str, Record], documents: Mapping[str, Document]
 ) -> DocumentMatch | None:
     passages: list[DocumentPassage] = []
     document = None

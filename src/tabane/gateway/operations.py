@@ -16,7 +16,7 @@ from tabane.gateway.requests import Inner
 from tabane.gateway.status import server_detail, server_row
 from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.disclosure import describe, search_text, signature
-from tabane.gateway.tools.index import Query
+from tabane.gateway.tools.index import ToolQuery
 from tabane.gateway.tools.tool import OWN, Tool
 from tabane.gateway.upstreams.call import Call, Reply
 from tabane.messages import Lang, Message, say
@@ -153,7 +153,7 @@ class ToolOperations:
         """Ranked tools; waits at most two seconds for servers that never listed theirs."""
         found = await self._source.find(
             caller,
-            Query(
+            ToolQuery(
                 params.query,
                 params.limit,
                 params.server,

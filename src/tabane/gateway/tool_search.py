@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.tools.disclosure import signature
-from tabane.gateway.tools.index import Query
+from tabane.gateway.tools.index import ToolQuery
 from tabane.gateway.tools.tool import Tool
 from tabane.messages import Message
 from tabane.operations import Caller
@@ -38,9 +38,9 @@ class ToolSource:
         self._gateway = gateway
 
     async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
-        return await self.find(caller, Query(request.query, min(request.limit, MOST_TOOLS)))
+        return await self.find(caller, ToolQuery(request.query, min(request.limit, MOST_TOOLS)))
 
-    async def find(self, caller: Caller, request: Query) -> ToolAnswer:
+    async def find(self, caller: Caller, request: ToolQuery) -> ToolAnswer:
         """Return the best tools. Waits at most two seconds for servers that never listed theirs."""
         unlisted = await self._gateway.wait_listed(caller)
         ranked = await self._gateway.search(request)

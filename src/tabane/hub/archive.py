@@ -26,7 +26,7 @@ from tabane.search.source import OnDemandSource
 from tabane.wire import json
 
 if TYPE_CHECKING:
-    from tabane.posts.importing.plan import Sources
+    from tabane.posts.importing.plan import PostSources
     from tabane.store.collection import Collection
 
 log = logging.getLogger(__name__)
@@ -52,13 +52,13 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
     report: FilePath | None = None
     once: bool = False
 
-    def sources(self) -> Sources:
+    def sources(self) -> PostSources:
         from tabane.posts.importing.plan import plan
 
         return plan(self.files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
 
 
-class Posts:
+class PostArchive:
     """The archive of one hub. Nothing is opened, nor made, before there is something to ask."""
 
     def __init__(
@@ -178,7 +178,7 @@ def _title(params: ImportPosts) -> Message:
     return say("Importing {files}", files=", ".join(Path(path).name for path in named[:3]))
 
 
-def _mark(sources: Sources) -> bytes:
+def _mark(sources: PostSources) -> bytes:
     """What the sources are, as their paths, sizes and times say it. Blocks."""
     paths = [*sources.csvs, *sources.archives, *sources.results]
     for folder in sources.folders.values():

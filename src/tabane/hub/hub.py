@@ -26,7 +26,7 @@ from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.judging import Judging
 from tabane.gateway.tools.validation import Validator
 from tabane.gateway.upstreams.connector import Connector
-from tabane.hub.archive import ImportPosts, Posts
+from tabane.hub.archive import ImportPosts, PostArchive
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, old_names, own_tools
 from tabane.hub.clients.library import Library
 from tabane.hub.clients.news import News
@@ -111,7 +111,7 @@ class Hub:
         self.embedding = Embedding(
             settings.home, self.stores, self.models, self.jobs, EMBEDDED, self._model_is_named
         )
-        self.posts = Posts(
+        self.posts = PostArchive(
             settings.home,
             self.stores,
             self.models,

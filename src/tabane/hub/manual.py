@@ -18,7 +18,7 @@ from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.search.engine import Collection
 from tabane.search.filters import Everything
-from tabane.search.hybrid import Found
+from tabane.search.hybrid import RankedRecord
 from tabane.search.models import Models
 from tabane.search.pipeline import CollectionSource, records_of
 from tabane.search.records import Field, Kind, Record, Shape, TextField, checked
@@ -147,7 +147,7 @@ class ManualSource(CollectionSource[Record]):
         return HitCard(item.key, item.texts["title"], item.texts.get("text", ""), reference)
 
     async def read(
-        self, collection: Collection, groups: Sequence[Sequence[Found]]
+        self, collection: Collection, groups: Sequence[Sequence[RankedRecord]]
     ) -> list[SearchHit[Record]]:
         records = await records_of(collection, [hit.key for (hit,) in groups])
         return [

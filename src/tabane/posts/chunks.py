@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from tabane.operations import Part
-from tabane.posts.searching import Pair, Whole
+from tabane.posts.searching import Pair, PostStream
 
 CHUNK = 20_000
 """Pairs of a part: less than 1 MiB of JSON."""
 
 
-async def parts(whole: Whole, most: int | None) -> AsyncIterator[Part]:
+async def parts(whole: PostStream, most: int | None) -> AsyncIterator[Part]:
     """The ranking, or its first ``most``, as ``data`` with the rank of the first pair; one part at least."""
     total = whole.total if most is None else min(whole.total, most)
     chunks = _chunks(total)
@@ -27,7 +27,7 @@ def _chunks(total: int) -> int:
     return max(1, -(-total // CHUNK))
 
 
-async def _cut(whole: Whole, total: int) -> AsyncIterator[list[Pair]]:
+async def _cut(whole: PostStream, total: int) -> AsyncIterator[list[Pair]]:
     """As many parts as ``total`` makes; posts that went meanwhile are missing from the last ones."""
     waiting: list[Pair] = []
     left, room = _chunks(total), total

@@ -15,7 +15,7 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations.decoding import worded
 from tabane.posts.clock import bound
-from tabane.posts.post import BOOKMARK, LIKE, POST, folded
+from tabane.posts.post import BOOKMARK, LIKE, POST, comparable_user
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not, Range
 
 MOST_NAMES = 1_000
@@ -87,9 +87,9 @@ def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
     """
     parts: list[Filter] = []
     if wanted.includes:
-        parts.append(In("user", tuple(dict.fromkeys(map(folded, wanted.includes)))))
+        parts.append(In("user", tuple(dict.fromkeys(map(comparable_user, wanted.includes)))))
     elif wanted.excludes:
-        parts.append(Not(In("user", tuple(dict.fromkeys(map(folded, wanted.excludes))))))
+        parts.append(Not(In("user", tuple(dict.fromkeys(map(comparable_user, wanted.excludes))))))
     if wanted.threshold_min is not None or wanted.threshold_max is not None:
         least = wanted.threshold_min or 0
         most = max(counts.values(), default=0) if wanted.threshold_max is None else wanted.threshold_max

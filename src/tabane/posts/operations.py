@@ -16,10 +16,10 @@ from tabane.posts import texts
 from tabane.posts.chunks import parts
 from tabane.posts.exporting import exported
 from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
-from tabane.posts.post import folded, post_of
-from tabane.posts.searching import Missing, PostAnswer, Searching, whole
+from tabane.posts.post import comparable_user, post_of
+from tabane.posts.searching import Missing, PostAnswer, PostSearch, nothing_missing
 from tabane.posts.statistics import Statistics, suggested, timeline
-from tabane.posts.texts import Row, Rows
+from tabane.posts.texts import PostRows, Row
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
 from tabane.search.filters import And, Equal, Not
@@ -51,11 +51,11 @@ class Archive:
         zone: Callable[[], tzinfo],
         *,
         ready: Callable[[], bool] = lambda: True,
-        missing: Missing = whole,
+        missing: Missing = nothing_missing,
     ) -> None:
         self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
         self.statistics = Statistics(collection)
-        self.searching = Searching(collection, models, self.statistics, zone, missing)
+        self.searching = PostSearch(collection, models, self.statistics, zone, missing)
 
     def table(self) -> list[Operation]:
         return [*self._for_models(), *self._for_persons(), *self._streams()]
@@ -89,7 +89,7 @@ class Archive:
             ),
             operation(
                 "get_database_stats", "Size and period of the archive.",
-                given.Nothing, self.get_database_stats, texts.database_stats,
+                given.NoPostParameters, self.get_database_stats, texts.database_stats,
             ),
             operation(
                 "suggest_users", "Nearest names of users who do not exist.",
@@ -113,7 +113,7 @@ class Archive:
             )  # fmt: skip
 
         return [
-            operation("get_user_list", "All users.", given.Nothing, self.get_user_list, texts.users),
+            operation("get_user_list", "All users.", given.NoPostParameters, self.get_user_list, texts.users),
             operation(
                 "get_related_posts", "Posts near to a post.",
                 given.RelatedPosts, self.get_related_posts, texts.related,
@@ -144,38 +144,38 @@ class Archive:
 
     # Searching
 
-    async def search_similar(self, caller: Caller, params: given.SearchSimilar) -> Rows:
+    async def search_similar(self, caller: Caller, params: given.SearchSimilar) -> PostRows:
         settings = params.merged()
         answer = await self.searching.similar(
             params.query, settings.wish(), settings.top_k or _TOP_K, settings.diversity or 0.0
         )
         return _ranked(answer, params.query)
 
-    async def search_posts_by_text(self, caller: Caller, params: given.SearchText) -> Rows:
+    async def search_posts_by_text(self, caller: Caller, params: given.SearchText) -> PostRows:
         answer = await self.searching.holding(
             params.search_term, params.source or "content", params.limits(), params.limit or _LIMIT
         )
-        return Rows([texts.row(found.item) for found in answer.hits], params.search_term, answer.warning)
+        return PostRows([texts.row(found.item) for found in answer.hits], params.search_term, answer.warning)
 
-    async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> Rows:
+    async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> PostRows:
         post_id = int(params.post_id)
         answer = await self.searching.related(post_id, params.wish(), params.top_k or _TOP_K)
         return _ranked(answer, str(post_id))
 
     async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[Part]:
         """Pairs of post and score, best first, 20,000 at a time; ``start_rank`` is the first one's rank."""
-        whole = await self.searching.all(params.query, params.wish())
-        async for part in parts(whole, params.top_k):
+        nothing_missing = await self.searching.all(params.query, params.wish())
+        async for part in parts(nothing_missing, params.top_k):
             yield part
 
     # Counting
 
-    async def get_user_stats(self, caller: Caller, params: given.UserStats) -> Rows:
+    async def get_user_stats(self, caller: Caller, params: given.UserStats) -> PostRows:
         census = await self.statistics.census()
         users = census.users[: params.limit or _LIMIT]
-        return Rows([{"user": user.name, "post_count": user.posts} for user in users])
+        return PostRows([{"user": user.name, "post_count": user.posts} for user in users])
 
-    async def get_database_stats(self, caller: Caller, params: given.Nothing) -> Row:
+    async def get_database_stats(self, caller: Caller, params: given.NoPostParameters) -> Row:
         census = await self.statistics.census()
         return {
             "total_posts": census.posts,
@@ -183,13 +183,13 @@ class Archive:
             "date_range": {"earliest": census.earliest, "latest": census.latest},
         }
 
-    async def get_user_list(self, caller: Caller, params: given.Nothing) -> list[str]:
+    async def get_user_list(self, caller: Caller, params: given.NoPostParameters) -> list[str]:
         return [user.name for user in (await self.statistics.census()).users]
 
     async def suggest_users(self, caller: Caller, params: given.SuggestUsers) -> Mapping[str, list[str]]:
         return await suggested(await self.statistics.census(), params.user_list)
 
-    async def get_timeline(self, caller: Caller, params: given.Timeline) -> Rows:
+    async def get_timeline(self, caller: Caller, params: given.Timeline) -> PostRows:
         """Posts by period, in order; ``user`` alone, where one is named."""
         where = (await self.searching.chosen(params.limits())).all
         if params.user is not None:
@@ -197,9 +197,9 @@ class Archive:
         census = await self.statistics.census()
         collection, unit = await self._collection(), params.unit or "month"
         found = await timeline(collection, where, census.span, unit, self._zone())
-        return Rows([{"period": period, "post_count": count} for period, count in found])
+        return PostRows([{"period": period, "post_count": count} for period, count in found])
 
-    async def get_post_facets(self, caller: Caller, params: given.Facet) -> Rows:
+    async def get_post_facets(self, caller: Caller, params: given.Facet) -> PostRows:
         """The most frequent values among the posts that are meant."""
         where = (await self.searching.chosen(params.limits())).all
         collection, limit = await self._collection(), params.limit or _LIMIT
@@ -208,10 +208,10 @@ class Archive:
         found = await collection.facet(params.field, where, limit)
         names: Mapping[Any, str] = {}
         if params.field == "user":
-            names = {folded(user.name): user.name for user in (await self.statistics.census()).users}
+            names = {comparable_user(user.name): user.name for user in (await self.statistics.census()).users}
         elif params.field == "log_type":
             names = {value: name for name, value in LOG_TYPES.items() if isinstance(name, str)}
-        return Rows([{"value": names.get(value, value), "post_count": count} for value, count in found])
+        return PostRows([{"value": names.get(value, value), "post_count": count} for value, count in found])
 
     async def get_status(self, caller: Caller, params: given.Status) -> Row:
         census = await self.statistics.census()
@@ -273,10 +273,10 @@ def safetensors(name: str, vector: bytes) -> bytes:
     return struct.pack("<Q", len(head)) + head + vector
 
 
-def _ranked(answer: PostAnswer, asked: str) -> Rows:
+def _ranked(answer: PostAnswer, asked: str) -> PostRows:
     rows = []
     for rank, found in enumerate(answer.hits, 1):
         row: Row = {"rank": rank, "score": found.score, "post": texts.row(found.item)}
         # Where ranks were fused, this alone says how near it is.
         rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
-    return Rows(rows, asked, answer.warning)
+    return PostRows(rows, asked, answer.warning)

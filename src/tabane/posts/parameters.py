@@ -10,7 +10,7 @@ from tabane.posts import filtering
 from tabane.posts.clock import Unit
 from tabane.posts.filtering import DateFilter, LogType, UserFilter
 from tabane.posts.modes import Mode, Source
-from tabane.posts.searching import Limits, Wish
+from tabane.posts.searching import PostConditions, PostSearchOptions
 
 LONGEST_QUERY = 10_000  # characters
 LONGEST_TEXT = 100_000
@@ -52,7 +52,7 @@ DateFilterObject = Annotated[
 PostId = Annotated[int, Meta(ge=0, le=LARGEST_ID)] | Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
 
 
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class NoPostParameters(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
@@ -70,9 +70,9 @@ class Among(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tags: Tags | None = None
     log_type: LogTypes | None = None
 
-    def limits(self) -> Limits:
+    def limits(self) -> PostConditions:
         """The same, checked. Raises :class:`~tabane.errors.BadArguments` that names the path."""
-        return Limits(
+        return PostConditions(
             filtering.read(UserFilter, self.user_filter, "user_filter"),
             filtering.read(DateFilter, self.date_filter, "date_filter"),
             tuple(self.tags or ()),
@@ -86,12 +86,12 @@ class Similar(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
     mode: Mode | None = None
     weights: Weights | None = None
 
-    def wish(self) -> Wish:
+    def wish(self) -> PostSearchOptions:
         weights = None if self.weights is None else tuple(self.weights)
-        return Wish(self.mode or "content", weights, self.limits(), usual=self.mode is None)
+        return PostSearchOptions(self.mode or "content", weights, self.limits(), usual=self.mode is None)
 
 
-class Settings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PostSearchSettings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All settings as one object, as the original's clients send them.
 
     Older clients send ``remove_duplicates`` and ``mode_settings`` too. Both are accepted and have no effect:
@@ -111,11 +111,11 @@ class SearchSimilar(Similar, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     settings: Annotated[dict[str, Any], Meta(extra_json_schema={"hidden": True})] | None = None
     remove_duplicates: Annotated[bool, Meta(extra_json_schema={"hidden": True})] | None = None
 
-    def merged(self) -> Settings:
+    def merged(self) -> PostSearchSettings:
         """Settings and the parameters beside them as one: these win, key by key."""
-        given = filtering.read(Settings, self.settings, "settings")
-        own = {name: getattr(self, name, None) for name in Settings.__struct_fields__}
-        return Settings(
+        given = filtering.read(PostSearchSettings, self.settings, "settings")
+        own = {name: getattr(self, name, None) for name in PostSearchSettings.__struct_fields__}
+        return PostSearchSettings(
             **{name: getattr(given, name) if value is None else value for name, value in own.items()}
         )
 

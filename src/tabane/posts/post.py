@@ -26,8 +26,8 @@ SHAPE = Shape(
         Field("has", Kind.STRINGS),
     ),
 )
-"""``user`` is :func:`folded`, ``name`` as it is spelt; ``twin`` is the same for posts that say the same;
-``has`` names the texts that are not empty."""
+"""``user`` is :func:`comparable_user`, ``name`` as it is spelled, ``twin`` is :func:`duplicate_key`; ``has`` names the
+texts that are not empty."""
 
 POST, LIKE, BOOKMARK = 1, 2, 3
 """``log_type``: where two rows have the same post, the larger one stays."""
@@ -60,14 +60,14 @@ class _Rest(msgspec.Struct, frozen=True, omit_defaults=True):
     user: str = ""
 
 
-def folded(user: str) -> str:
+def comparable_user(user: str) -> str:
     """The name of a user as it is compared: without a leading @, in any spelling of case."""
     return user.removeprefix("@").casefold()
 
 
-def twin(post: Post) -> str:
-    """The same for posts of one user with the same content, and for no others."""
-    text = f"{folded(post.user)}\0{post.content}".encode("utf-8", "replace")
+def duplicate_key(post: Post) -> str:
+    """Return the same key for posts of one user with the same content, and for no others."""
+    text = f"{comparable_user(post.user)}\0{post.content}".encode("utf-8", "replace")
     return hashlib.blake2b(text, digest_size=12).hexdigest()
 
 
@@ -78,11 +78,11 @@ def record_of(post: Post, vectors: dict[str, bytes] | None = None) -> Record:
         key=str(post.post_id),
         texts=texts,
         fields={
-            "user": folded(post.user),
+            "user": comparable_user(post.user),
             "name": post.user,
             "log_type": post.log_type,
             "tags": post.tags,
-            "twin": twin(post),
+            "twin": duplicate_key(post),
             "has": tuple(name for name in SPACES if texts[name]),
             **({} if post.at is None else {"at": post.at}),
         },

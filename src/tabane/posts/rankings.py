@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tabane.posts.folding import Found, Ranked
+from tabane.posts.folding import PostCandidates, RankedPost
 from tabane.search.engine import Collection, Order, VectorQuery
 from tabane.search.filters import And, Filter, Not
-from tabane.search.hybrid import Found as Hit
+from tabane.search.hybrid import RankedRecord as Hit
 from tabane.search.hybrid import hybrid
 from tabane.search.meaning import HybridQuery
 from tabane.search.models import Models
@@ -17,33 +17,33 @@ from tabane.search.records import Record
 from tabane.search.reordering import judged
 
 
-class Newest:
+class NewestPosts:
     """Posts that are meant, newest first, those without a time last; all as good as each other."""
 
     def __init__(self, collection: Collection, where: Filter) -> None:
         self._collection, self._where = collection, where
 
-    async def best(self, without: Filter, limit: int) -> Found:
+    async def best(self, without: Filter, limit: int) -> PostCandidates:
         where = And((self._where, Not(without)))
         page = await self._collection.select(where, order=(Order("at", descending=True),), limit=limit)
-        return Found([_dated(each.record) for each in page.records], page.after is not None)
+        return PostCandidates([_dated(each.record) for each in page.records], page.after is not None)
 
-    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
         return [_dated(record) for record in records]
 
 
-def _dated(record: Record) -> Ranked:
+def _dated(record: Record) -> RankedPost:
     at = record.fields.get("at")
-    return Ranked((0.0, -at if isinstance(at, int | float) else math.inf, record.key), 1.0, record)
+    return RankedPost((0.0, -at if isinstance(at, int | float) else math.inf, record.key), 1.0, record)
 
 
-class Nearest:
+class NearestPosts:
     """Posts that are meant, the most similar first."""
 
     def __init__(self, collection: Collection, query: VectorQuery, where: Filter) -> None:
         self._collection, self._query, self._where = collection, query, where
 
-    async def best(self, without: Filter, limit: int) -> Found:
+    async def best(self, without: Filter, limit: int) -> PostCandidates:
         hits = (await self._collection.nearest(self._query, And((self._where, Not(without))), limit)).hits
         records = await self._collection.get([hit.key for hit in hits])
         there = [
@@ -51,9 +51,9 @@ class Nearest:
             for hit, record in zip(hits, records, strict=True)
             if record is not None
         ]
-        return Found(there, len(hits) == limit)
+        return PostCandidates(there, len(hits) == limit)
 
-    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
         scores = await self._collection.similarities(self._query, [record.key for record in records])
         return [
             None if score is None else _scored(score, record)
@@ -61,11 +61,11 @@ class Nearest:
         ]
 
 
-def _scored(score: float, record: Record) -> Ranked:
-    return Ranked((0.0, -score, record.key), score, record)
+def _scored(score: float, record: Record) -> RankedPost:
+    return RankedPost((0.0, -score, record.key), score, record)
 
 
-class Both:
+class HybridPosts:
     """Posts that are meant, by words, meaning, or both. Ranks have no end: 1,000 at most are looked at.
 
     A post that takes the place of a younger twin has its score. What a second question finds stands behind
@@ -83,7 +83,7 @@ class Both:
         self._round = 0
         self._least = math.inf
 
-    async def best(self, without: Filter, limit: int) -> Found:
+    async def best(self, without: Filter, limit: int) -> PostCandidates:
         where = And((self._where, Not(without)))
         query = self._query
         ranking = await hybrid(
@@ -93,15 +93,15 @@ class Both:
         records = await self._collection.get([hit.key for hit in hits])
         if not self._round:  # what comes in a second round is not read: it stands behind the first
             hits, records = await self._judged(hits, records)
-        found: list[Ranked] = []
+        found: list[RankedPost] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
             if record is not None:
                 self._least = min(self._least, hit.score)
                 found.append(
-                    Ranked((self._round, rank, record.key), self._least, record, hit.cosine, hit.bm25)
+                    RankedPost((self._round, rank, record.key), self._least, record, hit.cosine, hit.bm25)
                 )
         self._round += 1
-        return Found(found, len(hits) == limit)
+        return PostCandidates(found, len(hits) == limit)
 
     async def _judged(
         self, hits: Sequence[Hit], records: Sequence[Record | None]
@@ -112,5 +112,5 @@ class Both:
         order = await judged(self._models, asked, hits, texts)
         return order, [there.get(hit.key) for hit in order]
 
-    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
         return [each._replace(record=record) for record, each in zip(records, best, strict=True)]

@@ -11,17 +11,17 @@ from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.posts import filtering, modes
 from tabane.posts.filtering import Chosen, DateFilter, LogType, UserFilter
-from tabane.posts.folding import Ranked, Source, folded
+from tabane.posts.folding import PostRanking, RankedPost, without_duplicates
 from tabane.posts.modes import Mode
-from tabane.posts.post import Post, post_of, twin
-from tabane.posts.query import Query, Terms, escaped_meaning, parsed, terms
-from tabane.posts.rankings import Both, Nearest, Newest
+from tabane.posts.post import Post, duplicate_key, post_of
+from tabane.posts.query import PostQuery, PostTerms, escaped_meaning, parsed, terms
+from tabane.posts.rankings import HybridPosts, NearestPosts, NewestPosts
 from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter, Not
-from tabane.search.hybrid import Found
+from tabane.search.hybrid import RankedRecord
 from tabane.search.meaning import HybridQuery, Incomplete, Meaning, english_only, hybrid_query, meaning_of
 from tabane.search.models import Models
 from tabane.search.queries import marked_terms, sense, typed
@@ -36,7 +36,7 @@ Pair = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PostConditions:
     """Which posts are meant, as it was asked for."""
 
     users: UserFilter = field(default_factory=UserFilter)
@@ -46,7 +46,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PostSearchOptions:
     """The requested ranking of posts: mode, weights, and filter.
 
     ``usual``: the caller did not choose the mode. Then keywords take part while some posts have no vector.
@@ -54,7 +54,7 @@ class Wish:
 
     mode: Mode = "content"
     weights: tuple[float, ...] | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: PostConditions = field(default_factory=PostConditions)
     usual: bool = False
 
 
@@ -62,7 +62,7 @@ PostAnswer = SearchAnswer[Post]
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class PostStream:
     """All that was found, in order: pairs as they come, and how many there will be."""
 
     total: int
@@ -73,11 +73,11 @@ Missing = Callable[[Sequence[str]], Awaitable[Incomplete | None]]
 """Returns how much of these spaces is embedded; None if all of it is."""
 
 
-async def whole(spaces: Sequence[str]) -> None:
+async def nothing_missing(spaces: Sequence[str]) -> None:
     """Report that every post has a vector."""
 
 
-class Searching:
+class PostSearch:
     """The posts of one archive, found. All that is asked is checked here."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Searching:
         models: Models,
         statistics: Statistics,
         zone: Callable[[], tzinfo],
-        missing: Missing = whole,
+        missing: Missing = nothing_missing,
     ) -> None:
         self._collection, self._models, self._statistics, self._zone = collection, models, statistics, zone
         self._missing = missing
@@ -95,7 +95,9 @@ class Searching:
         """Return the best posts by keywords and vectors; a bar in the query is a bar."""
         if not request.query.strip():
             return SearchAnswer()
-        answer = await self.similar(escaped_meaning(request.query), Wish("hybrid"), request.limit)
+        answer = await self.similar(
+            escaped_meaning(request.query), PostSearchOptions("hybrid"), request.limit
+        )
         return replace(answer, terms=marked_terms(typed(request.query)))
 
     def card(self, item: Post) -> HitCard:
@@ -103,7 +105,9 @@ class Searching:
         title = " ".join(filter(None, (f"@{item.user}" if item.user else "", item.timestamp)))
         return HitCard(key, title or key, item.content, Reference("get_post", {"post_id": key}))
 
-    async def similar(self, text: str, wish: Wish, top_k: int, diversity: float = 0.0) -> PostAnswer:
+    async def similar(
+        self, text: str, wish: PostSearchOptions, top_k: int, diversity: float = 0.0
+    ) -> PostAnswer:
         """The posts nearest to ``V|T``, twins folded. Raises BadArguments, and ModelError without a model.
 
         ``diversity`` in 0..1 is how much a post has to differ from those before it, where V has a meaning:
@@ -115,20 +119,24 @@ class Searching:
         chosen = _holding(await self.chosen(wish.limits), query.terms, modes.source_of(wish.mode))
         source, warning = await self._source(collection, wish, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
-            return _answer(await folded(collection, source, chosen.own, top_k), warning)
-        wide = await folded(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
+            return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
+        wide = await without_duplicates(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
         return _answer(await _diverse(collection, wide, top_k, diversity), warning)
 
-    async def holding(self, text: str, source: modes.Source, limits: Limits, limit: int) -> PostAnswer:
+    async def holding(
+        self, text: str, source: modes.Source, limits: PostConditions, limit: int
+    ) -> PostAnswer:
         """The posts that hold the terms of T, newest first, twins folded."""
         wanted = _checked(terms(encodable(text, "search_term")), "search_term")
         if not wanted:
             raise _unasked("search_term")
         collection = await self._collection()
         chosen = _holding(await self.chosen(limits), wanted, source)
-        return _answer(await folded(collection, Newest(collection, chosen.all), chosen.own, limit))
+        return _answer(
+            await without_duplicates(collection, NewestPosts(collection, chosen.all), chosen.own, limit)
+        )
 
-    async def all(self, text: str, wish: Wish) -> Whole:
+    async def all(self, text: str, wish: PostSearchOptions) -> PostStream:
         """Every post that can be compared with V and holds T, in order; twins are not folded.
 
         Without V newest first, all with 1.0. Words and meaning together rank the best 1,000.
@@ -142,21 +150,21 @@ class Searching:
         if wish.mode == "hybrid":
             source, _ = await self._both(collection, typed(query.meaning), where)
             hits = (await source.best(Not(EVERYTHING), MOST_AT_ONCE)).hits
-            return Whole(len(hits), _once([(int(hit.record.key), hit.score) for hit in hits]))
+            return PostStream(len(hits), _once([(int(hit.record.key), hit.score) for hit in hits]))
         asked = await self._question(collection, wish.mode, weights, query.meaning)
         blocks = collection.ranking(asked, where)
         first = await anext(blocks, None)
         if first is None:
-            return Whole(0, _once([]))
+            return PostStream(0, _once([]))
 
         async def pairs() -> AsyncIterator[list[Pair]]:
             yield list(zip(map(int, first.keys), first.similarities, strict=True))
             async for block in blocks:
                 yield list(zip(map(int, block.keys), block.similarities, strict=True))
 
-        return Whole(first.total, pairs())
+        return PostStream(first.total, pairs())
 
-    async def related(self, post_id: int, wish: Wish, top_k: int) -> PostAnswer:
+    async def related(self, post_id: int, wish: PostSearchOptions, top_k: int) -> PostAnswer:
         """The posts nearest to one, by the vectors it has; by its words where it has none."""
         collection = await self._collection()
         record = (await collection.get([str(post_id)]))[0]
@@ -164,19 +172,19 @@ class Searching:
             raise BadArguments(say("post_id: there is no post {post_id}", post_id=post_id), "post_id")
         post = post_of(record)
         weights = modes.checked_weights(wish.mode, wish.weights)
-        others = Not(Equal("twin", twin(post)))
+        others = Not(Equal("twin", duplicate_key(post)))
         chosen = (await self.chosen(wish.limits)).narrowed(shared=others)
         vectors: dict[str, bytes] = {}
         for space in modes.spaces_of(wish.mode):
             if space in {each.name for each in collection.spaces}:
                 vector = (await collection.vectors([record.key], space))[0]
                 vectors |= {} if vector is None else {space: vector}
-        source: Source
+        source: PostRanking
         missing = await self._missing(modes.spaces_of(wish.mode))
         warning = missing.state if missing else None
         mixed = wish.mode == "hybrid" or (wish.usual and missing is not None)
         if len(vectors) == len(modes.spaces_of(wish.mode)) and not mixed:
-            source = Nearest(collection, modes.vector_query(wish.mode, weights, vectors), chosen.all)
+            source = NearestPosts(collection, modes.vector_query(wish.mode, weights, vectors), chosen.all)
         else:
             query = HybridQuery(LexicalQuery(post.content))
             if mixed and vectors:
@@ -188,11 +196,11 @@ class Searching:
                     "This post has no vectors for mode {mode}: posts with the same words are listed.",
                     mode=wish.mode,
                 )
-            source = Both(collection, self._models, query, chosen.all)
+            source = HybridPosts(collection, self._models, query, chosen.all)
             warning = query.warning or warning
-        return _answer(await folded(collection, source, chosen.own, top_k), warning)
+        return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
 
-    async def chosen(self, limits: Limits) -> Chosen:
+    async def chosen(self, limits: PostConditions) -> Chosen:
         """The filter of what is meant. Raises :class:`BadArguments`."""
         users = limits.users
         wants_counts = users.threshold_min is not None or users.threshold_max is not None
@@ -211,25 +219,25 @@ class Searching:
     async def _source(
         self,
         collection: Collection,
-        wish: Wish,
+        wish: PostSearchOptions,
         weights: tuple[float, ...] | None,
         meaning: str,
         where: Filter,
-    ) -> tuple[Source, Message | None]:
+    ) -> tuple[PostRanking, Message | None]:
         """Choose how posts are ranked. A requested mode is used, with a warning if it misleads.
 
         Without a requested mode, vectors alone rank only if all posts have one, by a model that reads the
         query.
         """
         if not meaning:
-            return Newest(collection, where), None
+            return NewestPosts(collection, where), None
         if wish.mode == "hybrid":
             return await self._both(collection, typed(meaning), where)
         warning, fits = await self._doubt(collection, wish.mode, meaning)
         if wish.usual and not fits:
             return await self._both(collection, typed(meaning), where)
         asked = await self._question(collection, wish.mode, weights, meaning)
-        return Nearest(collection, asked, where), warning
+        return NearestPosts(collection, asked, where), warning
 
     async def _doubt(self, collection: Collection, mode: Mode, meaning: str) -> tuple[Message | None, bool]:
         """Return what speaks against ranking by these vectors alone, and whether they fit anyway."""
@@ -259,12 +267,12 @@ class Searching:
 
     async def _both(
         self, collection: Collection, words: LexicalQuery, where: Filter
-    ) -> tuple[Both, Message | None]:
+    ) -> tuple[HybridPosts, Message | None]:
         """By words and meaning; by words alone, with a warning, where there is no meaning to be had."""
         query = HybridQuery(words)
         if sense(words):
             query = hybrid_query(words, await self._meaning(collection, sense(words)))
-        return Both(collection, self._models, query, where), query.warning
+        return HybridPosts(collection, self._models, query, where), query.warning
 
     async def _meaning(self, collection: Collection, text: str) -> Meaning | NoModel:
         wanted = modes.spaces_of("hybrid")
@@ -281,17 +289,17 @@ def _no_vectors() -> NoModel:
 
 
 async def _diverse(
-    collection: Collection, wide: Sequence[Ranked], top_k: int, diversity: float
-) -> list[Ranked]:
+    collection: Collection, wide: Sequence[RankedPost], top_k: int, diversity: float
+) -> list[RankedPost]:
     """The best that say different things, by what their contents mean; as they are without vectors."""
     if "content" not in {space.name for space in collection.spaces}:
         return list(wide[:top_k])
     by_key = {each.record.key: each for each in wide}
-    ranked = [Found(key, 0, min(max(each.score, 0.0), 1.0)) for key, each in by_key.items()]
+    ranked = [RankedRecord(key, 0, min(max(each.score, 0.0), 1.0)) for key, each in by_key.items()]
     return [by_key[hit.key] for hit in await diversified(collection, "content", ranked, top_k, 1 - diversity)]
 
 
-def _asked(text: str) -> Query:
+def _asked(text: str) -> PostQuery:
     query = parsed(encodable(text, "query"))
     _checked(query.terms, "query")
     if not query.meaning and not query.terms:
@@ -303,7 +311,7 @@ def _unasked(parameter: str) -> BadArguments:
     return BadArguments(say("{parameter}: no search query is given.", parameter=parameter), parameter)
 
 
-def _checked(wanted: Terms, parameter: str) -> Terms:
+def _checked(wanted: PostTerms, parameter: str) -> PostTerms:
     if any(len(term) > LONGEST_NEEDLE for term in (*wanted.includes, *wanted.excludes)):
         message = say(
             "{parameter}: a term has at most {most} characters", parameter=parameter, most=LONGEST_NEEDLE
@@ -312,13 +320,13 @@ def _checked(wanted: Terms, parameter: str) -> Terms:
     return wanted
 
 
-def _holding(chosen: Chosen, wanted: Terms, source: modes.Source) -> Chosen:
+def _holding(chosen: Chosen, wanted: PostTerms, source: modes.Source) -> Chosen:
     """Twins have the same content, and so hold the same there."""
     held = wanted.filter(source)
     return chosen.narrowed(shared=held) if source == "content" else chosen.narrowed(own=held)
 
 
-def _answer(found: Sequence[Ranked], warning: Message | None = None) -> PostAnswer:
+def _answer(found: Sequence[RankedPost], warning: Message | None = None) -> PostAnswer:
     hits = [SearchHit(post_of(each.record), each.score, each.cosine, each.bm25) for each in found]
     return SearchAnswer(hits, warning=warning)
 
@@ -345,18 +353,18 @@ def _modelless(mode: Mode, reason: Message) -> ModelMissing:
     )
 
 
-async def _newest(collection: Collection, where: Filter) -> Whole:
+async def _newest(collection: Collection, where: Filter) -> PostStream:
     blocks = collection.listing(Order("at", descending=True), where)
     first = await anext(blocks, None)
     if first is None:
-        return Whole(0, _once([]))
+        return PostStream(0, _once([]))
 
     async def pairs() -> AsyncIterator[list[Pair]]:
         yield [(int(key), 1.0) for key in first.keys]
         async for block in blocks:
             yield [(int(key), 1.0) for key in block.keys]
 
-    return Whole(first.total, pairs())
+    return PostStream(first.total, pairs())
 
 
 async def _once(pairs: list[Pair]) -> AsyncIterator[list[Pair]]:

@@ -9,7 +9,7 @@ from tabane.reader.cleaning import without_links
 from tabane.reader.passages import digest, head_of, meaning
 from tabane.reader.shape import PAGE, PASSAGES, SPACES, TEXT, TITLE
 from tabane.search.engine import Collection
-from tabane.search.hybrid import Found
+from tabane.search.hybrid import RankedRecord
 from tabane.search.pipeline import CollectionSource, records_of
 from tabane.search.records import Record
 from tabane.search.source import HitCard, Reference, SearchHit
@@ -43,7 +43,7 @@ class PageSearch(CollectionSource[PageMatch]):
         return HitCard(item.url, texts.get(TITLE) or item.url, text, reference)
 
     async def read(
-        self, collection: Collection, groups: Sequence[Sequence[Found]]
+        self, collection: Collection, groups: Sequence[Sequence[RankedRecord]]
     ) -> list[SearchHit[PageMatch]]:
         passages = await records_of(collection, [hits[0].key for hits in groups])
         heads = await records_of(collection, [str(record.fields[PAGE]) for record in passages.values()])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tabane.search.engine import Vectors
+from tabane.search.engine import SearchableVectors
 from tabane.search.filters import EVERYTHING, Filter
-from tabane.search.records import Record, Space, Stored
+from tabane.search.records import EmbeddingSpace, Record, StoredRecord
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder
@@ -20,8 +20,8 @@ Text = Callable[[Record], str]
 
 
 async def fill(
-    collection: Vectors,
-    space: Space,
+    collection: SearchableVectors,
+    space: EmbeddingSpace,
     embedder: Embedder,
     text: Text,
     told: Told,
@@ -49,7 +49,11 @@ async def fill(
 
 
 async def give_vectors(
-    collection: Vectors, space: Space, embedder: Embedder, text: Text, page: Sequence[Stored]
+    collection: SearchableVectors,
+    space: EmbeddingSpace,
+    embedder: Embedder,
+    text: Text,
+    page: Sequence[StoredRecord],
 ) -> int:
     """Embed one page of records and attach their vectors. Return how many records got one."""
     texts = {stored.row: meant for stored in page if (meant := text(stored.record))}

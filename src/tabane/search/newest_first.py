@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tabane.search.engine import Vectors
+from tabane.search.engine import SearchableVectors
 from tabane.search.filling import PAGE, Text, Told, give_vectors
 from tabane.search.filters import Filter
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class NewestFirst:
     """The records that get a vector, and their order.
 
     ``field`` holds the time of a record; without one, the record that was written last is the newest.
@@ -29,7 +29,12 @@ class Newest:
 
 
 async def fill_newest(
-    collection: Vectors, space: Space, embedder: Embedder, text: Text, told: Told, order: Newest
+    collection: SearchableVectors,
+    space: EmbeddingSpace,
+    embedder: Embedder,
+    text: Text,
+    told: Told,
+    order: NewestFirst,
 ) -> None:
     """Give a vector to each record that lacks one, the newest first.
 

@@ -12,7 +12,7 @@ from tabane.operations import Caller
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not
-from tabane.search.hybrid import DEPTH, Found, hybrid
+from tabane.search.hybrid import DEPTH, RankedRecord, hybrid
 from tabane.search.meaning import HybridQuery, Meaning, hybrid_query
 from tabane.search.models import Models
 from tabane.search.queries import marked_terms, sense, typed
@@ -57,7 +57,9 @@ class CollectionSource(ABC, Generic[T]):
         return key
 
     @abstractmethod
-    async def read(self, collection: Collection, groups: Sequence[Sequence[Found]]) -> list[SearchHit[T]]:
+    async def read(
+        self, collection: Collection, groups: Sequence[Sequence[RankedRecord]]
+    ) -> list[SearchHit[T]]:
         """Read the item of each group. Items that were replaced or deleted meanwhile are left out."""
 
     @abstractmethod
@@ -100,7 +102,7 @@ class CollectionSource(ABC, Generic[T]):
 
     async def _groups(
         self, collection: Collection, query: HybridQuery, asked: str, where: Filter, limit: int
-    ) -> list[list[Found]]:
+    ) -> list[list[RankedRecord]]:
         """Return the hits of the best items, item by item, best first.
 
         More and more records are ranked until they are of enough items, and then others than those.
@@ -127,16 +129,16 @@ class CollectionSource(ABC, Generic[T]):
             found |= {name: group for name, group in groups.items() if name not in found}
         return sorted(found.values(), key=lambda group: -group[0].score)[:limit]
 
-    def _grouped(self, hits: Sequence[Found]) -> dict[str, list[Found]]:
+    def _grouped(self, hits: Sequence[RankedRecord]) -> dict[str, list[RankedRecord]]:
         """Group hits by the keys of their records. Nothing has to be read for it."""
-        groups: dict[str, list[Found]] = {}
+        groups: dict[str, list[RankedRecord]] = {}
         for hit in hits:
             groups.setdefault(self.group(hit.key), []).append(hit)
         return groups
 
     async def _hits(
         self, collection: Collection, query: HybridQuery, asked: str, where: Filter, limit: int
-    ) -> Sequence[Found]:
+    ) -> Sequence[RankedRecord]:
         """Rank records by keywords and vectors. If there is a reranker, it reorders the first ones."""
         ranking = await hybrid(
             collection, query.words, query.vectors, where, limit, fusion=query.fusion, usual=query.usual

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.report import Bad
+from tabane.posts.importing.report import RejectedRow
 from tabane.posts.importing.vectors import VectorFolder, metadata
 from tests.posts.importing.archives import safetensors, vector, write_vectors
 
@@ -116,7 +116,7 @@ def test_ids_that_are_none_are_told(tmp_path: Path) -> None:
         ).index()
     )
     assert [each for each in found if isinstance(each, int)] == [5]
-    assert [str(each.reason) for each in found if isinstance(each, Bad)] == [
+    assert [str(each.reason) for each in found if isinstance(each, RejectedRow)] == [
         "“0” is no post_id",
         "“-3” is no post_id",
     ]

@@ -21,7 +21,7 @@ from tabane.operations import Operation
 from tabane.operations.door import decode_params
 from tabane.operations.operation import input_schema
 from tabane.posts.operations import Archive
-from tabane.posts.texts import Rows
+from tabane.posts.texts import PostRows
 from tabane.wire import era as eras
 from tabane.wire import websocket
 
@@ -227,7 +227,7 @@ def _completed(call: _Call, result: Any, warning: str) -> Any:
     else:
         return result
     asked = str(call.arguments.get(_ASKED.get(call.operation.name, ""), ""))
-    return Rows(rows, asked, Message(warning) if warning else None)
+    return PostRows(rows, asked, Message(warning) if warning else None)
 
 
 def _known(post: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from tabane.posts.importing.ids import Ids
-from tabane.posts.importing.report import Report
+from tabane.posts.importing.ids import PostIdTable
+from tabane.posts.importing.report import PostsImportReport
 
 _LEVEL = 3
 
 
-class Outcome(IntEnum):
+class PostOutcome(IntEnum):
     """What became of a post; it stands above the two bits of its level."""
 
     NEW = 4
@@ -18,11 +18,11 @@ class Outcome(IntEnum):
     UNCHANGED = 12
 
 
-class Outcomes:
+class PostOutcomes:
     """The posts that were seen. ``ids`` are all of them, also those that no row was about."""
 
-    def __init__(self, report: Report) -> None:
-        self.ids = Ids("B")
+    def __init__(self, report: PostsImportReport) -> None:
+        self.ids = PostIdTable("B")
         self._report = report
 
     def level(self, post: int) -> int:
@@ -34,19 +34,19 @@ class Outcomes:
         state = self.ids.get(post, 0)
         self.ids[post] = state & ~_LEVEL | max(state & _LEVEL, log_type)
 
-    def count(self, post: int, outcome: Outcome) -> None:
+    def count(self, post: int, outcome: PostOutcome) -> None:
         """One that is new or changed stays so, even where a later row leaves it as it is."""
         state = self.ids.get(post, 0)
         before = state & ~_LEVEL
-        if before in (0, Outcome.UNCHANGED) and before != outcome:
-            self._report.unchanged += (outcome is Outcome.UNCHANGED) - (before == Outcome.UNCHANGED)
-            self._report.changed += outcome is Outcome.CHANGED
-            self._report.new += outcome is Outcome.NEW
+        if before in (0, PostOutcome.UNCHANGED) and before != outcome:
+            self._report.unchanged += (outcome is PostOutcome.UNCHANGED) - (before == PostOutcome.UNCHANGED)
+            self._report.changed += outcome is PostOutcome.CHANGED
+            self._report.new += outcome is PostOutcome.NEW
             self.ids[post] = state & _LEVEL | outcome
 
     def remove(self, post: int) -> None:
         """The post is removed: no row was about it, though results or vectors may have been."""
         state = self.ids.get(post, 0)
-        self._report.unchanged -= state == Outcome.UNCHANGED
-        self._report.changed -= state == Outcome.CHANGED
+        self._report.unchanged -= state == PostOutcome.UNCHANGED
+        self._report.changed -= state == PostOutcome.CHANGED
         self._report.removed += 1

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Reading:
+class ReadingThread:
     """Does work in the only thread of a pool, whose owner ends it."""
 
     def __init__(self, thread: ThreadPoolExecutor) -> None:

@@ -15,7 +15,7 @@ MOST_SHOWN = 1000
 MOST_WRITTEN = 1_000_000  # lines of a report file
 
 
-class Unfit(ValueError):
+class UnusableRow(ValueError):
     """One row, line or file that cannot be used; ``reason`` says why."""
 
     def __init__(self, reason: Message, post_id: int = 0) -> None:
@@ -24,7 +24,7 @@ class Unfit(ValueError):
         self.post_id = post_id
 
 
-class Bad(NamedTuple):
+class RejectedRow(NamedTuple):
     """A row that could not be used. ``line`` is 0 where the whole file is meant.
 
     ``post_id`` is 0 where it could not be read either.
@@ -40,7 +40,7 @@ class Bad(NamedTuple):
         return {**found, "post_id": str(self.post_id)} if self.post_id else found
 
 
-class Counts(msgspec.Struct):
+class SourceCounts(msgspec.Struct):
     """What came from one source: ``read`` are its rows that could be used, ``duplicates`` among them.
 
     ``unknown`` are ids of results or vectors that no post has.
@@ -54,7 +54,7 @@ class Counts(msgspec.Struct):
     unknown: int = 0
 
 
-class Report:
+class PostsImportReport:
     """What an import did. Made as it goes on; ``path`` is the file that lists all that is bad, if any.
 
     Each post that the sources give counts once, as new, changed or unchanged. ``vectors`` is how many
@@ -66,11 +66,11 @@ class Report:
         self.new = self.changed = self.unchanged = self.removed = self.vectors = 0
         self.seconds = 0.0
         self.whole = True
-        self.sources: list[Counts] = []
-        self.bad_rows: list[Bad] = []
+        self.sources: list[SourceCounts] = []
+        self.bad_rows: list[RejectedRow] = []
         self.bad = 0
         self._lang = lang
-        self._unwritten: list[Bad] = []
+        self._unwritten: list[RejectedRow] = []
         self._file: IO[bytes] | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -79,12 +79,12 @@ class Report:
     def duplicates(self) -> int:
         return sum(each.duplicates for each in self.sources)
 
-    def source(self, name: str, kind: str) -> Counts:
+    def source(self, name: str, kind: str) -> SourceCounts:
         """The counts of one more source."""
-        self.sources.append(Counts(name, kind))
+        self.sources.append(SourceCounts(name, kind))
         return self.sources[-1]
 
-    def add(self, bad: Bad, counts: Counts) -> None:
+    def add(self, bad: RejectedRow, counts: SourceCounts) -> None:
         """Take in something bad of a source, from any thread."""
         with self._lock:
             self.bad += 1
