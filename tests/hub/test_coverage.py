@@ -17,6 +17,7 @@ from tabane.hub.embedding import Embedding
 from tabane.operations import AllowLocal, Door, Table
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, Post, record_of
+from tabane.posts.table import posts_table
 from tabane.posts.texts import PostRows
 from tabane.search.embedding.embedder import Kind
 from tabane.search.filters import EVERYTHING
@@ -54,7 +55,7 @@ class Place:
             lambda: UTC,
             missing=lambda spaces: embedding.missing(SHAPE.name, spaces),
         )
-        self._door = Door(Table(self.archive.table()), AllowLocal())
+        self._door = Door(Table(posts_table(lambda: self.archive)), AllowLocal())
 
     async def put(self, contents: Mapping[int, str], vectors: Sequence[int] = ()) -> None:
         """Put posts in the order of their numbers and days; those in ``vectors`` with a vector."""

@@ -15,6 +15,7 @@ from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Part, Table
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, SPACES, Post, record_of
+from tabane.posts.table import posts_table
 from tabane.search.chunking import Measure
 from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import Embedder, NoModel
@@ -74,7 +75,7 @@ class Asked:
 
     def __init__(self, archive: Archive, collection: Collection) -> None:
         self.archive, self.collection = archive, collection
-        self.door = Door(Table(archive.table()), AllowLocal())
+        self.door = Door(Table(posts_table(lambda: archive)), AllowLocal())
 
     async def put(self, filed: Sequence[Filed]) -> None:
         await self.collection.upsert(

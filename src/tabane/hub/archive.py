@@ -8,19 +8,19 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from msgspec import Meta, Struct
+from typing import TYPE_CHECKING, Any
 
 from tabane.errors import TabaneError
 from tabane.hub.embedding import Embedding
 from tabane.hub.job import Job
 from tabane.hub.jobs import Jobs
 from tabane.hub.stores import FOLDER, Stores
-from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress, Turn
+from tabane.messages import Lang, say
+from tabane.operations import Caller, Operation, Progress, Turn
 from tabane.posts.operations import Archive
+from tabane.posts.parameters import ImportPosts
 from tabane.posts.post import DOMAIN, SHAPE
+from tabane.posts.table import import_table, import_title, posts_table
 from tabane.search.models import Models
 from tabane.search.source import OnDemandSource
 from tabane.wire import json
@@ -32,30 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TAKEN = "posts.imported"  # what the last import that was asked for at a start was made of
-_MOST_FILES = 1000
-
-FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
-
-
-class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
-    """Absolute paths where the hub runs; ``embeddings``, ``reasoning``, ``summary`` are folders of vectors.
-
-    ``prune`` removes posts that no row of ``files`` is about. ``report`` is a file for all that is bad.
-    ``once`` does nothing where the same files, unchanged, were imported so before.
-    """
-
-    files: Annotated[list[FilePath], Meta(max_length=_MOST_FILES)] = []
-    embeddings: FilePath | None = None
-    reasoning: FilePath | None = None
-    summary: FilePath | None = None
-    prune: bool = False
-    report: FilePath | None = None
-    once: bool = False
-
-    def sources(self) -> PostSources:
-        from tabane.posts.importing.plan import plan
-
-        return plan(self.files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
 
 
 class PostArchive:
@@ -92,26 +68,14 @@ class PostArchive:
         """Open what there is, so that no first question waits for it; ``given`` is taken in first."""
         if given is not None:
             self._opening = self._jobs.start(
-                "import_posts", _title(given), lambda progress: self._begin(given, lang, progress)
+                "import_posts", import_title(given), lambda progress: self._begin(given, lang, progress)
             )
         elif self._stores.holds(DOMAIN):
             title = say("Opening the archive of posts")
             self._opening = self._jobs.start("open_posts", title, self._open)
 
     def table(self) -> list[Operation]:
-        return [
-            *self._archive.table(),
-            Operation(
-                "import_posts",
-                "Take posts in from a twilog.csv, an archive of X, a model's results, or folders of vectors.",
-                ImportPosts,
-                self._import,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.ADMIN,
-                kind="job",
-                title=_title,
-            ),
-        ]
+        return [*posts_table(lambda: self._archive), *import_table(self._import)]
 
     @property
     def source(self) -> OnDemandSource:
@@ -171,11 +135,6 @@ class PostArchive:
             return self._taken.read_bytes() == mark
         except OSError:
             return False
-
-
-def _title(params: ImportPosts) -> Message:
-    named = [*params.files, *filter(None, (params.embeddings, params.reasoning, params.summary))]
-    return say("Importing {files}", files=", ".join(Path(path).name for path in named[:3]))
 
 
 def _mark(sources: PostSources) -> bytes:

@@ -26,7 +26,7 @@ from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.judging import Judging
 from tabane.gateway.tools.validation import Validator
 from tabane.gateway.upstreams.connector import Connector
-from tabane.hub.archive import ImportPosts, PostArchive
+from tabane.hub.archive import PostArchive
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, old_names, own_tools
 from tabane.hub.clients.library import Library
 from tabane.hub.clients.news import News
@@ -50,6 +50,7 @@ from tabane.hub.trial import Trials
 from tabane.messages import language
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
 from tabane.posts.clock import zone_of
+from tabane.posts.parameters import ImportPosts
 from tabane.search.embedding.cached import Vectors
 from tabane.settings import Mode, Settings, load_settings
 from tabane.wire.channel import Batch

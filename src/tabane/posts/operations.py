@@ -10,7 +10,7 @@ from typing import Any
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import say
-from tabane.operations import Caller, Face, Operation, Part, Privilege
+from tabane.operations import Caller, Part
 from tabane.posts import parameters as given
 from tabane.posts import texts
 from tabane.posts.chunks import parts
@@ -26,9 +26,6 @@ from tabane.search.filters import And, Equal, Not
 from tabane.search.models import Models
 from tabane.search.records import encodable
 from tabane.wire import json
-
-MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
-PERSON = frozenset({Face.RPC, Face.CLI})
 
 SERVER_TYPE = "TwilogServer"
 """The name of this server in get_status: clients of the original twilog server accept no other name."""
@@ -56,91 +53,6 @@ class Archive:
         self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
         self.statistics = Statistics(collection)
         self.searching = PostSearch(collection, models, self.statistics, zone, missing)
-
-    def table(self) -> list[Operation]:
-        return [*self._for_models(), *self._for_persons(), *self._streams()]
-
-    def _for_models(self) -> list[Operation]:
-        def operation(
-            name: str,
-            description: str,
-            params: Any,
-            handler: Any,
-            text: Any,
-            structured: Any = texts.structured,
-        ) -> Operation:
-            return Operation(
-                name, description, params, handler, MODEL, Privilege.READ, text=text, read_only=True,
-                camel_case=True, public=True, structured=structured,
-            )  # fmt: skip
-
-        return [
-            operation(
-                "search_similar", "Search the user's posts (X/Twitter archive) by meaning.",
-                given.SearchSimilar, self.search_similar, texts.similar,
-            ),
-            operation(
-                "search_posts_by_text", "Find posts holding a text, newest first.",
-                given.SearchText, self.search_posts_by_text, texts.holding,
-            ),
-            operation(
-                "get_user_stats", "Users by number of posts.",
-                given.UserStats, self.get_user_stats, texts.user_stats,
-            ),
-            operation(
-                "get_database_stats", "Size and period of the archive.",
-                given.NoPostParameters, self.get_database_stats, texts.database_stats,
-            ),
-            operation(
-                "suggest_users", "Nearest names of users who do not exist.",
-                given.SuggestUsers, self.suggest_users, texts.suggestions,
-            ),
-            operation(
-                "get_status", "State of the archive.", given.Status, self.get_status, texts.status
-            ),
-            operation("get_post", "One post, whole.", given.OnePost, self.get_post, texts.post),
-            operation(
-                "embed_text", "A text as a vector (base64 of safetensors).",
-                given.EmbedText, self.embed_text, texts.embedded, texts.beginning_of_vector,
-            ),
-        ]  # fmt: skip
-
-    def _for_persons(self) -> list[Operation]:
-        def operation(name: str, description: str, params: Any, handler: Any, text: Any) -> Operation:
-            return Operation(
-                name, description, params, handler, PERSON, Privilege.READ, text=text, read_only=True,
-                camel_case=True, public=True,
-            )  # fmt: skip
-
-        return [
-            operation("get_user_list", "All users.", given.NoPostParameters, self.get_user_list, texts.users),
-            operation(
-                "get_related_posts", "Posts near to a post.",
-                given.RelatedPosts, self.get_related_posts, texts.related,
-            ),
-            operation(
-                "get_timeline", "Posts by year, month or day, of one user or all.",
-                given.Timeline, self.get_timeline, texts.counted,
-            ),
-            operation(
-                "get_post_facets", "Tags, kinds or users with their posts.",
-                given.Facet, self.get_post_facets, texts.counted,
-            ),
-        ]  # fmt: skip
-
-    def _streams(self) -> list[Operation]:
-        def operation(name: str, description: str, params: Any, handler: Any) -> Operation:
-            return Operation(
-                name, description, params, handler, PERSON, Privilege.READ, kind="stream", read_only=True,
-                camel_case=True, public=True,
-            )  # fmt: skip
-
-        return [
-            operation(
-                "vector_search", "All posts by their likeness.", given.VectorSearch, self.vector_search
-            ),
-            operation("export_posts", "Posts as CSV or JSON lines.", given.ExportPosts, self.export_posts),
-        ]
 
     # Searching
 

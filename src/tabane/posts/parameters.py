@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -12,9 +12,13 @@ from tabane.posts.filtering import DateFilter, LogType, UserFilter
 from tabane.posts.modes import Mode, Source
 from tabane.posts.searching import PostConditions, PostSearchOptions
 
+if TYPE_CHECKING:
+    from tabane.posts.importing.plan import PostSources
+
 LONGEST_QUERY = 10_000  # characters
 LONGEST_TEXT = 100_000
 LARGEST_ID = 2**63 - 1
+_MOST_FILES = 1000
 
 Text = Annotated[str, Meta(max_length=LONGEST_QUERY)]
 TopK = Annotated[int, Meta(ge=1, le=100, extra_json_schema={"default": 10})]
@@ -49,6 +53,7 @@ DateFilterObject = Annotated[
         extra_json_schema={"properties": {"from": {"type": "string"}, "to": {"type": "string"}}},
     ),
 ]
+FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
 PostId = Annotated[int, Meta(ge=0, le=LARGEST_ID)] | Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
 
 
@@ -164,3 +169,24 @@ class RelatedPosts(Similar, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 class ExportPosts(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
     format: Literal["csv", "jsonl"] | None = None
+
+
+class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
+    """Absolute paths where the hub runs; ``embeddings``, ``reasoning``, ``summary`` are folders of vectors.
+
+    ``prune`` removes posts that no row of ``files`` is about. ``report`` is a file for all that is bad.
+    ``once`` does nothing where the same files, unchanged, were imported so before.
+    """
+
+    files: Annotated[list[FilePath], Meta(max_length=_MOST_FILES)] = []
+    embeddings: FilePath | None = None
+    reasoning: FilePath | None = None
+    summary: FilePath | None = None
+    prune: bool = False
+    report: FilePath | None = None
+    once: bool = False
+
+    def sources(self) -> PostSources:
+        from tabane.posts.importing.plan import plan
+
+        return plan(self.files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)

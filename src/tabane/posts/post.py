@@ -26,8 +26,8 @@ SHAPE = Shape(
         Field("has", Kind.STRINGS),
     ),
 )
-"""``user`` is :func:`comparable_user`, ``name`` as it is spelled, ``twin`` is :func:`duplicate_key`; ``has`` names the
-texts that are not empty."""
+"""``user`` is :func:`comparable_user`, ``name`` as it is spelled, ``twin`` is :func:`duplicate_key`; ``has``
+names the texts that are not empty."""
 
 POST, LIKE, BOOKMARK = 1, 2, 3
 """``log_type``: where two rows have the same post, the larger one stays."""

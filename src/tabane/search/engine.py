@@ -1,8 +1,8 @@
 """Protocols of a search engine under posts, documents and pages, and the values they exchange.
 
-:class:`SearchableRecords` holds the records; :class:`SearchableTexts` and :class:`SearchableVectors` find them
-in data derived from the records. Fusion, thresholds and grouping are above them, once for all engines. An engine
-says by its capabilities what it can be asked.
+:class:`SearchableRecords` holds the records; :class:`SearchableTexts` and :class:`SearchableVectors` find
+them in data derived from the records. Fusion, thresholds and grouping are above them, once for all engines.
+An engine says by its capabilities what it can be asked.
 
 Failure policy of every method: wrong arguments raise :class:`~tabane.errors.BadArguments`, and nothing was
 done. What the engine itself cannot do (disk full, files unreadable, another process, a server away) raises a

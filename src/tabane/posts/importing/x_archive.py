@@ -121,7 +121,7 @@ class XArchive:
         return open(os.path.join(self.path, name), "rb")
 
     def _entries(self, name: str, packed: int) -> Iterator[tuple[int, Any]]:
-        """Yield line and value of each entry. Raises UnusableRow for what is no entry, or a list cut short."""
+        """Yield line and value of each entry. Raises UnusableRow if one is no entry or the list is cut."""
         before = self.done
         try:
             with self._open(name) as file:
