@@ -17,8 +17,8 @@ from tabane.hub.embedding import Embedding
 from tabane.operations import AllowLocal, Door, Table
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, Post, record_of
+from tabane.posts.rendered_text import PostRows
 from tabane.posts.table import posts_table
-from tabane.posts.texts import PostRows
 from tabane.search.embedding.embedder import Kind
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace

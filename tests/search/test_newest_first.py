@@ -7,8 +7,8 @@ from itertools import count
 from pathlib import Path
 
 from tabane.search.filters import EVERYTHING
-from tabane.search.newest_first import NewestFirst, fill_newest
 from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
+from tabane.search.vector_filling import NewestFirst, fill_newest
 from tabane.store.store import Store
 from tests.hub.lettering import Letters
 from tests.patience import LONG

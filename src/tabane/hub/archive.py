@@ -111,7 +111,7 @@ class PostArchive:
             if params.once and isinstance(progress, Job):
                 self._opening = progress  # who starts with an archive waits for it
             # Where nothing is imported, what reads files is not imported either: 30 ms and some MB.
-            from tabane.posts.importing.work import import_posts
+            from tabane.posts.importing.importer import import_posts
 
             sources = await asyncio.to_thread(params.sources)
             mark = await asyncio.to_thread(_mark, sources)

@@ -23,11 +23,10 @@ from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter, Turn
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.filling import PAGE, fill
 from tabane.search.meaning import Incomplete, Meaning, meaning_of
 from tabane.search.models import Models
-from tabane.search.newest_first import NewestFirst, fill_newest
 from tabane.search.records import EmbeddingSpace, Record
+from tabane.search.vector_filling import PAGE, NewestFirst, fill, fill_newest
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder

@@ -49,8 +49,8 @@ from tabane.hub.stores import Stores
 from tabane.hub.trial import Trials
 from tabane.messages import language
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
-from tabane.posts.clock import zone_of
 from tabane.posts.parameters import ImportPosts
+from tabane.posts.time_periods import zone_of
 from tabane.search.embedding.cached import Vectors
 from tabane.settings import Mode, Settings, load_settings
 from tabane.wire.channel import Batch

@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations.decoding import worded
-from tabane.posts.clock import bound
 from tabane.posts.post import BOOKMARK, LIKE, POST, comparable_user
+from tabane.posts.time_periods import bound
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not, Range
 
 MOST_NAMES = 1_000

@@ -12,14 +12,13 @@ from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import say
 from tabane.operations import Caller, Part
 from tabane.posts import parameters as given
-from tabane.posts import texts
-from tabane.posts.chunks import parts
-from tabane.posts.exporting import exported
+from tabane.posts import rendered_text
 from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
 from tabane.posts.post import comparable_user, post_of
+from tabane.posts.rendered_text import PostRows, Row
 from tabane.posts.searching import Missing, PostAnswer, PostSearch, nothing_missing
 from tabane.posts.statistics import Statistics, suggested, timeline
-from tabane.posts.texts import PostRows, Row
+from tabane.posts.streams import exported, parts
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
 from tabane.search.filters import And, Equal, Not
@@ -67,7 +66,9 @@ class Archive:
         answer = await self.searching.holding(
             params.search_term, params.source or "content", params.limits(), params.limit or _LIMIT
         )
-        return PostRows([texts.row(found.item) for found in answer.hits], params.search_term, answer.warning)
+        return PostRows(
+            [rendered_text.row(found.item) for found in answer.hits], params.search_term, answer.warning
+        )
 
     async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> PostRows:
         post_id = int(params.post_id)
@@ -148,7 +149,7 @@ class Archive:
         if record is None:
             message = say("post_id: there is no post {post_id}", post_id=params.post_id)
             raise BadArguments(message, "post_id")
-        return texts.row(post_of(record))
+        return rendered_text.row(post_of(record))
 
     async def embed_text(self, caller: Caller, params: given.EmbedText) -> Row:
         """The text as a question of the archive's model, or of the one that the settings name."""
@@ -188,7 +189,7 @@ def safetensors(name: str, vector: bytes) -> bytes:
 def _ranked(answer: PostAnswer, asked: str) -> PostRows:
     rows = []
     for rank, found in enumerate(answer.hits, 1):
-        row: Row = {"rank": rank, "score": found.score, "post": texts.row(found.item)}
+        row: Row = {"rank": rank, "score": found.score, "post": rendered_text.row(found.item)}
         # Where ranks were fused, this alone says how near it is.
         rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
     return PostRows(rows, asked, answer.warning)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from tabane.posts import filtering
-from tabane.posts.clock import Unit
 from tabane.posts.filtering import DateFilter, LogType, UserFilter
 from tabane.posts.modes import Mode, Source
 from tabane.posts.searching import PostConditions, PostSearchOptions
+from tabane.posts.time_periods import Unit
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import PostSources

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 import msgspec
 
@@ -108,3 +109,17 @@ def post_of(record: Record) -> Post:
         summary=texts.get("summary", ""),
         tags=tags if isinstance(tags, tuple) else (),
     )
+
+
+# An address ends where ASCII does: Japanese goes on without a space behind it.
+_ADDRESS = re.compile(r"(?:https?://|(?<![\w.])www\.)(?:[!-~]+|\S+)", re.IGNORECASE)
+# Behind a letter, digit or one of these an @ belongs to an e-mail address.
+_MENTION = re.compile(r"(?<![A-Za-z0-9_.%+/@＠-])[@＠][A-Za-z0-9_]+(?:@[A-Za-z0-9_.-]+)?")
+
+
+def cleaned(text: str) -> str:
+    """The text without addresses of pages and @names, white space as single spaces; #tags stay.
+
+    Empty where nothing is left: then there is nothing to embed.
+    """
+    return " ".join(_MENTION.sub(" ", _ADDRESS.sub(" ", text)).split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tabane.posts.folding import PostCandidates, RankedPost
+from tabane.posts.duplicates import PostCandidates, RankedPost
 from tabane.search.engine import Collection, Order, VectorQuery
 from tabane.search.filters import And, Filter, Not
 from tabane.search.hybrid import RankedRecord as Hit

@@ -10,8 +10,8 @@ from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.posts import filtering, modes
+from tabane.posts.duplicates import PostRanking, RankedPost, without_duplicates
 from tabane.posts.filtering import Chosen, DateFilter, LogType, UserFilter
-from tabane.posts.folding import PostRanking, RankedPost, without_duplicates
 from tabane.posts.modes import Mode
 from tabane.posts.post import Post, duplicate_key, post_of
 from tabane.posts.query import PostQuery, PostTerms, escaped_meaning, parsed, terms

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import cast
 
-from tabane.posts.clock import Unit, periods
 from tabane.posts.post import comparable_user, post_of
+from tabane.posts.time_periods import Unit, periods
 from tabane.search.engine import Collection as Posts
 from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range

@@ -9,7 +9,7 @@ from typing import Any
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
 from tabane.posts import parameters as given
-from tabane.posts import texts
+from tabane.posts import rendered_text as texts
 from tabane.posts.operations import Archive
 
 EVERYWHERE = frozenset({Face.MCP, Face.RPC, Face.CLI})

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tabane.messages import Message
+from tabane.posts.importing.import_report import PostsImportReport
+from tabane.posts.importing.importer import import_posts
 from tabane.posts.importing.plan import PostSources, plan
-from tabane.posts.importing.report import PostsImportReport
-from tabane.posts.importing.work import import_posts
 from tabane.posts.post import SHAPE, SPACES, Post, post_of
 from tabane.search.filters import EVERYTHING
 from tabane.store.collection import Collection

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
+from tabane.posts.importing.importer import import_posts
 from tabane.posts.importing.plan import plan
-from tabane.posts.importing.work import import_posts
 from tabane.posts.post import Post
 from tabane.search.records import EmbeddingSpace
 from tabane.store.collection import Collection

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.posts.importing.merging import enriched, kept, merged
-from tabane.posts.importing.results import ModelResult
+from tabane.posts.importing.model_results import ModelResult
 from tabane.posts.post import Post
 
 POSTS = st.builds(

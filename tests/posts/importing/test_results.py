@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.report import RejectedRow
-from tabane.posts.importing.results import ModelResult, ModelResults
+from tabane.posts.importing.import_report import RejectedRow
+from tabane.posts.importing.model_results import ModelResult, ModelResults
 from tests.posts.importing.archives import write_results
 
 OWN = {"key": 12, "reasoning": "why", "summary": "what", "tags": ["a", " b ", ""]}

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.report import RejectedRow
-from tabane.posts.importing.rows import COLUMNS, EXAMPLE, TwilogCsv, unescaped, user_of
+from tabane.posts.importing.import_report import RejectedRow
+from tabane.posts.importing.twilog_csv import COLUMNS, EXAMPLE, TwilogCsv, unescaped, user_of
 from tabane.posts.post import BOOKMARK, Post
 from tests.posts.importing.archives import FIRST, row, write_csv
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.report import RejectedRow
+from tabane.posts.importing.import_report import RejectedRow
 from tabane.posts.importing.x_archive import XArchive
 from tabane.posts.post import BOOKMARK, LIKE, Post
 from tests.posts.importing.archives import write_zip

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tabane.posts.importing.clean import cleaned
-from tabane.posts.importing.results import ModelResult
-from tabane.posts.post import SPACES, Post
+from tabane.posts.importing.model_results import ModelResult
+from tabane.posts.post import SPACES, Post, cleaned
 
 
 def merged(stored: Post | None, given: Post, level: int) -> Post:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.posts.importing.vectors import METADATA, VectorMetadata, metadata, metadata_path
+from tabane.posts.importing.vector_folder import METADATA, VectorMetadata, metadata, metadata_path
 from tabane.posts.post import SPACES
 
 PLACES = {"content": "embeddings", "reasoning": "batch/reasoning", "summary": "batch/summary"}

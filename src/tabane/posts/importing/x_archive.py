@@ -17,10 +17,10 @@ from typing import IO, Any
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.posts.importing import tweets
-from tabane.posts.importing.elements import elements
-from tabane.posts.importing.report import RejectedRow, UnusableRow
-from tabane.posts.importing.tweets import LongPosts
+from tabane.posts.importing import x_posts
+from tabane.posts.importing.import_report import RejectedRow, UnusableRow
+from tabane.posts.importing.json_elements import elements
+from tabane.posts.importing.x_posts import LongPosts
 from tabane.posts.post import BOOKMARK, LIKE, POST, Post
 
 MOST_UNPACKED = 8_000_000_000  # bytes of one list
@@ -146,7 +146,7 @@ class XArchive:
         for kind, name, packed in self._lists:
             if kind == "account":
                 for line, value in self._entries(name, packed):
-                    self.user = self.user or tweets.user_of_account(value)
+                    self.user = self.user or x_posts.user_of_account(value)
                     if isinstance(value, UnusableRow):
                         yield self._bad(name, line, value)
 
@@ -158,9 +158,9 @@ class XArchive:
                 if kind == "note-tweet":
                     self._notes.add(value)
                 elif kind in _LOG_TYPES:
-                    yield tweets.liked(value, _LOG_TYPES[kind], self._zone)
+                    yield x_posts.liked(value, _LOG_TYPES[kind], self._zone)
                 else:
-                    yield tweets.posted(value, POST, self.user, self._notes, self._zone)
+                    yield x_posts.posted(value, POST, self.user, self._notes, self._zone)
             except UnusableRow as unfit:
                 yield self._bad(name, line, unfit)
 

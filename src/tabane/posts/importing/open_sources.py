@@ -5,18 +5,20 @@ Used by one thread at a time. Errors of whole files are raised when they are ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import tzinfo
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tabane.errors import BadArguments
 from tabane.messages import Message
-from tabane.posts.importing.ids import PostIdTable
+from tabane.posts.importing.import_report import PostsImportReport, RejectedRow, SourceCounts
+from tabane.posts.importing.model_results import ModelResult, ModelResults
 from tabane.posts.importing.plan import PostSources, disagreeing
-from tabane.posts.importing.report import PostsImportReport, RejectedRow, SourceCounts
-from tabane.posts.importing.results import ModelResult, ModelResults
-from tabane.posts.importing.rows import TwilogCsv
-from tabane.posts.importing.vectors import VectorFolder
+from tabane.posts.importing.post_ids import PostIdTable
+from tabane.posts.importing.twilog_csv import TwilogCsv
+from tabane.posts.importing.vector_folder import VectorFolder
 from tabane.posts.importing.x_archive import XArchive
 from tabane.posts.post import Post
 from tabane.search.records import EmbeddingSpace, checked_vector
@@ -184,3 +186,20 @@ class OpenPostSources:
     def close(self) -> None:
         for each in self._closing:
             each.close()
+
+
+T = TypeVar("T")
+
+
+class ReadingThread:
+    """Does work in the only thread of a pool, whose owner ends it."""
+
+    def __init__(self, thread: ThreadPoolExecutor) -> None:
+        self._thread = thread
+
+    async def __call__(self, work: Callable[[], T]) -> T:
+        return await self.begin(work)
+
+    def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Have it done while the caller goes on."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, work)

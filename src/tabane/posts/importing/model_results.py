@@ -14,8 +14,8 @@ import msgspec
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.posts.importing.ids import PostIdTable, post_id
-from tabane.posts.importing.report import RejectedRow, UnusableRow
+from tabane.posts.importing.import_report import RejectedRow, UnusableRow
+from tabane.posts.importing.post_ids import PostIdTable, post_id
 from tabane.search.records import LONGEST_STRING, MOST_STRINGS
 
 LONGEST_LINE = 1_048_576  # bytes

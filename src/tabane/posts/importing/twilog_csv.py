@@ -15,9 +15,9 @@ from datetime import tzinfo
 
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
-from tabane.posts.importing.ids import post_id
-from tabane.posts.importing.report import RejectedRow, UnusableRow
-from tabane.posts.importing.times import moment, moment_of_id
+from tabane.posts.importing.import_report import RejectedRow, UnusableRow
+from tabane.posts.importing.post_ids import post_id
+from tabane.posts.importing.post_times import moment, moment_of_id
 from tabane.posts.post import BOOKMARK, LIKE, POST, Post
 
 COLUMNS = ("post_id", "url", "timestamp", "content", "log_type")

@@ -9,7 +9,7 @@ from types import TracebackType
 import msgspec
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.opened import OpenPostSources
+from tabane.posts.importing.open_sources import OpenPostSources
 from tabane.search.engine import Collection
 from tabane.search.records import Record
 

@@ -12,10 +12,10 @@ from datetime import tzinfo
 from typing import Any
 
 from tabane.messages import say
-from tabane.posts.importing import ids
-from tabane.posts.importing.report import UnusableRow
-from tabane.posts.importing.rows import unescaped, user_of
-from tabane.posts.importing.times import moment_of_id, moment_of_x, written
+from tabane.posts.importing import post_ids
+from tabane.posts.importing.import_report import UnusableRow
+from tabane.posts.importing.post_times import moment_of_id, moment_of_x, written
+from tabane.posts.importing.twilog_csv import unescaped, user_of
 from tabane.posts.post import Post
 
 MOST_NOTES = 64_000_000  # characters of long posts that are held while the posts are read
@@ -141,7 +141,7 @@ def _numbered(entry: dict[str, Any], *names: str) -> int:
 
 
 def _id(value: Any) -> int | None:
-    return ids.post_id(str(value)) if isinstance(value, str | int) else None
+    return post_ids.post_id(str(value)) if isinstance(value, str | int) else None
 
 
 def _text(value: Any) -> str:

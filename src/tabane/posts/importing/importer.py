@@ -18,13 +18,11 @@ from typing import NamedTuple
 from tabane.errors import BadArguments
 from tabane.messages import Lang, say
 from tabane.operations import Progress
+from tabane.posts.importing.batch_writer import PostBatchWriter
+from tabane.posts.importing.import_report import PostOutcome, PostOutcomes, PostsImportReport
 from tabane.posts.importing.merging import enriched, kept, merged
-from tabane.posts.importing.opened import GivenPost, OpenPostSources
-from tabane.posts.importing.outcomes import PostOutcome, PostOutcomes
+from tabane.posts.importing.open_sources import GivenPost, OpenPostSources, ReadingThread
 from tabane.posts.importing.plan import PostSources, unreadable
-from tabane.posts.importing.reading import ReadingThread
-from tabane.posts.importing.report import PostsImportReport
-from tabane.posts.importing.writing import PostBatchWriter
 from tabane.posts.post import Post, post_of, record_of
 from tabane.search.engine import Collection
 from tabane.search.filters import EVERYTHING

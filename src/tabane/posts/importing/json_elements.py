@@ -10,7 +10,7 @@ from typing import IO, Any
 import msgspec
 
 from tabane.messages import say
-from tabane.posts.importing.report import UnusableRow
+from tabane.posts.importing.import_report import UnusableRow
 
 LONGEST = 1_048_576  # bytes of an element
 _READ = 65_536
