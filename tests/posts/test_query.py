@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.posts.query import PostTerms, escaped_meaning, escaped_term, parsed, terms
+from tabane.posts.query import PostTerms, escaped_meaning, parsed, terms
 
 _TEXT = st.text(st.sampled_from(list('ab \\|-"\u3000\n東')) | st.characters(), max_size=30)
+
+
+def escaped_term(term: str) -> str:
+    """One term as a phrase of T, so that :func:`terms` gives it back."""
+    return '"' + re.sub(r'(["\\])', r"\\\1", term) + '"'
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,13 @@ class Archive:
     async def search_similar(self, caller: Caller, params: given.SearchSimilar) -> PostRows:
         settings = params.merged()
         answer = await self.searching.similar(
-            params.query, settings.wish(), settings.top_k or _TOP_K, settings.diversity or 0.0
+            params.query, settings.options(), settings.top_k or _TOP_K, settings.diversity or 0.0
         )
         return _ranked(answer, params.query)
 
     async def search_posts_by_text(self, caller: Caller, params: given.SearchText) -> PostRows:
         answer = await self.searching.holding(
-            params.search_term, params.source or "content", params.limits(), params.limit or _LIMIT
+            params.search_term, params.source or "content", params.conditions(), params.limit or _LIMIT
         )
         return PostRows(
             [rendered_text.row(found.item) for found in answer.hits], params.search_term, answer.warning
@@ -72,13 +72,13 @@ class Archive:
 
     async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> PostRows:
         post_id = int(params.post_id)
-        answer = await self.searching.related(post_id, params.wish(), params.top_k or _TOP_K)
+        answer = await self.searching.related(post_id, params.options(), params.top_k or _TOP_K)
         return _ranked(answer, str(post_id))
 
     async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[Part]:
         """Pairs of post and score, best first, 20,000 at a time; ``start_rank`` is the first one's rank."""
-        nothing_missing = await self.searching.all(params.query, params.wish())
-        async for part in parts(nothing_missing, params.top_k):
+        ranking = await self.searching.all(params.query, params.options())
+        async for part in parts(ranking, params.top_k):
             yield part
 
     # Counting
@@ -104,7 +104,7 @@ class Archive:
 
     async def get_timeline(self, caller: Caller, params: given.Timeline) -> PostRows:
         """Posts by period, in order; ``user`` alone, where one is named."""
-        where = (await self.searching.chosen(params.limits())).all
+        where = (await self.searching.chosen(params.conditions())).all
         if params.user is not None:
             where = And((where, by_user(UserFilter(includes=[params.user]), {})))
         census = await self.statistics.census()
@@ -114,7 +114,7 @@ class Archive:
 
     async def get_post_facets(self, caller: Caller, params: given.Facet) -> PostRows:
         """The most frequent values among the posts that are meant."""
-        where = (await self.searching.chosen(params.limits())).all
+        where = (await self.searching.chosen(params.conditions())).all
         collection, limit = await self._collection(), params.limit or _LIMIT
         if params.field == "user":
             where = And((where, Not(Equal("user", ""))))  # posts without a user
@@ -166,7 +166,7 @@ class Archive:
 
     async def export_posts(self, caller: Caller, params: given.ExportPosts) -> AsyncIterator[Part]:
         """Text in parts, to be written one after the other."""
-        where = (await self.searching.chosen(params.limits())).all
+        where = (await self.searching.chosen(params.conditions())).all
         collection = await self._collection()
         async for text in exported(collection, where, params.format or "jsonl"):
             yield Part({"data": text}, True)

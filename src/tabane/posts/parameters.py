@@ -75,7 +75,7 @@ class Among(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tags: Tags | None = None
     log_type: LogTypes | None = None
 
-    def limits(self) -> PostConditions:
+    def conditions(self) -> PostConditions:
         """The same, checked. Raises :class:`~tabane.errors.BadArguments` that names the path."""
         return PostConditions(
             filtering.read(UserFilter, self.user_filter, "user_filter"),
@@ -91,9 +91,11 @@ class Similar(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
     mode: Mode | None = None
     weights: Weights | None = None
 
-    def wish(self) -> PostSearchOptions:
+    def options(self) -> PostSearchOptions:
         weights = None if self.weights is None else tuple(self.weights)
-        return PostSearchOptions(self.mode or "content", weights, self.limits(), usual=self.mode is None)
+        return PostSearchOptions(
+            self.mode or "content", weights, self.conditions(), mode_is_default=self.mode is None
+        )
 
 
 class PostSearchSettings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):

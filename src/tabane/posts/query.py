@@ -78,11 +78,6 @@ def escaped_meaning(text: str) -> str:
     return re.sub(r"([\\|])", r"\\\1", text)
 
 
-def escaped_term(term: str) -> str:
-    """One term as a phrase of T, so that :func:`terms` gives it back."""
-    return '"' + re.sub(r'(["\\])', r"\\\1", term) + '"'
-
-
 def _unescaped(text: str) -> str:
     """V keeps its backslashes but before a bar or another one: it may be a path."""
     return _ESCAPED.sub(r"\1", text)

@@ -49,13 +49,14 @@ class PostConditions:
 class PostSearchOptions:
     """The requested ranking of posts: mode, weights, and filter.
 
-    ``usual``: the caller did not choose the mode. Then keywords take part while some posts have no vector.
+    ``mode_is_default``: the caller did not choose the mode. Then keywords take part while some posts have
+    no vector.
     """
 
     mode: Mode = "content"
     weights: tuple[float, ...] | None = None
-    limits: PostConditions = field(default_factory=PostConditions)
-    usual: bool = False
+    conditions: PostConditions = field(default_factory=PostConditions)
+    mode_is_default: bool = False
 
 
 PostAnswer = SearchAnswer[Post]
@@ -106,7 +107,7 @@ class PostSearch:
         return HitCard(key, title or key, item.content, Reference("get_post", {"post_id": key}))
 
     async def similar(
-        self, text: str, wish: PostSearchOptions, top_k: int, diversity: float = 0.0
+        self, text: str, options: PostSearchOptions, top_k: int, diversity: float = 0.0
     ) -> PostAnswer:
         """The posts nearest to ``V|T``, twins folded. Raises BadArguments, and ModelError without a model.
 
@@ -114,44 +115,46 @@ class PostSearch:
         they are chosen one after the other from a few times as many.
         """
         query = _asked(text)
-        weights = modes.checked_weights(wish.mode, wish.weights)
+        weights = modes.checked_weights(options.mode, options.weights)
         collection = await self._collection()
-        chosen = _holding(await self.chosen(wish.limits), query.terms, modes.source_of(wish.mode))
-        source, warning = await self._source(collection, wish, weights, query.meaning, chosen.all)
+        chosen = _holding(await self.chosen(options.conditions), query.terms, modes.source_of(options.mode))
+        source, warning = await self._source(collection, options, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
             return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
         wide = await without_duplicates(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
         return _answer(await _diverse(collection, wide, top_k, diversity), warning)
 
     async def holding(
-        self, text: str, source: modes.Source, limits: PostConditions, limit: int
+        self, text: str, source: modes.Source, conditions: PostConditions, limit: int
     ) -> PostAnswer:
         """The posts that hold the terms of T, newest first, twins folded."""
         wanted = _checked(terms(encodable(text, "search_term")), "search_term")
         if not wanted:
             raise _unasked("search_term")
         collection = await self._collection()
-        chosen = _holding(await self.chosen(limits), wanted, source)
+        chosen = _holding(await self.chosen(conditions), wanted, source)
         return _answer(
             await without_duplicates(collection, NewestPosts(collection, chosen.all), chosen.own, limit)
         )
 
-    async def all(self, text: str, wish: PostSearchOptions) -> PostStream:
+    async def all(self, text: str, options: PostSearchOptions) -> PostStream:
         """Every post that can be compared with V and holds T, in order; twins are not folded.
 
         Without V newest first, all with 1.0. Words and meaning together rank the best 1,000.
         """
         query = _asked(text)
-        weights = modes.checked_weights(wish.mode, wish.weights)
+        weights = modes.checked_weights(options.mode, options.weights)
         collection = await self._collection()
-        where = _holding(await self.chosen(wish.limits), query.terms, modes.source_of(wish.mode)).all
+        where = _holding(
+            await self.chosen(options.conditions), query.terms, modes.source_of(options.mode)
+        ).all
         if not query.meaning:
             return await _newest(collection, where)
-        if wish.mode == "hybrid":
+        if options.mode == "hybrid":
             source, _ = await self._both(collection, typed(query.meaning), where)
             hits = (await source.best(Not(EVERYTHING), MOST_AT_ONCE)).hits
             return PostStream(len(hits), _once([(int(hit.record.key), hit.score) for hit in hits]))
-        asked = await self._question(collection, wish.mode, weights, query.meaning)
+        asked = await self._question(collection, options.mode, weights, query.meaning)
         blocks = collection.ranking(asked, where)
         first = await anext(blocks, None)
         if first is None:
@@ -164,27 +167,27 @@ class PostSearch:
 
         return PostStream(first.total, pairs())
 
-    async def related(self, post_id: int, wish: PostSearchOptions, top_k: int) -> PostAnswer:
+    async def related(self, post_id: int, options: PostSearchOptions, top_k: int) -> PostAnswer:
         """The posts nearest to one, by the vectors it has; by its words where it has none."""
         collection = await self._collection()
         record = (await collection.get([str(post_id)]))[0]
         if record is None:
             raise BadArguments(say("post_id: there is no post {post_id}", post_id=post_id), "post_id")
         post = post_of(record)
-        weights = modes.checked_weights(wish.mode, wish.weights)
+        weights = modes.checked_weights(options.mode, options.weights)
         others = Not(Equal("twin", duplicate_key(post)))
-        chosen = (await self.chosen(wish.limits)).narrowed(shared=others)
+        chosen = (await self.chosen(options.conditions)).narrowed(shared=others)
         vectors: dict[str, bytes] = {}
-        for space in modes.spaces_of(wish.mode):
+        for space in modes.spaces_of(options.mode):
             if space in {each.name for each in collection.spaces}:
                 vector = (await collection.vectors([record.key], space))[0]
                 vectors |= {} if vector is None else {space: vector}
         source: PostRanking
-        missing = await self._missing(modes.spaces_of(wish.mode))
+        missing = await self._missing(modes.spaces_of(options.mode))
         warning = missing.state if missing else None
-        mixed = wish.mode == "hybrid" or (wish.usual and missing is not None)
-        if len(vectors) == len(modes.spaces_of(wish.mode)) and not mixed:
-            source = NearestPosts(collection, modes.vector_query(wish.mode, weights, vectors), chosen.all)
+        mixed = options.mode == "hybrid" or (options.mode_is_default and missing is not None)
+        if len(vectors) == len(modes.spaces_of(options.mode)) and not mixed:
+            source = NearestPosts(collection, modes.vector_query(options.mode, weights, vectors), chosen.all)
         else:
             query = HybridQuery(LexicalQuery(post.content))
             if mixed and vectors:
@@ -194,24 +197,24 @@ class PostSearch:
             if not vectors:
                 warning = say(
                     "This post has no vectors for mode {mode}: posts with the same words are listed.",
-                    mode=wish.mode,
+                    mode=options.mode,
                 )
             source = HybridPosts(collection, self._models, query, chosen.all)
             warning = query.warning or warning
         return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
 
-    async def chosen(self, limits: PostConditions) -> Chosen:
+    async def chosen(self, conditions: PostConditions) -> Chosen:
         """The filter of what is meant. Raises :class:`BadArguments`."""
-        users = limits.users
+        users = conditions.users
         wants_counts = users.threshold_min is not None or users.threshold_max is not None
         counts = (await self._statistics.census()).counts if wants_counts else {}
         return Chosen(
             shared=filtering.by_user(users, counts),
             own=And(
                 (
-                    filtering.by_date(limits.dates, self._zone()),
-                    filtering.by_tags(limits.tags),
-                    filtering.by_log_type(limits.log_types),
+                    filtering.by_date(conditions.dates, self._zone()),
+                    filtering.by_tags(conditions.tags),
+                    filtering.by_log_type(conditions.log_types),
                 )
             ),
         )
@@ -219,7 +222,7 @@ class PostSearch:
     async def _source(
         self,
         collection: Collection,
-        wish: PostSearchOptions,
+        options: PostSearchOptions,
         weights: tuple[float, ...] | None,
         meaning: str,
         where: Filter,
@@ -231,12 +234,12 @@ class PostSearch:
         """
         if not meaning:
             return NewestPosts(collection, where), None
-        if wish.mode == "hybrid":
+        if options.mode == "hybrid":
             return await self._both(collection, typed(meaning), where)
-        warning, fits = await self._doubt(collection, wish.mode, meaning)
-        if wish.usual and not fits:
+        warning, fits = await self._doubt(collection, options.mode, meaning)
+        if options.mode_is_default and not fits:
             return await self._both(collection, typed(meaning), where)
-        asked = await self._question(collection, wish.mode, weights, meaning)
+        asked = await self._question(collection, options.mode, weights, meaning)
         return NearestPosts(collection, asked, where), warning
 
     async def _doubt(self, collection: Collection, mode: Mode, meaning: str) -> tuple[Message | None, bool]:

@@ -1,4 +1,4 @@
-"""The archive as a file: the CSV that it is imported from, or JSON lines with all that is known."""
+"""Streams of posts: the ranking of all in parts, and the archive as CSV or JSON lines."""
 
 from __future__ import annotations
 

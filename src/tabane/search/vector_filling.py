@@ -88,8 +88,9 @@ async def fill_newest(
 ) -> None:
     """Give a vector to each record that lacks one, the newest first.
 
-    Parameters and errors are those of :func:`fill`. It ends early if the space is replaced meanwhile. Records that stay without a vector are passed over: they do not keep it from coming
-    to the others, however often something is written.
+    Parameters and errors are those of :func:`fill`. It ends early if the space is replaced meanwhile. Records
+    that stay without a vector are passed over: they do not keep it from coming to the others, however often
+    something is written.
     """
     done = passed = reached = 0
     seen, top = order.written(), False
