@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tabane.reader.reading import Kept, Validators
 from tabane.reader.searching import PageSearch
 from tabane.reader.shape import HEADS, PASSAGES, SHAPE, SPACE
 from tabane.search.filters import EVERYTHING
+from tabane.search.models import Reranker
 from tabane.search.records import EmbeddingSpace, Record, checked
 from tabane.search.source import SearchRequest, shown
 from tests.reader.shelves import NoModels, Shelved, Words, no_meaning, shelved
@@ -275,6 +276,53 @@ def test_a_page_is_found_once_by_its_best_passage() -> None:
         assert answer.warning is not None
         dogs = await shown(source, caller, SearchRequest("dogs", 5))
         assert {hit.item.card.key for hit in dogs.hits} == {page(number).url for number in range(3)}
+
+    run(work)
+
+
+def test_a_page_of_many_passages_leaves_room_for_others() -> None:
+    async def work(here: Shelved) -> None:
+        long = "\n\n".join(f"# Part {number}\n\nFish and more fish. " for number in range(30))
+        await here.shelf.put(URL, kept(replace(PAGE, markdown=long)))
+        other = "A bird that eats a fish, seen from far away, by people who were on a long walk."
+        await here.shelf.put(page(1).url, kept(page(1, other)))
+
+        async def collection() -> object:
+            return here.collection
+
+        source = PageSearch(collection, NoModels(), no_meaning)  # type: ignore[arg-type]
+        answer = await source.search(Caller("local", Face.RPC, "test"), SearchRequest("fish", 2))
+        assert [hit.item.url for hit in answer.hits] == [URL, page(1).url]
+
+    run(work)
+
+
+class WalksFirst(NoModels):
+    """Models of which the reranker likes texts about walks."""
+
+    def reranker(self) -> Reranker:
+        return self
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [float("walk" in text) for text in texts]
+
+
+def test_a_reranker_chooses_the_passage_of_a_page() -> None:
+    async def work(here: Shelved) -> None:
+        parts = ["# One\n\nFish, fish, fish.", "# Two\n\nA fish that was seen on a long walk."]
+        await here.shelf.put(URL, kept(replace(PAGE, markdown="\n\n".join(parts))))
+
+        async def collection() -> object:
+            return here.collection
+
+        best = {}
+        for models in (NoModels(), WalksFirst()):
+            source = PageSearch(collection, models, no_meaning)  # type: ignore[arg-type]
+            answer = await source.search(Caller("local", Face.RPC, "test"), SearchRequest("fish", 1))
+            (hit,) = answer.hits
+            best[type(models)] = hit.item.passage.texts["text"]
+        assert "Fish, fish" in best[NoModels]
+        assert "walk" in best[WalksFirst]
 
     run(work)
 
