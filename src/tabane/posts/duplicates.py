@@ -1,8 +1,8 @@
-"""Posts that say the same become one: the older stays, in its own place, however many there are.
+"""Removal of duplicates from a ranking of posts: the oldest stays, in its own place.
 
-Over any engine: a few more than wanted are asked for, those that have an older twin are put in its place,
-and what was settled is left out of the next question. What comes out is exactly what ranking the older
-posts alone would give.
+It works over any engine: a few more hits than wanted are requested, each hit is replaced by its oldest
+duplicate, and the groups seen so far are excluded from the next query. The result is exactly the ranking of
+the oldest posts alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PostRanking(Protocol):
     """A ranking of posts."""
 
     async def best(self, without: Filter, limit: int) -> PostCandidates:
-        """The best of all that are not ``without``; ``limit`` is at most 1,000."""
+        """Return the best posts that do not match ``without``. ``limit`` is at most 1,000."""
         ...
 
     async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
@@ -51,9 +51,9 @@ class PostRanking(Protocol):
 async def without_duplicates(
     collection: Collection, source: PostRanking, own: Filter, wanted: int
 ) -> list[RankedPost]:
-    """The best posts, none of which has an older twin that is meant as well.
+    """Return the best posts, none of which has an older duplicate that matches too.
 
-    ``own`` are the conditions that twins may differ in: a twin that fails them is none.
+    ``own`` are the conditions that duplicates may differ in: a duplicate that fails them does not count.
     """
     found: list[RankedPost] = []
     settled: set[str] = set()

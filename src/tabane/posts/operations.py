@@ -1,4 +1,4 @@
-"""The archive as operations: under the names and with the results that its users know."""
+"""Handlers of the operations on posts. They are declared in :mod:`tabane.posts.table`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parameters of operations on posts. Null is the same as absent, for every one that may be left out."""
+"""Parameters of the operations on posts. Null means absent for every optional parameter."""
 
 from __future__ import annotations
 

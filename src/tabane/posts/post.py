@@ -1,4 +1,4 @@
-"""A post as a value, and as the record of a collection; pure."""
+"""Posts as values and as records of a collection; pure."""
 
 from __future__ import annotations
 

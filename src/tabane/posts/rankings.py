@@ -1,4 +1,4 @@
-"""The orders that posts are found in: newest first, nearest first, or by words and meaning together."""
+"""Rankings of posts: newest first, nearest first, or by keywords and vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tabane.search.reordering import judged
 
 
 class NewestPosts:
-    """Posts that are meant, newest first, those without a time last; all as good as each other."""
+    """Matching posts, newest first, those without a time last. All have the same score."""
 
     def __init__(self, collection: Collection, where: Filter) -> None:
         self._collection, self._where = collection, where
@@ -38,7 +38,7 @@ def _dated(record: Record) -> RankedPost:
 
 
 class NearestPosts:
-    """Posts that are meant, the most similar first."""
+    """Matching posts, the most similar first."""
 
     def __init__(self, collection: Collection, query: VectorQuery, where: Filter) -> None:
         self._collection, self._query, self._where = collection, query, where
@@ -66,10 +66,10 @@ def _scored(score: float, record: Record) -> RankedPost:
 
 
 class HybridPosts:
-    """Posts that are meant, by words, meaning, or both. Ranks have no end: 1,000 at most are looked at.
+    """Matching posts by keywords and vectors: at most 1,000.
 
-    A post that takes the place of a younger twin has its score. What a second question finds stands behind
-    what the first one found, for scores of two fusions are not comparable.
+    A post that replaces a newer duplicate gets its score. Hits of a second query come after those of the
+    first one, because scores of two fusions are not comparable.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What operations on posts answer, as rows for programs and as text for readers; pure.
+"""Results of the operations on posts, as rows for programs and as text for readers; pure.
 
 Reasoning, summary and tags were written by a model for search: no text shows them, and no assistant is
 given them a second time.

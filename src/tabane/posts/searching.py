@@ -1,4 +1,4 @@
-"""A question to the archive, from what was typed to the posts that answer it."""
+"""Searches of the post archive, from the typed query to the posts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Pair = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class PostConditions:
-    """Which posts are meant, as it was asked for."""
+    """Conditions on posts, as they were requested."""
 
     users: UserFilter = field(default_factory=UserFilter)
     dates: DateFilter = field(default_factory=DateFilter)
@@ -64,7 +64,7 @@ PostAnswer = SearchAnswer[Post]
 
 @dataclass(frozen=True, slots=True)
 class PostStream:
-    """All that was found, in order: pairs as they come, and how many there will be."""
+    """A ranking of all posts: pairs as they come, and how many there will be."""
 
     total: int
     pairs: AsyncIterator[list[Pair]]
@@ -79,7 +79,7 @@ async def nothing_missing(spaces: Sequence[str]) -> None:
 
 
 class PostSearch:
-    """The posts of one archive, found. All that is asked is checked here."""
+    """The posts of one archive as a search source. Requests are checked here."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class PostSearch:
     async def similar(
         self, text: str, options: PostSearchOptions, top_k: int, diversity: float = 0.0
     ) -> PostAnswer:
-        """The posts nearest to ``V|T``, twins folded. Raises BadArguments, and ModelError without a model.
+        """Return the posts nearest to ``V|T``, without duplicates. Raises BadArguments and ModelError.
 
         ``diversity`` in 0..1 is how much a post has to differ from those before it, where V has a meaning:
         they are chosen one after the other from a few times as many.
@@ -127,7 +127,7 @@ class PostSearch:
     async def holding(
         self, text: str, source: modes.Source, conditions: PostConditions, limit: int
     ) -> PostAnswer:
-        """The posts that hold the terms of T, newest first, twins folded."""
+        """Return the posts that contain the terms of T, newest first, without duplicates."""
         wanted = _checked(terms(encodable(text, "search_term")), "search_term")
         if not wanted:
             raise _unasked("search_term")
@@ -138,7 +138,7 @@ class PostSearch:
         )
 
     async def all(self, text: str, options: PostSearchOptions) -> PostStream:
-        """Every post that can be compared with V and holds T, in order; twins are not folded.
+        """Return every post that can be compared with V and contains T, in order, duplicates too.
 
         Without V newest first, all with 1.0. Words and meaning together rank the best 1,000.
         """
@@ -168,7 +168,7 @@ class PostSearch:
         return PostStream(first.total, pairs())
 
     async def related(self, post_id: int, options: PostSearchOptions, top_k: int) -> PostAnswer:
-        """The posts nearest to one, by the vectors it has; by its words where it has none."""
+        """Return the posts nearest to one, by its vectors; if it has none, by its words."""
         collection = await self._collection()
         record = (await collection.get([str(post_id)]))[0]
         if record is None:
@@ -204,7 +204,7 @@ class PostSearch:
         return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
 
     async def chosen(self, conditions: PostConditions) -> Chosen:
-        """The filter of what is meant. Raises :class:`BadArguments`."""
+        """Return the filters of the conditions. Raises :class:`BadArguments`."""
         users = conditions.users
         wants_counts = users.threshold_min is not None or users.threshold_max is not None
         counts = (await self._statistics.census()).counts if wants_counts else {}
@@ -294,7 +294,7 @@ def _no_vectors() -> NoModel:
 async def _diverse(
     collection: Collection, wide: Sequence[RankedPost], top_k: int, diversity: float
 ) -> list[RankedPost]:
-    """The best that say different things, by what their contents mean; as they are without vectors."""
+    """Return the best posts with different contents, by vectors; without vectors, the best posts."""
     if "content" not in {space.name for space in collection.spaces}:
         return list(wide[:top_k])
     by_key = {each.record.key: each for each in wide}

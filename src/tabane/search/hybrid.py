@@ -1,7 +1,4 @@
-"""One question asked by words and by meaning, and the one ranking that comes of both.
-
-It stands above every engine: what is asked here are the protocols of :mod:`tabane.search.engine`.
-"""
+"""Hybrid search: one ranking by keywords and by vectors, over any engine."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ _MEANING = {"scaled": 0.5, "convex": 0.7}
 
 
 class HybridSearchable(SearchableTexts, SearchableVectors, Protocol):
-    """What can be asked both ways."""
+    """A collection that finds records by keywords and by vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ class _Both:
         return HybridRanking(tuple(scored), len(found), exact)
 
     async def _with_cosines(self, found: dict[str, RankedRecord]) -> dict[str, RankedRecord]:
-        """The same, with cosines for those too that only words found."""
+        """Return the same, with cosines for those too that only keywords found."""
         lacking = [hit.key for hit in found.values() if hit.cosine is None]
         if not lacking:
             return found
@@ -165,7 +162,7 @@ def _fused(
 
 
 def _by_words(hits: EngineHits, offset: int) -> HybridRanking:
-    """Scored by how much of the query a text of usual length could have; by ranks where that is not known."""
+    """Score by how much of the query a text of usual length could have; by ranks if that is unknown."""
 
     def score(rank: int, bm25: float) -> float:
         return min(bm25 / hits.ceiling, 1.0) if hits.ceiling else (K + 1) / (K + rank)

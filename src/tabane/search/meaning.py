@@ -1,4 +1,4 @@
-"""What a question means, as vectors that a collection can be asked with."""
+"""Queries as vectors, and how vectors take part in a hybrid search."""
 
 from __future__ import annotations
 

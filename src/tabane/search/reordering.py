@@ -1,4 +1,4 @@
-"""What may be done with a ranking before it is shown, where somebody asks for it: diversity, reranking."""
+"""Diversity and reranking of a ranking before it is shown."""
 
 from __future__ import annotations
 
