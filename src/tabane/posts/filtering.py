@@ -50,7 +50,7 @@ class DateFilter(Struct, frozen=True, forbid_unknown_fields=True, rename={"since
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class PostFilters:
     """Posts that are meant. ``shared`` is the same for posts that are twins, ``own`` may differ."""
 
     shared: Filter = EVERYTHING
@@ -60,8 +60,8 @@ class Chosen:
     def all(self) -> Filter:
         return And((self.shared, self.own))
 
-    def narrowed(self, *, shared: Filter = EVERYTHING, own: Filter = EVERYTHING) -> Chosen:
-        return Chosen(And((self.shared, shared)), And((self.own, own)))
+    def narrowed(self, *, shared: Filter = EVERYTHING, own: Filter = EVERYTHING) -> PostFilters:
+        return PostFilters(And((self.shared, shared)), And((self.own, own)))
 
 
 T = TypeVar("T", bound=Struct)

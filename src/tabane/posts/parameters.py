@@ -67,7 +67,7 @@ class Status(Struct, frozen=True, forbid_unknown_fields=True):
     websocket_url: Annotated[str, Meta(max_length=2048, extra_json_schema={"hidden": True})] | None = None
 
 
-class Among(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PostFilterParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which posts are meant."""
 
     user_filter: UserFilterObject | None = None
@@ -85,7 +85,7 @@ class Among(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )
 
 
-class Similar(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SimilarPostParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How near posts are found, and which."""
 
     mode: Mode | None = None
@@ -98,7 +98,7 @@ class Similar(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )
 
 
-class PostSearchSettings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PostSearchSettings(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All settings as one object, as the original's clients send them.
 
     Older clients send ``remove_duplicates`` and ``mode_settings`` too. Both are accepted and have no effect:
@@ -111,7 +111,7 @@ class PostSearchSettings(Similar, frozen=True, forbid_unknown_fields=True, kw_on
     mode_settings: dict[str, Any] | None = None
 
 
-class SearchSimilar(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     query: Annotated[str, Meta(max_length=LONGEST_QUERY, description="meaning|text; either alone will do.")]
     top_k: TopK | None = None
     diversity: Diversity | None = None
@@ -127,12 +127,12 @@ class SearchSimilar(Similar, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         )
 
 
-class VectorSearch(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class VectorSearch(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     query: Text
     top_k: Annotated[int, Meta(ge=1)] | None = None
 
 
-class SearchText(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SearchText(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     search_term: Annotated[str, Meta(max_length=LONGEST_QUERY, description='word "a phrase" -not')]
     limit: Limit | None = None
     source: Source | None = None
@@ -150,12 +150,12 @@ class EmbedText(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
 
 
-class Timeline(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Timeline(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     unit: Unit | None = None
     user: filtering.Name | None = None
 
 
-class Facet(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Facet(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     field: Literal["tags", "log_type", "user"]
     limit: Limit | None = None
 
@@ -164,12 +164,12 @@ class OnePost(Struct, frozen=True, forbid_unknown_fields=True):
     post_id: PostId
 
 
-class RelatedPosts(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RelatedPosts(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     post_id: PostId
     top_k: TopK | None = None
 
 
-class ExportPosts(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ExportPosts(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     format: Literal["csv", "jsonl"] | None = None
 
 

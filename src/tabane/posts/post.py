@@ -53,7 +53,7 @@ class Post(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
 
 
-class _Rest(msgspec.Struct, frozen=True, omit_defaults=True):
+class _PostPayload(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a post has beside texts and tags, as the payload of its record."""
 
     timestamp: str = ""
@@ -87,14 +87,14 @@ def record_of(post: Post, vectors: dict[str, bytes] | None = None) -> Record:
             "has": tuple(name for name in SPACES if texts[name]),
             **({} if post.at is None else {"at": post.at}),
         },
-        payload=msgspec.json.encode(_Rest(post.timestamp, post.url, post.user)),
+        payload=msgspec.json.encode(_PostPayload(post.timestamp, post.url, post.user)),
         vectors=vectors or {},
     )
 
 
 def post_of(record: Record) -> Post:
     """The post that a record was made of."""
-    rest = msgspec.json.decode(record.payload, type=_Rest)
+    rest = msgspec.json.decode(record.payload, type=_PostPayload)
     fields, texts = record.fields, record.texts
     at, tags, log_type = fields.get("at"), fields.get("tags"), fields.get("log_type")
     return Post(

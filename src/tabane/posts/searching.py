@@ -11,7 +11,7 @@ from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.posts import filtering, modes
 from tabane.posts.duplicates import PostRanking, RankedPost, without_duplicates
-from tabane.posts.filtering import Chosen, DateFilter, LogType, UserFilter
+from tabane.posts.filtering import DateFilter, LogType, PostFilters, UserFilter
 from tabane.posts.modes import Mode
 from tabane.posts.post import Post, duplicate_key, post_of
 from tabane.posts.query import PostQuery, PostTerms, escaped_meaning, parsed, terms
@@ -203,12 +203,12 @@ class PostSearch:
             warning = query.warning or warning
         return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
 
-    async def chosen(self, conditions: PostConditions) -> Chosen:
+    async def chosen(self, conditions: PostConditions) -> PostFilters:
         """Return the filters of the conditions. Raises :class:`BadArguments`."""
         users = conditions.users
         wants_counts = users.threshold_min is not None or users.threshold_max is not None
         counts = (await self._statistics.census()).counts if wants_counts else {}
-        return Chosen(
+        return PostFilters(
             shared=filtering.by_user(users, counts),
             own=And(
                 (
@@ -323,7 +323,7 @@ def _checked(wanted: PostTerms, parameter: str) -> PostTerms:
     return wanted
 
 
-def _holding(chosen: Chosen, wanted: PostTerms, source: modes.Source) -> Chosen:
+def _holding(chosen: PostFilters, wanted: PostTerms, source: modes.Source) -> PostFilters:
     """Twins have the same content, and so hold the same there."""
     held = wanted.filter(source)
     return chosen.narrowed(shared=held) if source == "content" else chosen.narrowed(own=held)

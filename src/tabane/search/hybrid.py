@@ -85,7 +85,7 @@ async def hybrid(
     """
     if words is not None and meaning is not None:
         looked = min(max(depth, limit + offset), MOST_AT_ONCE)
-        both = _Both(collection, words, meaning, where, looked)
+        both = _HybridSearch(collection, words, meaning, where, looked)
         return await both.ranked(limit, offset, fusion, usual)
     if words is not None:
         return _by_words(await collection.search(words, where, limit, offset), offset)
@@ -95,7 +95,7 @@ async def hybrid(
 
 
 @dataclass(frozen=True, slots=True)
-class _Both:
+class _HybridSearch:
     collection: HybridSearchable
     words: LexicalQuery
     meaning: VectorQuery
