@@ -28,11 +28,11 @@ from tabane.search.embedding.families import family_of
 from tabane.search.embedding.finding import Finder, Wanted
 from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import hub_place
-from tabane.search.engine import Hits, LexicalQuery, VectorQuery
+from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.fusion import Scale, convex, reciprocal_ranks
 from tabane.search.hybrid import hybrid
-from tabane.search.records import Record, Shape, Space, TextField
+from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
 from tabane.store.collection import Collection
 from tabane.store.lexical.lexical import open_lexical
 from tabane.store.store import Store
@@ -77,7 +77,7 @@ class _Proving:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collection, name)
 
-    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         return await self._collection.nearest(replace(query, proven=None), where, limit, offset)
 
 
@@ -145,7 +145,7 @@ async def rankings(corpus: Corpus, model: Embedder, folder: str) -> dict[str, Ra
     store = await Store.open(folder, "quality", lexical=open_lexical)
     try:
         collection = await store.collection(
-            Shape("texts", (TextField("text"),), (), (Space(SPACE, model.dimension),))
+            Shape("texts", (TextField("text"),), (), (EmbeddingSpace(SPACE, model.dimension),))
         )
         keys = list(corpus.texts)
         for first in range(0, len(keys), _BATCH):

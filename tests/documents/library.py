@@ -23,9 +23,9 @@ from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Table
 from tabane.search.chunking import Measure
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
-from tabane.search.filling import fill
 from tabane.search.meaning import Meaning, meaning_of
 from tabane.search.models import Reranker
+from tabane.search.vector_filling import fill
 from tabane.store.collection import Collection
 from tabane.store.lexical.lexical import open_lexical
 from tabane.store.store import Store

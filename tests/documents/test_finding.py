@@ -14,6 +14,7 @@ from tabane.documents.document import Draft, Piece
 from tabane.documents.reading import covering, joined
 from tabane.errors import BadArguments
 from tabane.operations import Caller, Face
+from tabane.search.source import SearchAnswer, SearchRequest, shown
 from tests.documents.library import ASSISTANT, CALLER, Asked, Letters, Models, opened, run
 from tests.documents.test_putting import GUIDE
 
@@ -280,12 +281,13 @@ def test_times_filter_by_moments_and_by_days() -> None:
 def test_documents_are_found_among_other_things() -> None:
     async def work(asked: Asked) -> None:
         await asked.put("guide.md", GUIDE)
-        hits, warning = await asked.documents.find(CALLER, "bananas", 5)
-        assert warning is None
-        (hit,) = hits
-        assert (hit.key, hit.title) == ("guide.md", "Guide › Install")
-        assert [hit.text[start:end] for start, end in hit.marks] == ["bananas"]
-        assert await asked.documents.find(CALLER, " ", 5) == ([], None)
+        source = asked.documents.searching
+        answer = await shown(source, CALLER, SearchRequest("bananas", 5))
+        assert answer.warning is None
+        ((card, passage),) = (hit.item for hit in answer.hits)
+        assert (card.key, card.title) == ("guide.md", "Guide › Install")
+        assert [passage.text[start:end] for start, end in passage.marks] == ["bananas"]
+        assert await source.search(CALLER, SearchRequest(" ", 5)) == SearchAnswer()
 
     run(work)
 

@@ -24,7 +24,7 @@ from tabane.messages import Message, say
 from tabane.operations import Caller, Face, input_schema
 from tabane.search.chunking import Chunk
 from tabane.search.filters import EVERYTHING
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 from tests.documents.library import ASSISTANT, CALLER, Asked, Letters, Models, Words, run
 
 ENGLISH = Caller("local", Face.RPC, "test", "en")
@@ -395,7 +395,7 @@ def test_a_model_that_takes_the_place_of_another_embeds_what_was_put_meanwhile()
         asked.models.known[new.fingerprint] = new
         old.gate = asyncio.Event()
         putting = asyncio.create_task(asked.put("second.md", "Figs and dates."))
-        await asked.collection.add_space(Space("text__next", new.dimension, new.fingerprint))
+        await asked.collection.add_space(EmbeddingSpace("text__next", new.dimension, new.fingerprint))
         await old.asked.wait()
         await asked.collection.succeed("text", "text__next")
         old.gate.set()

@@ -17,10 +17,12 @@ from tabane.hub.embedding import Embedding
 from tabane.operations import AllowLocal, Door, Table
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, Post, record_of
-from tabane.posts.texts import Rows
+from tabane.posts.rendered_text import PostRows
+from tabane.posts.table import posts_table
 from tabane.search.embedding.embedder import Kind
 from tabane.search.filters import EVERYTHING
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
+from tabane.search.source import SearchRequest
 from tabane.wire import json
 from tests.hub.lettering import CALLER, Alphabets, House, Letters, house
 
@@ -53,13 +55,15 @@ class Place:
             lambda: UTC,
             missing=lambda spaces: embedding.missing(SHAPE.name, spaces),
         )
-        self._door = Door(Table(self.archive.table()), AllowLocal())
+        self._door = Door(Table(posts_table(lambda: self.archive)), AllowLocal())
 
     async def put(self, contents: Mapping[int, str], vectors: Sequence[int] = ()) -> None:
         """Put posts in the order of their numbers and days; those in ``vectors`` with a vector."""
         collection = await self.built.collection()
         if vectors:
-            await collection.add_space(Space("content", self.model.dimension, self.model.fingerprint))
+            await collection.add_space(
+                EmbeddingSpace("content", self.model.dimension, self.model.fingerprint)
+            )
         posts = [
             Post(post_id=number, content=content, at=86_400.0 * number)
             for number, content in contents.items()
@@ -77,7 +81,7 @@ class Place:
     async def search(self, **params: Any) -> tuple[list[int], str]:
         """Return the numbers of the posts that were found, and the warning."""
         found = await self._door.invoke(CALLER, "search_similar", json.encode(params))
-        assert isinstance(found, Rows)  # a list for programs, with or without a warning
+        assert isinstance(found, PostRows)  # a list for programs, with or without a warning
         assert isinstance(json.decode(json.encode(found)), list)
         numbers = [row["post"]["post_id"] for row in found]
         return numbers, str(found.warning) if found.warning else ""
@@ -314,9 +318,9 @@ def test_posts_found_for_a_search_over_everything_have_their_cosine(tmp_path: Pa
     async def work() -> None:
         async with archive(tmp_path, Gated(MANY)) as place:
             await place.put({1: "a comet", 2: "a garden"}, (1, 2))
-            hits, warning = await place.archive.find(CALLER, "comet", 5)
-            assert warning is None
-            assert hits[0].key == "1"
-            assert all(hit.cosine is not None for hit in hits)
+            answer = await place.archive.searching.search(CALLER, SearchRequest("comet", 5))
+            assert answer.warning is None
+            assert answer.hits[0].item.post_id == 1
+            assert all(hit.cosine is not None for hit in answer.hits)
 
     asyncio.run(work())

@@ -15,11 +15,12 @@ from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Part, Table
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, SPACES, Post, record_of
+from tabane.posts.table import posts_table
 from tabane.search.chunking import Measure
 from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.models import Reranker
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 from tabane.store.collection import Collection
 from tabane.store.lexical.lexical import open_lexical
 from tabane.store.store import Store
@@ -74,7 +75,7 @@ class Asked:
 
     def __init__(self, archive: Archive, collection: Collection) -> None:
         self.archive, self.collection = archive, collection
-        self.door = Door(Table(archive.table()), AllowLocal())
+        self.door = Door(Table(posts_table(lambda: archive)), AllowLocal())
 
     async def put(self, filed: Sequence[Filed]) -> None:
         await self.collection.upsert(
@@ -113,7 +114,7 @@ async def opened(
     with tempfile.TemporaryDirectory() as folder:
         store = await Store.open(folder, "posts", lexical=open_lexical)
         try:
-            shape = replace(SHAPE, spaces=tuple(Space(name, DIMENSION, MODEL) for name in spaces))
+            shape = replace(SHAPE, spaces=tuple(EmbeddingSpace(name, DIMENSION, MODEL) for name in spaces))
             collection = await store.collection(shape)
 
             async def given() -> Collection:

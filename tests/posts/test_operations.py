@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments, UnknownName
 from tabane.operations import Caller, Face, input_schema
-from tabane.posts.clock import bound, zone_of
 from tabane.posts.post import Post
+from tabane.posts.time_periods import bound, zone_of
+from tabane.search.source import SearchAnswer, SearchRequest, shown
 from tests.posts.archive import CALLER, Asked, Filed, packed, run
 
 _NEAR = (1.0, 0.0, 0.0)
@@ -357,11 +358,13 @@ def test_one_post_is_shown_by_either_form_of_its_number() -> None:
 
 def test_posts_are_found_among_other_things() -> None:
     async def work(asked: Asked) -> None:
-        ((hit,), warning) = await asked.archive.find(CALLER, "second | line", 5)
-        assert (hit.key, hit.title) == ("1", "@alice 2024-03-15 14:30:25")
-        assert [hit.text[first:last] for first, last in hit.marks] == ["second", "line"]
-        assert warning is not None
-        assert await asked.archive.find(CALLER, "  ", 5) == ([], None)
+        source = asked.archive.searching
+        answer = await shown(source, CALLER, SearchRequest("second | line", 5))
+        ((card, passage),) = (hit.item for hit in answer.hits)
+        assert (card.key, card.title) == ("1", "@alice 2024-03-15 14:30:25")
+        assert [passage.text[first:last] for first, last in passage.marks] == ["second", "line"]
+        assert answer.warning is not None
+        assert await source.search(CALLER, SearchRequest("  ", 5)) == SearchAnswer()
 
     run(work, _FEW)
 

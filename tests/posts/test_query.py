@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.posts.query import Terms, escaped_meaning, escaped_term, parsed, terms
+from tabane.posts.query import PostTerms, escaped_meaning, parsed, terms
 
 _TEXT = st.text(st.sampled_from(list('ab \\|-"\u3000\n東')) | st.characters(), max_size=30)
+
+
+def escaped_term(term: str) -> str:
+    """One term as a phrase of T, so that :func:`terms` gives it back."""
+    return '"' + re.sub(r'(["\\])', r"\\\1", term) + '"'
 
 
 @pytest.mark.parametrize(
@@ -38,7 +45,7 @@ _TEXT = st.text(st.sampled_from(list('ab \\|-"\u3000\n東')) | st.characters(), 
     ],
 )
 def test_terms(text: str, includes: list[str], excludes: list[str]) -> None:
-    assert terms(text) == Terms(tuple(includes), tuple(excludes))
+    assert terms(text) == PostTerms(tuple(includes), tuple(excludes))
 
 
 @pytest.mark.parametrize(
@@ -73,4 +80,4 @@ def test_what_is_escaped_comes_back(meaning: str, includes: list[str], excludes:
     held = " ".join([*map(escaped_term, includes), *("-" + escaped_term(term) for term in excludes)])
     query = parsed(f"{escaped_meaning(meaning)}|{held}")
     assert query.meaning == meaning.strip()
-    assert query.terms == Terms(tuple(includes), tuple(excludes))
+    assert query.terms == PostTerms(tuple(includes), tuple(excludes))

@@ -5,20 +5,20 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.posts.post import folded
-from tabane.posts.statistics import User, Users
+from tabane.posts.post import comparable_user
+from tabane.posts.statistics import PostAuthor, Users
 
 _NAMES = st.sampled_from(["", "Ann", "ANN", "ann", "bob", "Bob", "文", *(f"u{n}" for n in range(150))])
 _TALLIES = st.dictionaries(_NAMES, st.integers(1, 4), max_size=200)
 
 
-def expected(spellings: dict[str, int]) -> tuple[User, ...]:
+def expected(spellings: dict[str, int]) -> tuple[PostAuthor, ...]:
     """Worked out from nothing."""
     users = []
-    for name in {folded(name) for name in spellings} - {""}:
-        group = {spelt: count for spelt, count in spellings.items() if folded(spelt) == name}
+    for name in {comparable_user(name) for name in spellings} - {""}:
+        group = {spelt: count for spelt, count in spellings.items() if comparable_user(spelt) == name}
         spelt = sorted(group, key=lambda each: (-group[each], each))[0]
-        users.append(User(spelt, sum(group.values())))
+        users.append(PostAuthor(spelt, sum(group.values())))
     return tuple(sorted(users, key=lambda user: (-user.posts, user.name)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.finding import Finder
+from tabane.operations import Caller, Face
 from tabane.reader.page import Page, Picture
 from tabane.reader.passages import TOTAL, cut, head_key, meaning, together
 from tabane.reader.reading import Kept, Validators
+from tabane.reader.searching import PageSearch
 from tabane.reader.shape import HEADS, PASSAGES, SHAPE, SPACE
 from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record, Space, checked
+from tabane.search.models import Reranker
+from tabane.search.records import EmbeddingSpace, Record, checked
+from tabane.search.source import SearchRequest, shown
 from tests.reader.shelves import NoModels, Shelved, Words, no_meaning, shelved
 
 URL = "https://a.test/cats"
@@ -154,7 +157,7 @@ def test_a_page_that_changed_takes_the_place_of_the_old_one_and_keeps_what_is_th
 
 def test_a_page_that_is_read_again_and_is_the_same_keeps_its_vectors() -> None:
     async def work(here: Shelved) -> None:
-        await here.collection.add_space(Space(SPACE, 2, "model"))
+        await here.collection.add_space(EmbeddingSpace(SPACE, 2, "model"))
         await here.shelf.put(URL, kept())
         keys = [stored.record.key for stored in (await here.collection.select(PASSAGES)).records]
         vector = np.array([0.6, 0.8], "<f4").tobytes()
@@ -263,13 +266,63 @@ def test_a_page_is_found_once_by_its_best_passage() -> None:
         async def collection() -> object:
             return here.collection
 
-        find = Finder(collection, NoModels(), no_meaning)  # type: ignore[arg-type]
-        hits, warning = await find("fish", 5)
-        assert [hit.key for hit in hits] == [URL]
-        assert "Food" in hits[0].title
-        assert "fish" in hits[0].text.lower()
-        assert warning is not None
-        assert {hit.key for hit in (await find("dogs", 5))[0]} == {page(number).url for number in range(3)}
+        source = PageSearch(collection, NoModels(), no_meaning)  # type: ignore[arg-type]
+        caller = Caller("local", Face.RPC, "test")
+        answer = await shown(source, caller, SearchRequest("fish", 5))
+        (hit,) = answer.hits
+        assert hit.item.card.key == URL
+        assert "Food" in hit.item.card.title
+        assert "fish" in hit.item.snippet.text.lower()
+        assert answer.warning is not None
+        dogs = await shown(source, caller, SearchRequest("dogs", 5))
+        assert {hit.item.card.key for hit in dogs.hits} == {page(number).url for number in range(3)}
+
+    run(work)
+
+
+def test_a_page_of_many_passages_leaves_room_for_others() -> None:
+    async def work(here: Shelved) -> None:
+        long = "\n\n".join(f"# Part {number}\n\nFish and more fish. " for number in range(30))
+        await here.shelf.put(URL, kept(replace(PAGE, markdown=long)))
+        other = "A bird that eats a fish, seen from far away, by people who were on a long walk."
+        await here.shelf.put(page(1).url, kept(page(1, other)))
+
+        async def collection() -> object:
+            return here.collection
+
+        source = PageSearch(collection, NoModels(), no_meaning)  # type: ignore[arg-type]
+        answer = await source.search(Caller("local", Face.RPC, "test"), SearchRequest("fish", 2))
+        assert [hit.item.url for hit in answer.hits] == [URL, page(1).url]
+
+    run(work)
+
+
+class WalksFirst(NoModels):
+    """Models of which the reranker likes texts about walks."""
+
+    def reranker(self) -> Reranker:
+        return self
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [float("walk" in text) for text in texts]
+
+
+def test_a_reranker_chooses_the_passage_of_a_page() -> None:
+    async def work(here: Shelved) -> None:
+        parts = ["# One\n\nFish, fish, fish.", "# Two\n\nA fish that was seen on a long walk."]
+        await here.shelf.put(URL, kept(replace(PAGE, markdown="\n\n".join(parts))))
+
+        async def collection() -> object:
+            return here.collection
+
+        best = {}
+        for models in (NoModels(), WalksFirst()):
+            source = PageSearch(collection, models, no_meaning)  # type: ignore[arg-type]
+            answer = await source.search(Caller("local", Face.RPC, "test"), SearchRequest("fish", 1))
+            (hit,) = answer.hits
+            best[type(models)] = hit.item.passage.texts["text"]
+        assert "Fish, fish" in best[NoModels]
+        assert "walk" in best[WalksFirst]
 
     run(work)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.fusion import Scale, convex, diverse, folded, reciprocal_ranks, stretched
+from tabane.search.fusion import Scale, convex, diverse, reciprocal_ranks, stretched
 
 ITEMS = st.integers(0, 30)
 RANKINGS = st.lists(st.lists(ITEMS, unique=True, max_size=15), max_size=5)
@@ -121,20 +121,6 @@ def test_stretching_keeps_the_order_and_reaches_both_ends(scores: dict[int, floa
 def test_weights_that_make_no_sense_are_refused(weights: list[float]) -> None:
     with pytest.raises(ValueError, match="weights"):
         convex([{"a": 1.0}, {"b": 1.0}], weights)
-
-
-def test_of_each_group_one_is_left_where_the_group_first_came() -> None:
-    posts = [("a", 3), ("b", 1), ("a", 1), ("b", 2)]
-    assert folded(posts, lambda post: post[0]) == [(("a", 3), 2), (("b", 1), 2)]
-    older = folded(posts, lambda post: post[0], lambda one, other: one[1] < other[1])
-    assert older == [(("a", 1), 2), (("b", 1), 2)]
-
-
-@given(st.lists(st.integers(), max_size=30), st.integers(1, 7))
-def test_folding_loses_nobody(items: list[int], groups: int) -> None:
-    left = folded(items, lambda item: item % groups)
-    assert sum(count for _, count in left) == len(items)
-    assert [item % groups for item, _ in left] == list(dict.fromkeys(item % groups for item in items))
 
 
 def test_what_is_like_what_was_chosen_makes_way() -> None:

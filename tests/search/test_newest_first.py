@@ -7,8 +7,8 @@ from itertools import count
 from pathlib import Path
 
 from tabane.search.filters import EVERYTHING
-from tabane.search.newest_first import Newest, fill_newest
-from tabane.search.records import Record, Shape, Space, TextField
+from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
+from tabane.search.vector_filling import NewestFirst, fill_newest
 from tabane.store.store import Store
 from tests.hub.lettering import Letters
 from tests.patience import LONG
@@ -24,13 +24,13 @@ def test_old_records_get_a_vector_although_newer_ones_never_will_and_writes_go_o
     async def work() -> None:
         store = await Store.open(str(tmp_path), "test")
         collection = await store.collection(SHAPE)
-        space = Space("body", model.dimension, model.fingerprint)
+        space = EmbeddingSpace("body", model.dimension, model.fingerprint)
         await collection.add_space(space)
         bodies = ["read"] * OLD + ["unread"] * UNREADABLE
         await collection.upsert(
             [Record(key=f"n{number:05}", texts={"body": body}) for number, body in enumerate(bodies)]
         )
-        order = Newest(EVERYTHING, None, lambda: next(writes))
+        order = NewestFirst(EVERYTHING, None, lambda: next(writes))
         async with asyncio.timeout(LONG):
             await fill_newest(
                 collection,

@@ -15,7 +15,7 @@ import msgspec
 
 from tabane.search.engine import Collection
 from tabane.search.filters import Equal
-from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
+from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tests.store.model import all_of
 from tests.store.vectors.oracle import packed
 
@@ -23,7 +23,7 @@ SHAPE = Shape(
     "documents",
     (TextField("body"),),
     (Field("document", Kind.STRING), Field("part", Kind.STRING), Field("generation", Kind.NUMBER)),
-    (Space("text", 8),),
+    (EmbeddingSpace("text", 8),),
 )
 SIZES = {"a": 3, "b": 30, "c": 450}
 """Documents and how many parts each has: some share a commit with others, some are larger than a commit."""

@@ -17,13 +17,13 @@ from tabane.search.engine import (
     LARGEST_VECTORS,
     MOST_EXCHANGED,
     Collection,
+    EngineHits,
     Exchanged,
-    Hits,
     LexicalQuery,
     VectorQuery,
 )
 from tabane.search.filters import EVERYTHING, And, Contains, Equal, Filter, Not
-from tabane.search.records import Record, Shape, Space
+from tabane.search.records import EmbeddingSpace, Record, Shape
 from tests.store import documents
 from tests.store.contract import Engine, RecordsContract
 from tests.store.documents import advance, document, generation_of
@@ -111,7 +111,7 @@ class ExchangeContract:
         """All that an exchange may have: records, bytes of their own, bytes of vectors."""
         size = LARGEST_EXCHANGE // MOST_EXCHANGED - 100
         wide = LARGEST_VECTORS // MOST_EXCHANGED // 4
-        shape = Shape("notes", SHAPE.texts, SHAPE.fields, (Space("text", wide),))
+        shape = Shape("notes", SHAPE.texts, SHAPE.fields, (EmbeddingSpace("text", wide),))
         vector = {"text": packed([1.0] * wide)}
         records = [
             Record(key=f"k{number:05}", fields={"author": "a"}, payload=bytes(size), vectors=vector)
@@ -247,7 +247,7 @@ def _other(number: int) -> Record:
     return Record(key=f"o{number:03}", texts={"body": f"京都 {number}"}, fields={"document": f"o{number}"})
 
 
-def _keys(hits: Hits) -> frozenset[str]:
+def _keys(hits: EngineHits) -> frozenset[str]:
     found = [hit.key for hit in hits.hits]
     assert len(set(found)) == len(found)
     return frozenset(found)

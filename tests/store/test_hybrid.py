@@ -19,19 +19,19 @@ from tabane.messages import say
 from tabane.search.chunking import Measure
 from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.engine import Hits, LexicalQuery, VectorQuery
+from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.fusion import reciprocal_ranks
-from tabane.search.hybrid import Found, Fusion, Ranking, Searched, hybrid
+from tabane.search.hybrid import Fusion, HybridRanking, HybridSearchable, RankedRecord, hybrid
 from tabane.search.models import Reranker
-from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
+from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tabane.search.reordering import diversified, judged, reranked
 from tabane.store.collection import Collection
 from tabane.store.lexical.lexical import open_lexical
 from tabane.store.store import Store
 from tests.store.vectors.oracle import cosine, packed
 
-SHAPE = Shape("notes", (TextField("body"),), (Field("who", Kind.STRING),), (Space("text", 3),))
+SHAPE = Shape("notes", (TextField("body"),), (Field("who", Kind.STRING),), (EmbeddingSpace("text", 3),))
 
 WORDS = ["apple", "pear", "plum", "東京", "京都"]
 NUMBERS = st.tuples(*[st.integers(-3, 3)] * 3).filter(any)
@@ -125,7 +125,7 @@ def test_scores_are_the_mean_of_both_on_their_scales(
 
 @pytest.mark.parametrize("fusion", ["scaled", "rrf", "convex"])
 def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
-    async def work() -> Ranking:
+    async def work() -> HybridRanking:
         records = [
             note("both", "apple", 1, 0, 0),
             note("words", "apple", 0, 0, 1),
@@ -146,7 +146,7 @@ def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
 
 
 def test_a_threshold_is_for_meaning_and_words_stay() -> None:
-    async def work() -> Ranking:
+    async def work() -> HybridRanking:
         records = [
             note("words", "apple", 0, 0, 1),
             note("far", "plum", 0, 1, 0),
@@ -160,7 +160,7 @@ def test_a_threshold_is_for_meaning_and_words_stay() -> None:
 
 
 def test_pages_of_one_ranking_alone_go_on_where_the_last_ended() -> None:
-    async def work() -> tuple[Ranking, Ranking, Ranking]:
+    async def work() -> tuple[HybridRanking, HybridRanking, HybridRanking]:
         records = [note(f"k{number}", "apple", 1, number, 0) for number in range(6)]
         async with holding(records) as collection:
             meaning = VectorQuery({"text": packed([1, 0, 0])})
@@ -184,13 +184,13 @@ class Asked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collection, name)
 
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         self.notes.append("words")
         found = await self._collection.search(query, where, limit, offset)
         self.notes.append("found")
         return found
 
-    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         self.notes.append("meaning")
         self.proven.append(query.proven)
         return await self._collection.nearest(query, where, limit, offset)
@@ -205,7 +205,7 @@ def test_words_are_asked_before_meaning_and_what_counts_is_proven(fusion: Fusion
             asked = Asked(collection)
             meaning = VectorQuery({"text": packed([1, 0, 0])})
             words = LexicalQuery("apple")
-            await hybrid(cast(Searched, asked), words, meaning, EVERYTHING, 10, 3, fusion=fusion)
+            await hybrid(cast(HybridSearchable, asked), words, meaning, EVERYTHING, 10, 3, fusion=fusion)
             return asked
 
     asked = asyncio.run(work())
@@ -216,7 +216,7 @@ def test_words_are_asked_before_meaning_and_what_counts_is_proven(fusion: Fusion
 class Proving(Asked):
     """A collection that proves all of the nearest."""
 
-    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         return await self._collection.nearest(replace(query, proven=None), where, limit, offset)
 
 
@@ -230,7 +230,7 @@ def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:
         Record(key=f"k{number:04}", texts={"body": WORDS[number % 7 % 5]}, vectors={"text": vector.tobytes()})
         for number, vector in enumerate(vectors)
     ]
-    shape = Shape("many", (TextField("body"),), (), (Space("text", dimension),))
+    shape = Shape("many", (TextField("body"),), (), (EmbeddingSpace("text", dimension),))
 
     async def work() -> None:
         with tempfile.TemporaryDirectory() as home:
@@ -238,7 +238,7 @@ def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:
             try:
                 collection = await store.collection(shape)
                 await collection.upsert(records)
-                proving = cast(Searched, Proving(collection))
+                proving = cast(HybridSearchable, Proving(collection))
                 for number in range(25):
                     near = vectors[number * 7] + chance.standard_normal(dimension, dtype=np.float32)
                     words, meaning = LexicalQuery(WORDS[number % 5]), VectorQuery({"text": near.tobytes()})
@@ -252,7 +252,7 @@ def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:
 
 
 def test_diversity_puts_what_is_new_before_what_says_the_same() -> None:
-    async def work() -> list[Found]:
+    async def work() -> list[RankedRecord]:
         records = [
             note("first", "", 1, 0.01, 0),
             note("echo", "", 1, 0, 0),
@@ -261,10 +261,10 @@ def test_diversity_puts_what_is_new_before_what_says_the_same() -> None:
         ]
         async with holding(records) as collection:
             ranked = [
-                Found("first", 1, 1.0),
-                Found("echo", 2, 0.99),
-                Found("other", 3, 0.9),
-                Found("bare", 4, 0.1),
+                RankedRecord("first", 1, 1.0),
+                RankedRecord("echo", 2, 0.99),
+                RankedRecord("other", 3, 0.9),
+                RankedRecord("bare", 4, 0.1),
             ]
             as_it_is = await diversified(collection, "text", ranked, 4, relevance=1.0)
             assert as_it_is == ranked
@@ -281,7 +281,7 @@ class Judge:
 
 
 def test_reranking_gives_the_first_another_order_and_leaves_the_rest() -> None:
-    ranked = [Found(f"k{number:02}", number, 1 - number / 100) for number in range(40)]
+    ranked = [RankedRecord(f"k{number:02}", number, 1 - number / 100) for number in range(40)]
 
     texts = {hit.key: "x" * int(hit.key[1:]) for hit in ranked if hit.key != "k05"}
     order = asyncio.run(reranked(Judge(), "?", ranked, texts))
@@ -321,7 +321,7 @@ class Broken:
 def test_who_reads_the_hits_is_asked_where_there_is_one_and_never_costs_the_answer(
     judge: Reranker | None, first: str
 ) -> None:
-    ranked = [Found("a", 1, 1.0), Found("b", 2, 0.5)]
+    ranked = [RankedRecord("a", 1, 1.0), RankedRecord("b", 2, 0.5)]
     order = asyncio.run(judged(Judges(judge), "?", ranked, {"a": "x", "b": "xx"}))
     assert [hit.key for hit in order] == sorted("ab", key=lambda key: key != first)
     assert [hit.score for hit in order] == [1.0, 0.5]

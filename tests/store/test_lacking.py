@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 
 from tabane.search.filters import Equal
-from tabane.search.records import Field, Kind, Record, Shape, Space
+from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape
 from tabane.store.store import Store
 from tests.store.vectors.oracle import packed
 
-SHAPE = Shape("posts", (), (Field("has", Kind.STRINGS),), (Space("reasoning", 4),))
+SHAPE = Shape("posts", (), (Field("has", Kind.STRINGS),), (EmbeddingSpace("reasoning", 4),))
 COUNT = 3000
 
 

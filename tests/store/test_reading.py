@@ -15,7 +15,7 @@ import pytest
 from tabane.errors import StoreError, StoreLocked
 from tabane.search.engine import Combination, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, Contains, Prefix
-from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
+from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tabane.store.collection import Collection
 from tabane.store.database import Database
 from tabane.store.holding import Holding
@@ -29,7 +29,7 @@ SHAPE = Shape(
     "notes",
     (TextField("body"),),
     (Field("tag", Kind.STRING), Field("likes", Kind.NUMBER)),
-    (Space("one", 32), Space("two", 32)),
+    (EmbeddingSpace("one", 32), EmbeddingSpace("two", 32)),
 )
 
 

@@ -17,7 +17,7 @@ import tabane.store.vectors.vectors  # noqa: F401
 from tabane.search.engine import Combination, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
 from tabane.search.hybrid import hybrid
-from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
+from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tabane.store.lexical.lexical import Lexical, open_lexical
 from tabane.store.store import Store
 
@@ -31,7 +31,7 @@ class Measured:
         self._corpus = corpus
         self._texts = corpus.texts()
         self._store = await Store.open(str(folder), "bench", lexical=open_lexical)
-        spaces = tuple(Space(f"s{number}", corpus.dimension) for number in range(len(corpus.spaces)))
+        spaces = tuple(EmbeddingSpace(f"s{number}", corpus.dimension) for number in range(len(corpus.spaces)))
         fields = (Field("date", Kind.DATE), Field("user", Kind.STRING))
         self._collection = await self._store.collection(Shape("posts", (TextField("text"),), fields, spaces))
 

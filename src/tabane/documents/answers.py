@@ -12,10 +12,11 @@ from typing import Any
 
 from tabane.documents.batch import Stored
 from tabane.documents.document import Document
-from tabane.documents.searching import Answer, Answers, Passage
+from tabane.documents.searching import DocumentAnswer, DocumentMatch, DocumentPassage
 from tabane.errors import CallerError, Forbidden, ModelError, ReadError, StoreError, TabaneError
 from tabane.messages import Lang, Message, say
 from tabane.search.snippets import snippet
+from tabane.search.source import SearchHit
 
 Json = dict[str, Any]
 
@@ -156,33 +157,35 @@ def described(document: Document) -> Json:
     }
 
 
-def found(answers: Answers, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool) -> Found:
+def found(answer: DocumentAnswer, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool) -> Found:
     """Return the documents that a search found. ``texts`` by filepath are shown; ``asked`` is repeated.
 
     ``brief``: return only the best part of the best passage of each document, because an assistant pays for
     every token. That takes about a millisecond for each document, so call it in a thread.
     """
-    results = [_result(answer, texts, answers.words, brief) for answer in answers.found]
+    results = [_result(hit, texts, answer.terms, brief) for hit in answer.hits]
     whole = _success(say("The search is complete"), lang, results=results, count=len(results), **asked)
-    if answers.warning is not None:
-        whole["warning"] = answers.warning.render(lang)
-    return Found(whole, answers.words)
+    if answer.warning is not None:
+        whole["warning"] = answer.warning.render(lang)
+    return Found(whole, answer.terms)
 
 
-def _result(answer: Answer, texts: Mapping[str, str], words: Sequence[str], brief: bool) -> Json:
-    document = answer.document
+def _result(
+    hit: SearchHit[DocumentMatch], texts: Mapping[str, str], words: Sequence[str], brief: bool
+) -> Json:
+    document, passages = hit.item
     shown = {
         **_named(document),
-        "score": round(answer.score, 4),
+        "score": round(hit.score, 4),
         **_text(document, texts),
         "metadata": metadata(document),
     }
-    best, *others = answer.passages
+    best, *others = passages
     if brief:
         return shown | {
             "passages": [_passage(_cut(best, words)), *(_passage(each, with_text=False) for each in others)]
         }
-    return shown | {"passages": [_passage(each) for each in answer.passages]}
+    return shown | {"passages": [_passage(each) for each in passages]}
 
 
 def _named(document: Document) -> Json:
@@ -198,7 +201,7 @@ def _text(document: Document, texts: Mapping[str, str]) -> Json:
     return {"document": text, "truncated": True}
 
 
-def _cut(passage: Passage, words: Sequence[str]) -> Passage:
+def _cut(passage: DocumentPassage, words: Sequence[str]) -> DocumentPassage:
     """The part of a passage that answers best."""
     if len(passage.text) <= LONGEST_PASSAGE:
         return passage
@@ -206,7 +209,7 @@ def _cut(passage: Passage, words: Sequence[str]) -> Passage:
     return passage._replace(text=part.text, start=passage.start + part.start, end=passage.start + part.end)
 
 
-def _passage(passage: Passage, *, with_text: bool = True) -> Json:
+def _passage(passage: DocumentPassage, *, with_text: bool = True) -> Json:
     shown: Json = {"text": passage.text} if with_text else {}
     shown |= {
         "heading": list(passage.headings),

@@ -13,7 +13,7 @@ from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.families import reads
 from tabane.search.engine import Collection
 from tabane.search.models import Models
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 
 PATIENCE = 15.0
 """Seconds that the first put waits for a model that is being opened."""
@@ -37,12 +37,12 @@ class Lent:
     ``space`` is the one that the vectors are for, as it was then.
     """
 
-    space: Space | None = None
+    space: EmbeddingSpace | None = None
     vectors: Sequence[bytes] = ()
     warning: Message | None = None
 
 
-def space_of(collection: Collection) -> Space | None:
+def space_of(collection: Collection) -> EmbeddingSpace | None:
     """The space of the chunks' texts, None before anything was embedded."""
     return next((space for space in collection.spaces if space.name == SPACE), None)
 
@@ -79,7 +79,7 @@ class Embedding:
             if not self._named() and not all(reads(embedder.fingerprint, text) for text in texts):
                 # Vectors of such texts would be noise. The background job checks each of them.
                 return Lent(there, warning=_unread(embedder.fingerprint))
-            space = Space(SPACE, embedder.dimension, embedder.fingerprint)
+            space = EmbeddingSpace(SPACE, embedder.dimension, embedder.fingerprint)
             if there is not None:
                 return await self._embedded(embedder, there, texts)
             try:
@@ -102,7 +102,7 @@ class Embedding:
             raise ModelMissing(found.reason)
         return found
 
-    async def _embedded(self, embedder: Embedder, space: Space, texts: Sequence[str]) -> Lent:
+    async def _embedded(self, embedder: Embedder, space: EmbeddingSpace, texts: Sequence[str]) -> Lent:
         if not texts:
             return Lent(space)
         if len(texts) > MOST:

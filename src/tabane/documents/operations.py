@@ -21,18 +21,18 @@ from tabane.documents.answers import Json, Place
 from tabane.documents.batch import Stored
 from tabane.documents.document import Document, Draft, TextKind
 from tabane.documents.embedding import LONGEST, PATIENCE, Embedding, space_of
-from tabane.documents.finding import Finder
 from tabane.documents.naming import checked_filepath
 from tabane.documents.parts import Parts
 from tabane.documents.putting import Event, Putting, Told
 from tabane.documents.reading import Listed, Reading
-from tabane.documents.searching import Asked, Question, Searching
+from tabane.documents.searching import DocumentSearch, DocumentSearchRequest
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Face
 from tabane.operations.decoding import worded
 from tabane.search.engine import Collection
 from tabane.search.models import Models
+from tabane.search.pipeline import QueryVectors
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def answered(handler: Handler[P]) -> Handler[P]:
 class Documents:
     """The documents of one hub, put, found and read.
 
-    ``question`` turns a question into vectors for spaces of the collection; ``wake`` is called when there is
+    ``vectors`` turns a query into vectors for spaces of the collection; ``wake`` is called when there is
     something to embed in the background; ``named`` says whether the settings name a model. ``zone`` is what
     dates without an offset are in. ``files`` reads a file that may be read, for put_file: without it there
     is none. Whoever wants to hear of changes adds to ``changed``, and is called with name and event.
@@ -85,7 +85,7 @@ class Documents:
         self,
         collection: Callable[[], Awaitable[Collection]],
         models: Models,
-        question: Question,
+        vectors: QueryVectors,
         wake: Callable[[], None],
         *,
         folder: str,
@@ -101,8 +101,7 @@ class Documents:
         self._place = Place(folder)
         self.changed: list[Told] = []
         self.reading = Reading(collection)
-        self.searching = Searching(collection, models, question, zone)
-        self.find = Finder(self.searching)
+        self.searching = DocumentSearch(collection, models, vectors, zone)
         self._parts = Parts(self.reading)
         embedding = Embedding(models, named, patience=patience, longest=longest)
         self._putting = Putting(collection, models, embedding, self.reading, wake, clock, largest, self._tell)
@@ -190,19 +189,19 @@ class Documents:
 
     @answered
     async def search_documents(self, caller: Caller, params: given.SearchDocuments) -> Json:
-        asked = Asked(
+        request = DocumentSearchRequest(
             params.query,
             params.top_k or _TOP_K,
             params.mode or "hybrid",
             params.file_type,
             params.filters or {},
         )
-        found = await self.searching.search(asked)
-        documents = [answer.document for answer in found.found]
+        found = await self.searching.find(request)
+        documents = [hit.item.document for hit in found.hits]
         shown = await self._shown(documents, params.include_documents, params.max_content_length)
         space = space_of(await self._collection())
         echoed = {
-            "top_k": asked.top_k,
+            "top_k": request.limit,
             "query_vector_dimension": space.dimension if space else None,
             "persist_directory": self._place.folder,
         }

@@ -15,7 +15,7 @@ from tabane.gateway.offers.prompts import PromptCatalogue
 from tabane.gateway.offers.resources import ResourceCatalogue
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.catalogue import Catalogue, Plan
-from tabane.gateway.tools.index import Hits, Query, ToolIndex
+from tabane.gateway.tools.index import ToolHits, ToolIndex, ToolQuery
 from tabane.gateway.tools.listings import Listing, Listings, Named, listing_of
 from tabane.gateway.tools.names import AliasMap, Entry
 from tabane.gateway.tools.tool import Tool
@@ -85,7 +85,7 @@ class Catalogues:
             "resources": self.resources.version,
         }
 
-    async def search(self, query: Query) -> Hits:
+    async def search(self, query: ToolQuery) -> ToolHits:
         """Ranked tools for a query."""
         return await self._loop.run_in_executor(self._worker, lambda: self._ready_index().search(query))
 

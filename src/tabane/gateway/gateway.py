@@ -22,7 +22,7 @@ from tabane.gateway.processes.stderr import LogFile
 from tabane.gateway.servers.server import Server, Share
 from tabane.gateway.tools.catalogue import Plan
 from tabane.gateway.tools.disclosure import nearest
-from tabane.gateway.tools.index import Hits, Query
+from tabane.gateway.tools.index import ToolHits, ToolQuery
 from tabane.gateway.tools.listings import Listing
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import Validator
@@ -199,7 +199,7 @@ class Gateway:
         names = self.servers if server is None else [server] if server in self.servers else []
         return any(self.shared(self.servers[name]).share == "roots" for name in names)
 
-    async def search(self, query: Query) -> Hits:
+    async def search(self, query: ToolQuery) -> ToolHits:
         """Ranked tools for a query. CPU work is done in the catalogue's thread."""
         return await self._catalogues.search(query)
 

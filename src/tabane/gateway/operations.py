@@ -14,8 +14,9 @@ from tabane.errors import CallerError, UpstreamError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.requests import Inner
 from tabane.gateway.status import server_detail, server_row
+from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.disclosure import describe, search_text, signature
-from tabane.gateway.tools.index import Query
+from tabane.gateway.tools.index import ToolQuery
 from tabane.gateway.tools.tool import OWN, Tool
 from tabane.gateway.upstreams.call import Call, Reply
 from tabane.messages import Lang, Message, say
@@ -106,6 +107,7 @@ class ToolOperations:
 
     def __init__(self, gateway: Gateway, permit: Permit, own: Own) -> None:
         self._gateway, self._permit, self._own = gateway, permit, own
+        self._source = ToolSource(gateway)
 
     def table(self) -> list[Operation]:
         return [
@@ -149,33 +151,33 @@ class ToolOperations:
 
     async def search(self, caller: Caller, params: SearchTools) -> Found:
         """Ranked tools; waits at most two seconds for servers that never listed theirs."""
-        unlisted = await self._gateway.wait_listed(caller)
-        query = Query(
-            params.query,
-            params.limit,
-            params.server,
-            tuple(params.tags or ()),
-            params.category,
-            params.match,
+        found = await self._source.find(
+            caller,
+            ToolQuery(
+                params.query,
+                params.limit,
+                params.server,
+                tuple(params.tags or ()),
+                params.category,
+                params.match,
+            ),
         )
-        hits = await self._gateway.search(query)
-        pairs = [(tool, hit.score) for hit in hits.hits if (tool := self._gateway.catalogue.get(hit.alias))]
-        asked = params.server
-        failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
-        waiting = [name for name in unlisted.starting if asked in (None, name)]
+        catalogue = self._gateway.catalogue
+        pairs = [(hit.item, hit.score) for hit in found.hits]
         text = search_text(
             pairs,
-            hits.total,
+            found.total,
             params.query,
-            self._gateway.catalogue.names,
-            waiting,
+            catalogue.names,
+            found.waiting,
             caller.lang,
-            hits.nearest,
-            list(failed.values()),
+            found.nearest,
+            list(found.failed.values()),
         )
         results = [_row(tool) | {"score": round(score, 3)} for tool, score in pairs]
-        nearest = [alias for alias in hits.nearest if self._gateway.catalogue.get(alias)]
-        return Found(results, hits.total, waiting, text, nearest, _rendered(failed, caller.lang))
+        nearest = [alias for alias in found.nearest if catalogue.get(alias)]
+        failed = _rendered(found.failed, caller.lang)
+        return Found(results, found.total, list(found.waiting), text, nearest, failed)
 
     async def describe(self, caller: Caller, params: DescribeTools) -> Described:
         """The parameters of each tool; for an unknown name the nearest ones are named."""

@@ -8,58 +8,33 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from msgspec import Meta, Struct
+from typing import TYPE_CHECKING, Any
 
 from tabane.errors import TabaneError
 from tabane.hub.embedding import Embedding
-from tabane.hub.finding import Answer, Hit
 from tabane.hub.job import Job
 from tabane.hub.jobs import Jobs
-from tabane.hub.reference import Reference
 from tabane.hub.stores import FOLDER, Stores
-from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress, Turn
+from tabane.messages import Lang, say
+from tabane.operations import Caller, Operation, Progress, Turn
 from tabane.posts.operations import Archive
+from tabane.posts.parameters import ImportPosts
 from tabane.posts.post import DOMAIN, SHAPE
+from tabane.posts.table import import_table, import_title, posts_table
 from tabane.search.models import Models
+from tabane.search.source import OnDemandSource
 from tabane.wire import json
 
 if TYPE_CHECKING:
-    from tabane.posts.importing.plan import Sources
+    from tabane.posts.importing.plan import PostSources
     from tabane.store.collection import Collection
 
 log = logging.getLogger(__name__)
 
 _TAKEN = "posts.imported"  # what the last import that was asked for at a start was made of
-_MOST_FILES = 1000
-
-FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
-class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
-    """Absolute paths where the hub runs; ``embeddings``, ``reasoning``, ``summary`` are folders of vectors.
-
-    ``prune`` removes posts that no row of ``files`` is about. ``report`` is a file for all that is bad.
-    ``once`` does nothing where the same files, unchanged, were imported so before.
-    """
-
-    files: Annotated[list[FilePath], Meta(max_length=_MOST_FILES)] = []
-    embeddings: FilePath | None = None
-    reasoning: FilePath | None = None
-    summary: FilePath | None = None
-    prune: bool = False
-    report: FilePath | None = None
-    once: bool = False
-
-    def sources(self) -> Sources:
-        from tabane.posts.importing.plan import plan
-
-        return plan(self.files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
-
-
-class Posts:
+class PostArchive:
     """The archive of one hub. Nothing is opened, nor made, before there is something to ask."""
 
     def __init__(
@@ -93,46 +68,19 @@ class Posts:
         """Open what there is, so that no first question waits for it; ``given`` is taken in first."""
         if given is not None:
             self._opening = self._jobs.start(
-                "import_posts", _title(given), lambda progress: self._begin(given, lang, progress)
+                "import_posts", import_title(given), lambda progress: self._begin(given, lang, progress)
             )
         elif self._stores.holds(DOMAIN):
             title = say("Opening the archive of posts")
             self._opening = self._jobs.start("open_posts", title, self._open)
 
     def table(self) -> list[Operation]:
-        return [
-            *self._archive.table(),
-            Operation(
-                "import_posts",
-                "Take posts in from a twilog.csv, an archive of X, a model's results, or folders of vectors.",
-                ImportPosts,
-                self._import,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.ADMIN,
-                kind="job",
-                title=_title,
-            ),
-        ]
+        return [*posts_table(lambda: self._archive), *import_table(self._import)]
 
-    async def find(self, caller: Caller, query: str, limit: int) -> Answer:
-        """What search_everything shows of the archive."""
-        if not self._stores.holds(DOMAIN):
-            return Answer([])
-        hits, warning = await self._archive.find(caller, query, limit)
-        rows = [
-            Hit(
-                "posts",
-                h.key,
-                h.title,
-                h.text,
-                Reference("get_post", {"post_id": h.key}),
-                h.score,
-                h.marks,
-                h.cosine,
-            )
-            for h in hits
-        ]
-        return Answer(rows, warning)
+    @property
+    def source(self) -> OnDemandSource:
+        """The posts as a search source."""
+        return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._archive.searching)
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
@@ -163,7 +111,7 @@ class Posts:
             if params.once and isinstance(progress, Job):
                 self._opening = progress  # who starts with an archive waits for it
             # Where nothing is imported, what reads files is not imported either: 30 ms and some MB.
-            from tabane.posts.importing.work import import_posts
+            from tabane.posts.importing.importer import import_posts
 
             sources = await asyncio.to_thread(params.sources)
             mark = await asyncio.to_thread(_mark, sources)
@@ -189,12 +137,7 @@ class Posts:
             return False
 
 
-def _title(params: ImportPosts) -> Message:
-    named = [*params.files, *filter(None, (params.embeddings, params.reasoning, params.summary))]
-    return say("Importing {files}", files=", ".join(Path(path).name for path in named[:3]))
-
-
-def _mark(sources: Sources) -> bytes:
+def _mark(sources: PostSources) -> bytes:
     """What the sources are, as their paths, sizes and times say it. Blocks."""
     paths = [*sources.csvs, *sources.archives, *sources.results]
     for folder in sources.folders.values():

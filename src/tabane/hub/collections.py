@@ -7,7 +7,7 @@ from tabane.hub import manual
 from tabane.hub.coverage import Embedded
 from tabane.messages import say
 from tabane.posts import post
-from tabane.posts.importing.clean import cleaned
+from tabane.posts.post import cleaned
 from tabane.reader import shape as pages
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record

@@ -11,7 +11,7 @@ from tabane.search.embedding.families import reads
 from tabane.search.engine import Order
 from tabane.search.filters import Filter
 from tabane.search.meaning import ENOUGH, Incomplete
-from tabane.search.records import Record, Shape, Space, Stored
+from tabane.search.records import EmbeddingSpace, Record, Shape, StoredRecord
 
 if TYPE_CHECKING:
     from tabane.store.collection import Collection
@@ -60,7 +60,7 @@ class Coverage:
 
     def __init__(self, whose: Embedded, named: Callable[[], bool]) -> None:
         self._whose, self._named = whose, named
-        self._settled: dict[tuple[Space, bool], int] = {}
+        self._settled: dict[tuple[EmbeddingSpace, bool], int] = {}
         self._known: dict[str, tuple[object, Incomplete | None]] = {}
 
     @property
@@ -68,7 +68,7 @@ class Coverage:
         """Whether the settings name the model now: then it is taken to read all texts."""
         return self._named()
 
-    def settle(self, space: Space, lacking: int) -> None:
+    def settle(self, space: EmbeddingSpace, lacking: int) -> None:
         """Remember that all records with a readable text have a vector: ``lacking`` others have none."""
         self._settled[space, self.named] = lacking
         self._known.clear()
@@ -146,7 +146,7 @@ class Coverage:
         share = embedded / (embedded + unread)
         return Incomplete(share, _unread(self._whose.title, space.model), tells=share < ENOUGH)
 
-    def _counted(self, page: Iterable[Stored], space: Space) -> tuple[int, int]:
+    def _counted(self, page: Iterable[StoredRecord], space: EmbeddingSpace) -> tuple[int, int]:
         """Count the records with a text that the model reads, and those with one that it cannot read."""
         texts = [text for stored in page if (text := self._whose.text(stored.record, space.name))]
         readable = sum(self._readable(text, space.model) for text in texts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,21 +15,17 @@ from tabane.documents.table import documents_table, files_table
 from tabane.errors import TabaneError
 from tabane.hub.clients.library import Held
 from tabane.hub.embedding import Embedding
-from tabane.hub.finding import Answer, Hit
-from tabane.hub.reference import Reference
 from tabane.hub.stores import FOLDER, Stores
-from tabane.operations import Caller, Operation
-from tabane.search.meaning import Meaning
+from tabane.operations import Operation
 from tabane.search.models import Models
+from tabane.search.source import OnDemandSource
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
     from tabane.documents.files.files import Files
     from tabane.documents.files.kept import Converter
-    from tabane.documents.finding import Hit as Found
     from tabane.documents.operations import Documents
     from tabane.documents.putting import Event
-    from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
 
 ROOTS = "documents_roots"
@@ -125,12 +122,10 @@ class DocumentStore:
             raise result
         return key
 
-    async def find(self, caller: Caller, query: str, limit: int) -> Answer:
-        """What search_everything shows of the documents."""
-        if not self.there:
-            return Answer([])
-        hits, warning = await self.documents.find(caller, query, limit)
-        return Answer([_hit(hit) for hit in hits], warning)
+    @property
+    def source(self) -> OnDemandSource:
+        """The documents as a search source."""
+        return OnDemandSource(lambda: self.there, lambda: self.documents.searching)
 
     # -- as resources of MCP -----------------------------------------------------------------------
 
@@ -165,7 +160,7 @@ class DocumentStore:
             documents = Documents(
                 self._collection,
                 self._models,
-                self._question,
+                partial(self._embedding.question, SHAPE.name),
                 lambda: self._embedding.wake(SHAPE.name),
                 folder=str(self._home / FOLDER),
                 named=terms.named,
@@ -184,16 +179,8 @@ class DocumentStore:
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
 
-    async def _question(self, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
-        return await self._embedding.question(SHAPE.name, text, spaces)
-
     def _changed(self, filepath: str, event: Event) -> None:
         self._told(filepath, event != "updated")
-
-
-def _hit(found: Found) -> Hit:
-    opens = Reference("get_document", {"filepath": found.key})
-    return Hit("documents", found.key, found.title, found.text, opens, found.score, found.marks, found.cosine)
 
 
 def _held(document: Document) -> Held:

@@ -23,11 +23,10 @@ from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter, Turn
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.filling import PAGE, fill
 from tabane.search.meaning import Incomplete, Meaning, meaning_of
 from tabane.search.models import Models
-from tabane.search.newest_first import Newest, fill_newest
-from tabane.search.records import Record, Space
+from tabane.search.records import EmbeddingSpace, Record
+from tabane.search.vector_filling import PAGE, NewestFirst, fill, fill_newest
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder
@@ -285,7 +284,7 @@ class _Lane:
             unfit = await self._coverage.unfit(collection, name, embedder.fingerprint)
             if unfit is not None or not await self._coverage.sample(collection, name):
                 return unfit
-            space = Space(name, embedder.dimension, embedder.fingerprint)
+            space = EmbeddingSpace(name, embedder.dimension, embedder.fingerprint)
             await collection.add_space(space)
         if self._whose.follows and space.model != embedder.fingerprint:
             await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
@@ -295,7 +294,7 @@ class _Lane:
             return await self._go_on(collection, name, following)
         return None
 
-    async def _go_on(self, collection: Collection, name: str, following: Space) -> Message | None:
+    async def _go_on(self, collection: Collection, name: str, following: EmbeddingSpace) -> Message | None:
         """End a re-embedding that was interrupted."""
         embedder = await self._models.serving(following.model)
         if isinstance(embedder, NoModel):
@@ -303,7 +302,7 @@ class _Lane:
         await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
         return None
 
-    async def _fill_as_job(self, collection: Collection, space: Space, embedder: Embedder) -> None:
+    async def _fill_as_job(self, collection: Collection, space: EmbeddingSpace, embedder: Embedder) -> None:
         after = await self._first_lacking(collection, space.name, embedder.fingerprint)
         if after is not None:
             await self._as_job(lambda progress: self._fill(collection, space, embedder, progress, after))
@@ -334,7 +333,7 @@ class _Lane:
         self, collection: Collection, name: str, embedder: Embedder, progress: Progress
     ) -> None:
         """Fill a space beside the one that serves, then let it take its place."""
-        wanted = Space(name + NEXT, embedder.dimension, embedder.fingerprint)
+        wanted = EmbeddingSpace(name + NEXT, embedder.dimension, embedder.fingerprint)
         self._seen.forget(name, wanted.name)
         there = _space(collection, wanted.name)
         if there is not None and there != wanted:
@@ -345,14 +344,19 @@ class _Lane:
         self._seen.forget(name, wanted.name)
 
     async def _fill(
-        self, collection: Collection, space: Space, embedder: Embedder, progress: Progress, first: int = 0
+        self,
+        collection: Collection,
+        space: EmbeddingSpace,
+        embedder: Embedder,
+        progress: Progress,
+        first: int = 0,
     ) -> None:
         base = space.name.removesuffix(NEXT)
         total = None if first else await collection.count(self._whose.spaces[base])
         progress.tell(0, total)
         await asyncio.to_thread(self._mark.touch)
         mark = await asyncio.to_thread(OwnFile, str(self._mark))
-        order = Newest(self._whose.spaces[base], self._whose.newest, lambda: self._wakes)
+        order = NewestFirst(self._whose.spaces[base], self._whose.newest, lambda: self._wakes)
         text, told = (
             partial(self._text, name=base, model=embedder.fingerprint),
             partial(progress.tell, total=total),
@@ -403,7 +407,7 @@ class _Seen:
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
-        self._of: tuple[Collection, tuple[Space, ...], bool] | None = None
+        self._of: tuple[Collection, tuple[EmbeddingSpace, ...], bool] | None = None
 
     def rows(self, collection: Collection, name: str, named: bool) -> int:
         moment = (collection, collection.spaces, named)
@@ -419,7 +423,7 @@ class _Seen:
             self._rows.pop(name, None)
 
 
-def _space(collection: Collection, name: str) -> Space | None:
+def _space(collection: Collection, name: str) -> EmbeddingSpace | None:
     return next((space for space in collection.spaces if space.name == name), None)
 
 

@@ -22,12 +22,11 @@ from tabane.gateway.parallel import Parallel
 from tabane.gateway.processes.processes import Processes
 from tabane.gateway.servers.configuration import Configuration, read_configuration
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
-from tabane.gateway.tools.disclosure import signature
-from tabane.gateway.tools.index import Query
+from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.judging import Judging
 from tabane.gateway.tools.validation import Validator
 from tabane.gateway.upstreams.connector import Connector
-from tabane.hub.archive import ImportPosts, Posts
+from tabane.hub.archive import PostArchive
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, old_names, own_tools
 from tabane.hub.clients.library import Library
 from tabane.hub.clients.news import News
@@ -35,23 +34,23 @@ from tabane.hub.clients.outlet import LineOutlet, Outlet
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.tool_results import as_failure, as_result
 from tabane.hub.collections import EMBEDDED, SHAPES
-from tabane.hub.documentation import documentation_table
 from tabane.hub.documents import DocumentStore, Terms
 from tabane.hub.embedding import Embedding
-from tabane.hub.finding import Answer, Finding, Hit, Manual
 from tabane.hub.jobs import Jobs
 from tabane.hub.limits import limits_of
 from tabane.hub.local.hello import Hello
+from tabane.hub.manual import ManualSource, documentation_table
 from tabane.hub.models import Models
 from tabane.hub.reader import PageReader
-from tabane.hub.reference import Reference
 from tabane.hub.reload import Follower
+from tabane.hub.search_everything import EverythingSearch
 from tabane.hub.search_path import with_recorded_path
 from tabane.hub.stores import Stores
 from tabane.hub.trial import Trials
 from tabane.messages import language
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
-from tabane.posts.clock import zone_of
+from tabane.posts.parameters import ImportPosts
+from tabane.posts.time_periods import zone_of
 from tabane.search.embedding.cached import Vectors
 from tabane.settings import Mode, Settings, load_settings
 from tabane.wire.channel import Batch
@@ -70,9 +69,6 @@ FIXED = (
     *("posts_embeddings", "posts_reasoning", "posts_summary"),
 )
 """Settings that a running hub keeps: a change of them waits for the next start."""
-
-MOST_TOOLS = 50
-"""Tools that one search finds."""
 
 MODES: tuple[Mode, ...] = ("search", "light", "full")
 
@@ -116,7 +112,7 @@ class Hub:
         self.embedding = Embedding(
             settings.home, self.stores, self.models, self.jobs, EMBEDDED, self._model_is_named
         )
-        self.posts = Posts(
+        self.posts = PostArchive(
             settings.home,
             self.stores,
             self.models,
@@ -410,13 +406,13 @@ class Hub:
             *self.posts.table(),
             *self.documents.table(),
             *self.reader.table(),
-            *Finding(
+            *EverythingSearch(
                 {
-                    "posts": self.posts.find,
-                    "documents": self.documents.find,
-                    "pages": self.reader.find,
-                    "tools": self._find_tools,
-                    "docs": Manual(self.stores, self.models, self.embedding),
+                    "posts": self.posts.source,
+                    "documents": self.documents.source,
+                    "pages": self.reader.source,
+                    "tools": ToolSource(self.gateway),
+                    "docs": ManualSource(self.stores, self.models, self.embedding),
                 }
             ).table(),
             *documentation_table(),
@@ -475,26 +471,6 @@ class Hub:
 
     async def _kept(self) -> Vectors:
         return await self.stores.kept(self.settings.embedding_cache)
-
-    async def _find_tools(self, caller: Caller, query: str, limit: int) -> Answer:
-        unlisted = await self.gateway.wait_listed(caller)
-        hits = await self.gateway.search(Query(query, min(limit, MOST_TOOLS)))
-        found = ((self.gateway.catalogue.get(hit.alias), hit.score) for hit in hits.hits)
-        return Answer(
-            [
-                Hit(
-                    "tools",
-                    tool.alias,
-                    signature(tool),
-                    "",
-                    Reference("describe_tools", {"names": [tool.alias]}),
-                    score,
-                )
-                for tool, score in found
-                if tool is not None
-            ],
-            next(iter(unlisted.failed.values()), None),
-        )
 
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
         try:

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tabane.errors import ConfigurationError
 from tabane.hub.embedding import Embedding
-from tabane.hub.finding import Answer, Hit
-from tabane.hub.reference import Reference
 from tabane.hub.stores import Stores
 from tabane.operations import Caller, Face, Operation
 from tabane.reader.shape import DOMAIN, SHAPE
 from tabane.reader.table import reader_table
-from tabane.search.meaning import Meaning
 from tabane.search.models import Models
+from tabane.search.source import OnDemandSource
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.reader.conversion import Conversion
     from tabane.reader.fetching import Fetching, Policy
-    from tabane.reader.finding import Finder
     from tabane.reader.operations import Reader
     from tabane.reader.page import Page
     from tabane.reader.reading import Reading
     from tabane.reader.rendering import Rendering
-    from tabane.search.embedding.embedder import NoModel
+    from tabane.reader.searching import PageSearch
     from tabane.store.collection import Collection
 
 log = logging.getLogger(__name__)
@@ -43,7 +41,7 @@ class _Rooms:
     fetchings: Mapping[bool, Fetching]
     rendering: Rendering
     reader: Reader
-    finder: Finder
+    searching: PageSearch
 
 
 class PageReader:
@@ -87,25 +85,10 @@ class PageReader:
         """A file of that name as a page. Raises ReadError."""
         return await self._made().conversion.page(data, "", name=name)
 
-    async def find(self, caller: Caller, query: str, limit: int) -> Answer:
-        """What search_everything shows of the pages that were read."""
-        if not self._stores.holds(DOMAIN):
-            return Answer([])
-        hits, warning = await self._made().finder(query, limit)
-        rows = [
-            Hit(
-                "pages",
-                h.key,
-                h.title,
-                h.text,
-                Reference("read_url_content", {"url": h.key}),
-                h.score,
-                h.marks,
-                h.cosine,
-            )
-            for h in hits
-        ]
-        return Answer(rows, warning)
+    @property
+    def source(self) -> OnDemandSource:
+        """The pages that were read, as a search source."""
+        return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._made().searching)
 
     async def close(self) -> None:
         if self._rooms is not None:
@@ -119,14 +102,15 @@ class PageReader:
         if self._rooms is None:
             from tabane.reader.conversion import Conversion
             from tabane.reader.fetching import Fetching
-            from tabane.reader.finding import Finder
+            from tabane.reader.searching import PageSearch
 
             conversion = Conversion(self._environ, errors=self._errors)
             fetchings = {asked: Fetching(self._policy(asked)) for asked in (False, True)}
-            finder = Finder(self._collection, self._models, self._question)
+            vectors = partial(self._embedding.question, SHAPE.name)
+            searching = PageSearch(self._collection, self._models, vectors)
             rendering = self._rendering()
             reader = self._reader(conversion, fetchings, rendering)
-            self._rooms = _Rooms(conversion, fetchings, rendering, reader, finder)
+            self._rooms = _Rooms(conversion, fetchings, rendering, reader, searching)
         return self._rooms
 
     def _rendering(self) -> Rendering:
@@ -199,6 +183,3 @@ class PageReader:
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
-
-    async def _question(self, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
-        return await self._embedding.question(SHAPE.name, text, spaces)

@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations.decoding import worded
-from tabane.posts.clock import bound
-from tabane.posts.post import BOOKMARK, LIKE, POST, folded
+from tabane.posts.post import BOOKMARK, LIKE, POST, comparable_user
+from tabane.posts.time_periods import bound
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not, Range
 
 MOST_NAMES = 1_000
@@ -50,7 +50,7 @@ class DateFilter(Struct, frozen=True, forbid_unknown_fields=True, rename={"since
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class PostFilters:
     """Posts that are meant. ``shared`` is the same for posts that are twins, ``own`` may differ."""
 
     shared: Filter = EVERYTHING
@@ -60,8 +60,8 @@ class Chosen:
     def all(self) -> Filter:
         return And((self.shared, self.own))
 
-    def narrowed(self, *, shared: Filter = EVERYTHING, own: Filter = EVERYTHING) -> Chosen:
-        return Chosen(And((self.shared, shared)), And((self.own, own)))
+    def narrowed(self, *, shared: Filter = EVERYTHING, own: Filter = EVERYTHING) -> PostFilters:
+        return PostFilters(And((self.shared, shared)), And((self.own, own)))
 
 
 T = TypeVar("T", bound=Struct)
@@ -87,9 +87,9 @@ def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
     """
     parts: list[Filter] = []
     if wanted.includes:
-        parts.append(In("user", tuple(dict.fromkeys(map(folded, wanted.includes)))))
+        parts.append(In("user", tuple(dict.fromkeys(map(comparable_user, wanted.includes)))))
     elif wanted.excludes:
-        parts.append(Not(In("user", tuple(dict.fromkeys(map(folded, wanted.excludes))))))
+        parts.append(Not(In("user", tuple(dict.fromkeys(map(comparable_user, wanted.excludes))))))
     if wanted.threshold_min is not None or wanted.threshold_max is not None:
         least = wanted.threshold_min or 0
         most = max(counts.values(), default=0) if wanted.threshold_max is None else wanted.threshold_max

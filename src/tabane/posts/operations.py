@@ -1,4 +1,4 @@
-"""The archive as operations: under the names and with the results that its users know."""
+"""Handlers of the operations on posts. They are declared in :mod:`tabane.posts.table`."""
 
 from __future__ import annotations
 
@@ -10,26 +10,21 @@ from typing import Any
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import say
-from tabane.operations import Caller, Face, Operation, Part, Privilege
+from tabane.operations import Caller, Part
 from tabane.posts import parameters as given
-from tabane.posts import texts
-from tabane.posts.chunks import parts
-from tabane.posts.exporting import exported
+from tabane.posts import rendered_text
 from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
-from tabane.posts.finding import Finder
-from tabane.posts.post import folded, post_of
-from tabane.posts.searching import Answer, Missing, Searching, whole
+from tabane.posts.post import comparable_user, post_of
+from tabane.posts.rendered_text import PostRows, Row
+from tabane.posts.searching import Missing, PostAnswer, PostSearch, nothing_missing
 from tabane.posts.statistics import Statistics, suggested, timeline
-from tabane.posts.texts import Row, Rows
+from tabane.posts.streams import exported, parts
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
 from tabane.search.filters import And, Equal, Not
 from tabane.search.models import Models
 from tabane.search.records import encodable
 from tabane.wire import json
-
-MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
-PERSON = frozenset({Face.RPC, Face.CLI})
 
 SERVER_TYPE = "TwilogServer"
 """The name of this server in get_status: clients of the original twilog server accept no other name."""
@@ -52,132 +47,48 @@ class Archive:
         zone: Callable[[], tzinfo],
         *,
         ready: Callable[[], bool] = lambda: True,
-        missing: Missing = whole,
+        missing: Missing = nothing_missing,
     ) -> None:
         self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
         self.statistics = Statistics(collection)
-        self.searching = Searching(collection, models, self.statistics, zone, missing)
-        self.find = Finder(self.searching)
-
-    def table(self) -> list[Operation]:
-        return [*self._for_models(), *self._for_persons(), *self._streams()]
-
-    def _for_models(self) -> list[Operation]:
-        def operation(
-            name: str,
-            description: str,
-            params: Any,
-            handler: Any,
-            text: Any,
-            structured: Any = texts.structured,
-        ) -> Operation:
-            return Operation(
-                name, description, params, handler, MODEL, Privilege.READ, text=text, read_only=True,
-                camel_case=True, public=True, structured=structured,
-            )  # fmt: skip
-
-        return [
-            operation(
-                "search_similar", "Search the user's posts (X/Twitter archive) by meaning.",
-                given.SearchSimilar, self.search_similar, texts.similar,
-            ),
-            operation(
-                "search_posts_by_text", "Find posts holding a text, newest first.",
-                given.SearchText, self.search_posts_by_text, texts.holding,
-            ),
-            operation(
-                "get_user_stats", "Users by number of posts.",
-                given.UserStats, self.get_user_stats, texts.user_stats,
-            ),
-            operation(
-                "get_database_stats", "Size and period of the archive.",
-                given.Nothing, self.get_database_stats, texts.database_stats,
-            ),
-            operation(
-                "suggest_users", "Nearest names of users who do not exist.",
-                given.SuggestUsers, self.suggest_users, texts.suggestions,
-            ),
-            operation(
-                "get_status", "State of the archive.", given.Status, self.get_status, texts.status
-            ),
-            operation("get_post", "One post, whole.", given.OnePost, self.get_post, texts.post),
-            operation(
-                "embed_text", "A text as a vector (base64 of safetensors).",
-                given.EmbedText, self.embed_text, texts.embedded, texts.beginning_of_vector,
-            ),
-        ]  # fmt: skip
-
-    def _for_persons(self) -> list[Operation]:
-        def operation(name: str, description: str, params: Any, handler: Any, text: Any) -> Operation:
-            return Operation(
-                name, description, params, handler, PERSON, Privilege.READ, text=text, read_only=True,
-                camel_case=True, public=True,
-            )  # fmt: skip
-
-        return [
-            operation("get_user_list", "All users.", given.Nothing, self.get_user_list, texts.users),
-            operation(
-                "get_related_posts", "Posts near to a post.",
-                given.RelatedPosts, self.get_related_posts, texts.related,
-            ),
-            operation(
-                "get_timeline", "Posts by year, month or day, of one user or all.",
-                given.Timeline, self.get_timeline, texts.counted,
-            ),
-            operation(
-                "get_post_facets", "Tags, kinds or users with their posts.",
-                given.Facet, self.get_post_facets, texts.counted,
-            ),
-        ]  # fmt: skip
-
-    def _streams(self) -> list[Operation]:
-        def operation(name: str, description: str, params: Any, handler: Any) -> Operation:
-            return Operation(
-                name, description, params, handler, PERSON, Privilege.READ, kind="stream", read_only=True,
-                camel_case=True, public=True,
-            )  # fmt: skip
-
-        return [
-            operation(
-                "vector_search", "All posts by their likeness.", given.VectorSearch, self.vector_search
-            ),
-            operation("export_posts", "Posts as CSV or JSON lines.", given.ExportPosts, self.export_posts),
-        ]
+        self.searching = PostSearch(collection, models, self.statistics, zone, missing)
 
     # Searching
 
-    async def search_similar(self, caller: Caller, params: given.SearchSimilar) -> Rows:
+    async def search_similar(self, caller: Caller, params: given.SearchSimilar) -> PostRows:
         settings = params.merged()
         answer = await self.searching.similar(
-            params.query, settings.wish(), settings.top_k or _TOP_K, settings.diversity or 0.0
+            params.query, settings.options(), settings.top_k or _TOP_K, settings.diversity or 0.0
         )
         return _ranked(answer, params.query)
 
-    async def search_posts_by_text(self, caller: Caller, params: given.SearchText) -> Rows:
+    async def search_posts_by_text(self, caller: Caller, params: given.SearchText) -> PostRows:
         answer = await self.searching.holding(
-            params.search_term, params.source or "content", params.limits(), params.limit or _LIMIT
+            params.search_term, params.source or "content", params.conditions(), params.limit or _LIMIT
         )
-        return Rows([texts.row(found.post) for found in answer.hits], params.search_term, answer.warning)
+        return PostRows(
+            [rendered_text.row(found.item) for found in answer.hits], params.search_term, answer.warning
+        )
 
-    async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> Rows:
+    async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> PostRows:
         post_id = int(params.post_id)
-        answer = await self.searching.related(post_id, params.wish(), params.top_k or _TOP_K)
+        answer = await self.searching.related(post_id, params.options(), params.top_k or _TOP_K)
         return _ranked(answer, str(post_id))
 
     async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[Part]:
         """Pairs of post and score, best first, 20,000 at a time; ``start_rank`` is the first one's rank."""
-        whole = await self.searching.all(params.query, params.wish())
-        async for part in parts(whole, params.top_k):
+        ranking = await self.searching.all(params.query, params.options())
+        async for part in parts(ranking, params.top_k):
             yield part
 
     # Counting
 
-    async def get_user_stats(self, caller: Caller, params: given.UserStats) -> Rows:
+    async def get_user_stats(self, caller: Caller, params: given.UserStats) -> PostRows:
         census = await self.statistics.census()
         users = census.users[: params.limit or _LIMIT]
-        return Rows([{"user": user.name, "post_count": user.posts} for user in users])
+        return PostRows([{"user": user.name, "post_count": user.posts} for user in users])
 
-    async def get_database_stats(self, caller: Caller, params: given.Nothing) -> Row:
+    async def get_database_stats(self, caller: Caller, params: given.NoPostParameters) -> Row:
         census = await self.statistics.census()
         return {
             "total_posts": census.posts,
@@ -185,35 +96,35 @@ class Archive:
             "date_range": {"earliest": census.earliest, "latest": census.latest},
         }
 
-    async def get_user_list(self, caller: Caller, params: given.Nothing) -> list[str]:
+    async def get_user_list(self, caller: Caller, params: given.NoPostParameters) -> list[str]:
         return [user.name for user in (await self.statistics.census()).users]
 
     async def suggest_users(self, caller: Caller, params: given.SuggestUsers) -> Mapping[str, list[str]]:
         return await suggested(await self.statistics.census(), params.user_list)
 
-    async def get_timeline(self, caller: Caller, params: given.Timeline) -> Rows:
+    async def get_timeline(self, caller: Caller, params: given.Timeline) -> PostRows:
         """Posts by period, in order; ``user`` alone, where one is named."""
-        where = (await self.searching.chosen(params.limits())).all
+        where = (await self.searching.chosen(params.conditions())).all
         if params.user is not None:
             where = And((where, by_user(UserFilter(includes=[params.user]), {})))
         census = await self.statistics.census()
         collection, unit = await self._collection(), params.unit or "month"
         found = await timeline(collection, where, census.span, unit, self._zone())
-        return Rows([{"period": period, "post_count": count} for period, count in found])
+        return PostRows([{"period": period, "post_count": count} for period, count in found])
 
-    async def get_post_facets(self, caller: Caller, params: given.Facet) -> Rows:
+    async def get_post_facets(self, caller: Caller, params: given.Facet) -> PostRows:
         """The most frequent values among the posts that are meant."""
-        where = (await self.searching.chosen(params.limits())).all
+        where = (await self.searching.chosen(params.conditions())).all
         collection, limit = await self._collection(), params.limit or _LIMIT
         if params.field == "user":
             where = And((where, Not(Equal("user", ""))))  # posts without a user
         found = await collection.facet(params.field, where, limit)
         names: Mapping[Any, str] = {}
         if params.field == "user":
-            names = {folded(user.name): user.name for user in (await self.statistics.census()).users}
+            names = {comparable_user(user.name): user.name for user in (await self.statistics.census()).users}
         elif params.field == "log_type":
             names = {value: name for name, value in LOG_TYPES.items() if isinstance(name, str)}
-        return Rows([{"value": names.get(value, value), "post_count": count} for value, count in found])
+        return PostRows([{"value": names.get(value, value), "post_count": count} for value, count in found])
 
     async def get_status(self, caller: Caller, params: given.Status) -> Row:
         census = await self.statistics.census()
@@ -238,7 +149,7 @@ class Archive:
         if record is None:
             message = say("post_id: there is no post {post_id}", post_id=params.post_id)
             raise BadArguments(message, "post_id")
-        return texts.row(post_of(record))
+        return rendered_text.row(post_of(record))
 
     async def embed_text(self, caller: Caller, params: given.EmbedText) -> Row:
         """The text as a question of the archive's model, or of the one that the settings name."""
@@ -255,7 +166,7 @@ class Archive:
 
     async def export_posts(self, caller: Caller, params: given.ExportPosts) -> AsyncIterator[Part]:
         """Text in parts, to be written one after the other."""
-        where = (await self.searching.chosen(params.limits())).all
+        where = (await self.searching.chosen(params.conditions())).all
         collection = await self._collection()
         async for text in exported(collection, where, params.format or "jsonl"):
             yield Part({"data": text}, True)
@@ -275,10 +186,10 @@ def safetensors(name: str, vector: bytes) -> bytes:
     return struct.pack("<Q", len(head)) + head + vector
 
 
-def _ranked(answer: Answer, asked: str) -> Rows:
+def _ranked(answer: PostAnswer, asked: str) -> PostRows:
     rows = []
     for rank, found in enumerate(answer.hits, 1):
-        row: Row = {"rank": rank, "score": found.score, "post": texts.row(found.post)}
+        row: Row = {"rank": rank, "score": found.score, "post": rendered_text.row(found.item)}
         # Where ranks were fused, this alone says how near it is.
         rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
-    return Rows(rows, asked, answer.warning)
+    return PostRows(rows, asked, answer.warning)

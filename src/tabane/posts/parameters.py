@@ -1,20 +1,24 @@
-"""The parameters of operations on posts. Null is the same as absent, for every one that may be left out."""
+"""Parameters of the operations on posts. Null means absent for every optional parameter."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from tabane.posts import filtering
-from tabane.posts.clock import Unit
 from tabane.posts.filtering import DateFilter, LogType, UserFilter
 from tabane.posts.modes import Mode, Source
-from tabane.posts.searching import Limits, Wish
+from tabane.posts.searching import PostConditions, PostSearchOptions
+from tabane.posts.time_periods import Unit
+
+if TYPE_CHECKING:
+    from tabane.posts.importing.plan import PostSources
 
 LONGEST_QUERY = 10_000  # characters
 LONGEST_TEXT = 100_000
 LARGEST_ID = 2**63 - 1
+_MOST_FILES = 1000
 
 Text = Annotated[str, Meta(max_length=LONGEST_QUERY)]
 TopK = Annotated[int, Meta(ge=1, le=100, extra_json_schema={"default": 10})]
@@ -49,10 +53,11 @@ DateFilterObject = Annotated[
         extra_json_schema={"properties": {"from": {"type": "string"}, "to": {"type": "string"}}},
     ),
 ]
+FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
 PostId = Annotated[int, Meta(ge=0, le=LARGEST_ID)] | Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
 
 
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class NoPostParameters(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
@@ -62,7 +67,7 @@ class Status(Struct, frozen=True, forbid_unknown_fields=True):
     websocket_url: Annotated[str, Meta(max_length=2048, extra_json_schema={"hidden": True})] | None = None
 
 
-class Among(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PostFilterParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which posts are meant."""
 
     user_filter: UserFilterObject | None = None
@@ -70,9 +75,9 @@ class Among(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tags: Tags | None = None
     log_type: LogTypes | None = None
 
-    def limits(self) -> Limits:
+    def conditions(self) -> PostConditions:
         """The same, checked. Raises :class:`~tabane.errors.BadArguments` that names the path."""
-        return Limits(
+        return PostConditions(
             filtering.read(UserFilter, self.user_filter, "user_filter"),
             filtering.read(DateFilter, self.date_filter, "date_filter"),
             tuple(self.tags or ()),
@@ -80,18 +85,20 @@ class Among(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )
 
 
-class Similar(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SimilarPostParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How near posts are found, and which."""
 
     mode: Mode | None = None
     weights: Weights | None = None
 
-    def wish(self) -> Wish:
+    def options(self) -> PostSearchOptions:
         weights = None if self.weights is None else tuple(self.weights)
-        return Wish(self.mode or "content", weights, self.limits(), usual=self.mode is None)
+        return PostSearchOptions(
+            self.mode or "content", weights, self.conditions(), mode_is_default=self.mode is None
+        )
 
 
-class Settings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PostSearchSettings(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All settings as one object, as the original's clients send them.
 
     Older clients send ``remove_duplicates`` and ``mode_settings`` too. Both are accepted and have no effect:
@@ -104,28 +111,28 @@ class Settings(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
     mode_settings: dict[str, Any] | None = None
 
 
-class SearchSimilar(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     query: Annotated[str, Meta(max_length=LONGEST_QUERY, description="meaning|text; either alone will do.")]
     top_k: TopK | None = None
     diversity: Diversity | None = None
     settings: Annotated[dict[str, Any], Meta(extra_json_schema={"hidden": True})] | None = None
     remove_duplicates: Annotated[bool, Meta(extra_json_schema={"hidden": True})] | None = None
 
-    def merged(self) -> Settings:
+    def merged(self) -> PostSearchSettings:
         """Settings and the parameters beside them as one: these win, key by key."""
-        given = filtering.read(Settings, self.settings, "settings")
-        own = {name: getattr(self, name, None) for name in Settings.__struct_fields__}
-        return Settings(
+        given = filtering.read(PostSearchSettings, self.settings, "settings")
+        own = {name: getattr(self, name, None) for name in PostSearchSettings.__struct_fields__}
+        return PostSearchSettings(
             **{name: getattr(given, name) if value is None else value for name, value in own.items()}
         )
 
 
-class VectorSearch(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class VectorSearch(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     query: Text
     top_k: Annotated[int, Meta(ge=1)] | None = None
 
 
-class SearchText(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SearchText(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     search_term: Annotated[str, Meta(max_length=LONGEST_QUERY, description='word "a phrase" -not')]
     limit: Limit | None = None
     source: Source | None = None
@@ -143,12 +150,12 @@ class EmbedText(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
 
 
-class Timeline(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Timeline(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     unit: Unit | None = None
     user: filtering.Name | None = None
 
 
-class Facet(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Facet(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     field: Literal["tags", "log_type", "user"]
     limit: Limit | None = None
 
@@ -157,10 +164,31 @@ class OnePost(Struct, frozen=True, forbid_unknown_fields=True):
     post_id: PostId
 
 
-class RelatedPosts(Similar, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RelatedPosts(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     post_id: PostId
     top_k: TopK | None = None
 
 
-class ExportPosts(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ExportPosts(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     format: Literal["csv", "jsonl"] | None = None
+
+
+class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
+    """Absolute paths where the hub runs; ``embeddings``, ``reasoning``, ``summary`` are folders of vectors.
+
+    ``prune`` removes posts that no row of ``files`` is about. ``report`` is a file for all that is bad.
+    ``once`` does nothing where the same files, unchanged, were imported so before.
+    """
+
+    files: Annotated[list[FilePath], Meta(max_length=_MOST_FILES)] = []
+    embeddings: FilePath | None = None
+    reasoning: FilePath | None = None
+    summary: FilePath | None = None
+    prune: bool = False
+    report: FilePath | None = None
+    once: bool = False
+
+    def sources(self) -> PostSources:
+        from tabane.posts.importing.plan import plan
+
+        return plan(self.files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)

@@ -1,8 +1,9 @@
-"""A post as a value, and as the record of a collection; pure."""
+"""Posts as values and as records of a collection; pure."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 
 import msgspec
 
@@ -26,8 +27,8 @@ SHAPE = Shape(
         Field("has", Kind.STRINGS),
     ),
 )
-"""``user`` is :func:`folded`, ``name`` as it is spelt; ``twin`` is the same for posts that say the same;
-``has`` names the texts that are not empty."""
+"""``user`` is :func:`comparable_user`, ``name`` as it is spelled, ``twin`` is :func:`duplicate_key`; ``has``
+names the texts that are not empty."""
 
 POST, LIKE, BOOKMARK = 1, 2, 3
 """``log_type``: where two rows have the same post, the larger one stays."""
@@ -52,7 +53,7 @@ class Post(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
 
 
-class _Rest(msgspec.Struct, frozen=True, omit_defaults=True):
+class _PostPayload(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a post has beside texts and tags, as the payload of its record."""
 
     timestamp: str = ""
@@ -60,14 +61,14 @@ class _Rest(msgspec.Struct, frozen=True, omit_defaults=True):
     user: str = ""
 
 
-def folded(user: str) -> str:
+def comparable_user(user: str) -> str:
     """The name of a user as it is compared: without a leading @, in any spelling of case."""
     return user.removeprefix("@").casefold()
 
 
-def twin(post: Post) -> str:
-    """The same for posts of one user with the same content, and for no others."""
-    text = f"{folded(post.user)}\0{post.content}".encode("utf-8", "replace")
+def duplicate_key(post: Post) -> str:
+    """Return the same key for posts of one user with the same content, and for no others."""
+    text = f"{comparable_user(post.user)}\0{post.content}".encode("utf-8", "replace")
     return hashlib.blake2b(text, digest_size=12).hexdigest()
 
 
@@ -78,22 +79,22 @@ def record_of(post: Post, vectors: dict[str, bytes] | None = None) -> Record:
         key=str(post.post_id),
         texts=texts,
         fields={
-            "user": folded(post.user),
+            "user": comparable_user(post.user),
             "name": post.user,
             "log_type": post.log_type,
             "tags": post.tags,
-            "twin": twin(post),
+            "twin": duplicate_key(post),
             "has": tuple(name for name in SPACES if texts[name]),
             **({} if post.at is None else {"at": post.at}),
         },
-        payload=msgspec.json.encode(_Rest(post.timestamp, post.url, post.user)),
+        payload=msgspec.json.encode(_PostPayload(post.timestamp, post.url, post.user)),
         vectors=vectors or {},
     )
 
 
 def post_of(record: Record) -> Post:
     """The post that a record was made of."""
-    rest = msgspec.json.decode(record.payload, type=_Rest)
+    rest = msgspec.json.decode(record.payload, type=_PostPayload)
     fields, texts = record.fields, record.texts
     at, tags, log_type = fields.get("at"), fields.get("tags"), fields.get("log_type")
     return Post(
@@ -108,3 +109,17 @@ def post_of(record: Record) -> Post:
         summary=texts.get("summary", ""),
         tags=tags if isinstance(tags, tuple) else (),
     )
+
+
+# An address ends where ASCII does: Japanese goes on without a space behind it.
+_ADDRESS = re.compile(r"(?:https?://|(?<![\w.])www\.)(?:[!-~]+|\S+)", re.IGNORECASE)
+# Behind a letter, digit or one of these an @ belongs to an e-mail address.
+_MENTION = re.compile(r"(?<![A-Za-z0-9_.%+/@＠-])[@＠][A-Za-z0-9_]+(?:@[A-Za-z0-9_.-]+)?")
+
+
+def cleaned(text: str) -> str:
+    """The text without addresses of pages and @names, white space as single spaces; #tags stay.
+
+    Empty where nothing is left: then there is nothing to embed.
+    """
+    return " ".join(_MENTION.sub(" ", _ADDRESS.sub(" ", text)).split())

@@ -26,7 +26,7 @@ _TERM = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PostTerms:
     """What a text must hold, and what it must not, as runs of characters. Nothing of both: any text does."""
 
     includes: tuple[str, ...] = ()
@@ -46,22 +46,22 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class PostQuery:
     """``meaning`` is what posts are to be near to, empty for nothing; ``terms`` are what they must hold."""
 
     meaning: str
-    terms: Terms
+    terms: PostTerms
 
 
-def parsed(text: str) -> Query:
+def parsed(text: str) -> PostQuery:
     """The query ``V|T``: cut at the first bar that is not escaped; without one, all of it is V."""
     halves = _HALVES.match(text)
     if halves is None:
-        return Query(_unescaped(text.strip()), Terms())
-    return Query(_unescaped(halves[1].strip()), terms(halves[2]))
+        return PostQuery(_unescaped(text.strip()), PostTerms())
+    return PostQuery(_unescaped(halves[1].strip()), terms(halves[2]))
 
 
-def terms(text: str) -> Terms:
+def terms(text: str) -> PostTerms:
     """The terms of T, or of a ``search_term``: a quote may stay open, a lone dash is nothing."""
     includes: list[str] = []
     excludes: list[str] = []
@@ -70,17 +70,12 @@ def terms(text: str) -> Terms:
         term = _ANY.sub(r"\1", given or "")
         if term:
             (excludes if found["minus"] else includes).append(term)
-    return Terms(tuple(includes), tuple(excludes))
+    return PostTerms(tuple(includes), tuple(excludes))
 
 
 def escaped_meaning(text: str) -> str:
     """The text as V of a query, so that :func:`parsed` gives it back, white space at its ends aside."""
     return re.sub(r"([\\|])", r"\\\1", text)
-
-
-def escaped_term(term: str) -> str:
-    """One term as a phrase of T, so that :func:`terms` gives it back."""
-    return '"' + re.sub(r'(["\\])', r"\\\1", term) + '"'
 
 
 def _unescaped(text: str) -> str:

@@ -1,49 +1,49 @@
-"""The orders that posts are found in: newest first, nearest first, or by words and meaning together."""
+"""Rankings of posts: newest first, nearest first, or by keywords and vectors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from tabane.posts.folding import Found, Ranked
-from tabane.search.engine import Collection, LexicalQuery, Order, VectorQuery
+from tabane.posts.duplicates import PostCandidates, RankedPost
+from tabane.search.engine import Collection, Order, VectorQuery
 from tabane.search.filters import And, Filter, Not
-from tabane.search.hybrid import Found as Hit
-from tabane.search.hybrid import Ranking, hybrid
-from tabane.search.meaning import Near
+from tabane.search.hybrid import RankedRecord as Hit
+from tabane.search.hybrid import hybrid
+from tabane.search.meaning import HybridQuery
 from tabane.search.models import Models
 from tabane.search.queries import sense
 from tabane.search.records import Record
 from tabane.search.reordering import judged
 
 
-class Newest:
-    """Posts that are meant, newest first, those without a time last; all as good as each other."""
+class NewestPosts:
+    """Matching posts, newest first, those without a time last. All have the same score."""
 
     def __init__(self, collection: Collection, where: Filter) -> None:
         self._collection, self._where = collection, where
 
-    async def best(self, without: Filter, limit: int) -> Found:
+    async def best(self, without: Filter, limit: int) -> PostCandidates:
         where = And((self._where, Not(without)))
         page = await self._collection.select(where, order=(Order("at", descending=True),), limit=limit)
-        return Found([_dated(each.record) for each in page.records], page.after is not None)
+        return PostCandidates([_dated(each.record) for each in page.records], page.after is not None)
 
-    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
         return [_dated(record) for record in records]
 
 
-def _dated(record: Record) -> Ranked:
+def _dated(record: Record) -> RankedPost:
     at = record.fields.get("at")
-    return Ranked((0.0, -at if isinstance(at, int | float) else math.inf, record.key), 1.0, record)
+    return RankedPost((0.0, -at if isinstance(at, int | float) else math.inf, record.key), 1.0, record)
 
 
-class Nearest:
-    """Posts that are meant, the most similar first."""
+class NearestPosts:
+    """Matching posts, the most similar first."""
 
     def __init__(self, collection: Collection, query: VectorQuery, where: Filter) -> None:
         self._collection, self._query, self._where = collection, query, where
 
-    async def best(self, without: Filter, limit: int) -> Found:
+    async def best(self, without: Filter, limit: int) -> PostCandidates:
         hits = (await self._collection.nearest(self._query, And((self._where, Not(without))), limit)).hits
         records = await self._collection.get([hit.key for hit in hits])
         there = [
@@ -51,9 +51,9 @@ class Nearest:
             for hit, record in zip(hits, records, strict=True)
             if record is not None
         ]
-        return Found(there, len(hits) == limit)
+        return PostCandidates(there, len(hits) == limit)
 
-    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
         scores = await self._collection.similarities(self._query, [record.key for record in records])
         return [
             None if score is None else _scored(score, record)
@@ -61,57 +61,56 @@ class Nearest:
         ]
 
 
-def _scored(score: float, record: Record) -> Ranked:
-    return Ranked((0.0, -score, record.key), score, record)
+def _scored(score: float, record: Record) -> RankedPost:
+    return RankedPost((0.0, -score, record.key), score, record)
 
 
-class Both:
-    """Posts that are meant, by words, meaning, or both. Ranks have no end: 1,000 at most are looked at.
+class HybridPosts:
+    """Matching posts by keywords and vectors: at most 1,000.
 
-    A post that takes the place of a younger twin has its score. What a second question finds stands behind
-    what the first one found, for scores of two fusions are not comparable.
+    A post that replaces a newer duplicate gets its score. Hits of a second query come after those of the
+    first one, because scores of two fusions are not comparable.
     """
 
     def __init__(
         self,
         collection: Collection,
         models: Models,
-        words: LexicalQuery,
-        near: Near,
+        query: HybridQuery,
         where: Filter,
     ) -> None:
-        self._collection, self._words, self._near, self._where = collection, words, near, where
-        self._models = models
+        self._collection, self._models, self._query, self._where = collection, models, query, where
         self._round = 0
         self._least = math.inf
 
-    async def best(self, without: Filter, limit: int) -> Found:
+    async def best(self, without: Filter, limit: int) -> PostCandidates:
         where = And((self._where, Not(without)))
-        hits: Sequence[Hit] = (await self._asked(where, limit)).hits
+        query = self._query
+        ranking = await hybrid(
+            self._collection, query.words, query.vectors, where, limit, fusion=query.fusion, usual=query.usual
+        )
+        hits: Sequence[Hit] = ranking.hits
         records = await self._collection.get([hit.key for hit in hits])
         if not self._round:  # what comes in a second round is not read: it stands behind the first
             hits, records = await self._judged(hits, records)
-        found: list[Ranked] = []
+        found: list[RankedPost] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
             if record is not None:
                 self._least = min(self._least, hit.score)
-                found.append(Ranked((self._round, rank, record.key), self._least, record, hit.cosine))
+                found.append(
+                    RankedPost((self._round, rank, record.key), self._least, record, hit.cosine, hit.bm25)
+                )
         self._round += 1
-        return Found(found, len(hits) == limit)
+        return PostCandidates(found, len(hits) == limit)
 
     async def _judged(
         self, hits: Sequence[Hit], records: Sequence[Record | None]
     ) -> tuple[Sequence[Hit], list[Record | None]]:
         there = {record.key: record for record in records if record is not None}
         texts = {key: record.texts.get("content", "") for key, record in there.items()}
-        order = await judged(self._models, sense(self._words), hits, texts)
+        asked = sense(self._query.words) if self._query.words else ""
+        order = await judged(self._models, asked, hits, texts)
         return order, [there.get(hit.key) for hit in order]
 
-    async def _asked(self, where: Filter, limit: int) -> Ranking:
-        near = self._near
-        return await hybrid(
-            self._collection, self._words, near.query, where, limit, fusion=near.fusion, usual=near.usual
-        )
-
-    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
         return [each._replace(record=record) for record, each in zip(records, best, strict=True)]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import cast
 
-from tabane.posts.clock import Unit, periods
-from tabane.posts.post import folded, post_of
+from tabane.posts.post import comparable_user, post_of
+from tabane.posts.time_periods import Unit, periods
 from tabane.search.engine import Collection as Posts
 from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
@@ -21,7 +21,7 @@ _FEW = 100  # users who are sooner put in their places than all are sorted
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class PostAuthor:
     """Who has posts in the archive, in the spelling that most of them have."""
 
     name: str
@@ -37,7 +37,7 @@ class Census:
     """
 
     posts: int = 0
-    users: tuple[User, ...] = ()
+    users: tuple[PostAuthor, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     summaries: int = 0
     tags: int = 0
@@ -46,7 +46,7 @@ class Census:
     span: tuple[float, float] | None = None
 
     def knows(self, name: str) -> bool:
-        return bool(folded(name)) and folded(name) in self.counts
+        return bool(comparable_user(name)) and comparable_user(name) in self.counts
 
 
 class Users:
@@ -58,16 +58,16 @@ class Users:
     def __init__(self) -> None:
         self._spellings: Mapping[str, int] = {}
         self._groups: dict[str, dict[str, int]] = {}
-        self._users: dict[str, User] = {}
-        self._ranked: list[User] = []
+        self._users: dict[str, PostAuthor] = {}
+        self._ranked: list[PostAuthor] = []
 
-    def follow(self, spellings: Mapping[str, int]) -> tuple[User, ...]:
+    def follow(self, spellings: Mapping[str, int]) -> tuple[PostAuthor, ...]:
         """The users of that tally, most posts first."""
         changed = [name for name, count in spellings.items() if self._spellings.get(name) != count]
         changed += [name for name in self._spellings if name not in spellings]
         for name in changed:
-            self._groups.setdefault(folded(name), {})[name] = spellings.get(name, 0)
-        self._rank({folded(name) for name in changed} - {""})
+            self._groups.setdefault(comparable_user(name), {})[name] = spellings.get(name, 0)
+        self._rank({comparable_user(name) for name in changed} - {""})
         self._spellings = spellings
         return tuple(self._ranked)
 
@@ -88,18 +88,18 @@ class Users:
             self._ranked = sorted(self._users.values(), key=_place)
 
 
-def _place(user: User) -> tuple[int, str]:
+def _place(user: PostAuthor) -> tuple[int, str]:
     return -user.posts, user.name
 
 
-def _user(spellings: dict[str, int]) -> User | None:
+def _user(spellings: dict[str, int]) -> PostAuthor | None:
     """One user by the spellings of the name, of which those without posts are taken out."""
     for name in [name for name, count in spellings.items() if not count]:
         del spellings[name]
     if not spellings:
         return None
     spelt = min(spellings, key=lambda name: (-spellings[name], name))
-    return User(spelt, sum(spellings.values()))
+    return PostAuthor(spelt, sum(spellings.values()))
 
 
 class Statistics:
@@ -168,10 +168,10 @@ def _nearest(users: Sequence[str], missing: Sequence[str]) -> dict[str, list[str
     from rapidfuzz.distance import Indel
     from rapidfuzz.process import extract
 
-    known = [folded(user) for user in users]
+    known = [comparable_user(user) for user in users]
     found: dict[str, list[str]] = {}
     for name in missing:
-        near = extract(folded(name), known, scorer=Indel.normalized_similarity, limit=SUGGESTED)
+        near = extract(comparable_user(name), known, scorer=Indel.normalized_similarity, limit=SUGGESTED)
         found[name] = [users[place] for _, _, place in near]
     return found
 

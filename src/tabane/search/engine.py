@@ -1,13 +1,13 @@
-"""What an engine under posts, documents and pages is: two protocols, and the values they speak in.
+"""Protocols of a search engine under posts, documents and pages, and the values they exchange.
 
-``Records`` keeps the truth, ``Index`` finds in what is derived from it. Fusion, thresholds and folding
-stand above them, once for all engines; an engine says by its capabilities what it can be asked.
+:class:`SearchableRecords` holds the records; :class:`SearchableTexts` and :class:`SearchableVectors` find
+them in data derived from the records. Fusion, thresholds and grouping are above them, once for all engines.
+An engine says by its capabilities what it can be asked.
 
-Failure policy, for every method of both: wrong arguments raise
-:class:`~tabane.errors.BadArguments` and nothing was done. Whatever the engine itself cannot do (disk
-full, files unreadable, another process, a server away) raises a :class:`~tabane.errors.StoreError`
-whose message says what to do; what was acknowledged before stays as it was. Cancelling a caller does
-not take back what was begun: a write is then either done whole or not at all.
+Failure policy of every method: wrong arguments raise :class:`~tabane.errors.BadArguments`, and nothing was
+done. What the engine itself cannot do (disk full, files unreadable, another process, a server away) raises a
+:class:`~tabane.errors.StoreError` whose message says what to do; what was acknowledged before stays as it
+was. Canceling a caller does not undo what was started: a write is then either done whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Protocol
 
 from tabane.search.filters import EVERYTHING, Filter
-from tabane.search.records import Record, Scalar, Shape, Space, Stored
+from tabane.search.records import EmbeddingSpace, Record, Scalar, Shape, StoredRecord
 
 MOST_AT_ONCE = 1000  # records of a page, hits of a search, values of a facet
 DEEPEST_OFFSET = 10_000
@@ -117,7 +117,7 @@ class Similarities:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class EngineHit:
     """A record that was found: ``row`` until it is replaced, ``score`` by the engine's own measure."""
 
     key: str
@@ -126,7 +126,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class EngineHits:
     """What a search found, best first, equal scores in order of keys.
 
     ``total`` is how many match in all; ``exact`` False: at least so many. ``ceiling`` is what a text of usual
@@ -134,7 +134,7 @@ class Hits:
     be told by it. 0 where the measure needs none, as the cosine.
     """
 
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[EngineHit, ...] = ()
     total: int = 0
     exact: bool = True
     ceiling: float = 0.0
@@ -149,10 +149,10 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SelectedPage:
     """Part of a selection, and the cursor of the next part: None at the end."""
 
-    records: tuple[Stored, ...] = ()
+    records: tuple[StoredRecord, ...] = ()
     after: str | None = None
 
 
@@ -165,14 +165,14 @@ class Exchanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedKeys:
     """Part of a listing of all, and how many the whole has."""
 
     keys: list[str]
     total: int
 
 
-class Records(Protocol):
+class SearchableRecords(Protocol):
     """The truth of one collection: what was acknowledged is there, whole, after any death of the process.
 
     Acknowledged means committed to disk and found by every search, select and count that begins
@@ -230,7 +230,7 @@ class Records(Protocol):
 
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
-    ) -> Page:
+    ) -> SelectedPage:
         """Records that match, in order; ties, and all without an order, in order of keys.
 
         ``after`` is the cursor of the page before. It says where that page ended, not how many came
@@ -251,7 +251,7 @@ class Records(Protocol):
         ...
 
 
-class Index(Protocol):
+class SearchableTexts(Protocol):
     """What finds records by their texts. Derived: it can be lost, late or away without loss of truth.
 
     Whether it lags is not the caller's business: what it does not hold yet is found all the same.
@@ -263,7 +263,7 @@ class Index(Protocol):
         """What may be asked now. Anything else raises a StoreError that says what is missing."""
         ...
 
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         """The best of the records that match both, in an order that is the same each time.
 
         ``limit`` is 1 to 1,000, ``offset`` 0 to 10,000. A query without a single word finds nothing.
@@ -271,7 +271,7 @@ class Index(Protocol):
         ...
 
 
-class Vectors(Protocol):
+class SearchableVectors(Protocol):
     """What finds records by their vectors, exactly: the nearest are the nearest.
 
     A record is found by the spaces it has; one that has none of those asked for is not found at all.
@@ -283,11 +283,11 @@ class Vectors(Protocol):
     """
 
     @property
-    def spaces(self) -> tuple[Space, ...]:
+    def spaces(self) -> tuple[EmbeddingSpace, ...]:
         """Those there are now, in order of making."""
         ...
 
-    async def add_space(self, space: Space) -> None:
+    async def add_space(self, space: EmbeddingSpace) -> None:
         """Make a space. Where it is there already, nothing; one without a model is taken for the one there.
 
         Raises BadArguments, which names both, where another one has that name.
@@ -313,8 +313,8 @@ class Vectors(Protocol):
         A row that is live no more (its record was replaced meanwhile) is passed over: what was worked
         out for it does not fit. The answer is how many rows were. Acknowledged as an upsert is. ``model``
         is what made the vectors, where that is known: a space that is of another model by now, or is not
-        there any more, is passed over too. ``epoch`` is that of the rows (:class:`Stored`): where rows were
-        numbered again since, all are passed over.
+        there any more, is passed over too. ``epoch`` is that of the rows (:class:`StoredRecord`): if rows
+        were numbered again since, all are passed over.
         """
         ...
 
@@ -331,7 +331,7 @@ class Vectors(Protocol):
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
-    ) -> list[Stored]:
+    ) -> list[StoredRecord]:
         """Return records after row ``after`` that match and have no vector in a space, in order of rows.
 
         Only the returned records are read.
@@ -344,7 +344,7 @@ class Vectors(Protocol):
 
     async def waiting(
         self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
-    ) -> list[Stored]:
+    ) -> list[StoredRecord]:
         """Return records that match and have no vector in a space, newest first, without the first ``skip``.
 
         ``newest`` is the field with their time; those without one come last. If it is None, and among equal
@@ -352,7 +352,7 @@ class Vectors(Protocol):
         """
         ...
 
-    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         """The most similar of the records that match, best first, equal ones in order of keys.
 
         The score is the cosine, or what their combination gives. ``Hits.total`` counts the records that
@@ -370,7 +370,7 @@ class Vectors(Protocol):
         ...
 
 
-class Ranking(Protocol):
+class RankableVectors(Protocol):
     """What puts all records in order of their likeness to a query."""
 
     def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
@@ -382,7 +382,7 @@ class Ranking(Protocol):
         ...
 
 
-class Counts(Protocol):
+class CountableRecords(Protocol):
     """What is told of many records at once, and whether it would come out otherwise now."""
 
     @property
@@ -411,7 +411,7 @@ class Counts(Protocol):
         """
         ...
 
-    def listing(self, order: Order, where: Filter) -> AsyncIterator[Listed]:
+    def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         """The keys of all that match, by a number or date, absent ones last, in blocks of 20,000.
 
         As of one moment, equal ones in order of rows. Nothing where there is none.
@@ -419,5 +419,7 @@ class Counts(Protocol):
         ...
 
 
-class Collection(Records, Index, Vectors, Ranking, Counts, Protocol):
+class Collection(
+    SearchableRecords, SearchableTexts, SearchableVectors, RankableVectors, CountableRecords, Protocol
+):
     """All of them, over one shape."""

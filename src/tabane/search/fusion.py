@@ -1,4 +1,4 @@
-"""One ranking made of several, and what is done with it then: folding, diversity; pure.
+"""Fusion of several rankings into one, and diversity of a ranking; pure.
 
 Scores of different measures are never added as they are: BM25 has no upper bound, a cosine has no zero
 that means something. Ranks need no calibration (:func:`reciprocal_ranks`); scores that are stretched to
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
-G = TypeVar("G", bound=Hashable)
 
 K = 60
 """Dampens the first ranks. The value of the paper, which later work found no reason to change."""
@@ -87,23 +86,6 @@ def stretched(scores: Mapping[T, float], scale: Scale = _OWN) -> dict[T, float]:
         # The difference of two finite numbers may be none: halves do the same.
         return {item: max(score / 2 - low / 2, 0.0) / (high / 2 - low / 2) for item, score in scores.items()}
     return {item: min(max((score - low) / width, 0.0), 1.0) for item, score in scores.items()}
-
-
-def folded(
-    ranked: Sequence[T], group: Callable[[T], G], better: Callable[[T, T], bool] | None = None
-) -> list[tuple[T, int]]:
-    """Of each group one item, in the order in which groups first come, and how many it stands for.
-
-    The first of a group stands for it, or the one that is ``better`` than all before.
-    """
-    stands: dict[G, T] = {}
-    counts: dict[G, int] = {}
-    for item in ranked:
-        name = group(item)
-        counts[name] = counts.get(name, 0) + 1
-        if name not in stands or (better is not None and better(item, stands[name])):
-            stands[name] = item
-    return [(item, counts[name]) for name, item in stands.items()]
 
 
 def diverse(

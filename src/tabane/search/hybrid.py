@@ -1,14 +1,18 @@
-"""One question asked by words and by meaning, and the one ranking that comes of both.
-
-It stands above every engine: what is asked here are the protocols of :mod:`tabane.search.engine`.
-"""
+"""Hybrid search: one ranking by keywords and by vectors, over any engine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from tabane.search.engine import MOST_AT_ONCE, Hits, Index, LexicalQuery, VectorQuery, Vectors
+from tabane.search.engine import (
+    MOST_AT_ONCE,
+    EngineHits,
+    LexicalQuery,
+    SearchableTexts,
+    SearchableVectors,
+    VectorQuery,
+)
 from tabane.search.filters import And, Filter
 from tabane.search.fusion import K, Scale, convex, reciprocal_ranks
 from tabane.search.queries import demands
@@ -28,12 +32,12 @@ _MEANING = {"scaled": 0.5, "convex": 0.7}
 """The weight of the cosine; BM25 has the rest."""
 
 
-class Searched(Index, Vectors, Protocol):
-    """What can be asked both ways."""
+class HybridSearchable(SearchableTexts, SearchableVectors, Protocol):
+    """A collection that finds records by keywords and by vectors."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedRecord:
     """A record that was found. ``score`` is in 0..1 and good for order alone.
 
     ``cosine`` and ``bm25`` are as the engine gave them: None where there was nothing to compare, or no
@@ -48,16 +52,16 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class HybridRanking:
     """Best first. ``total`` is how many were found in all; ``exact`` False: at least so many."""
 
-    hits: tuple[Found, ...] = ()
+    hits: tuple[RankedRecord, ...] = ()
     total: int = 0
     exact: bool = True
 
 
 async def hybrid(
-    collection: Searched,
+    collection: HybridSearchable,
     words: LexicalQuery | None,
     meaning: VectorQuery | None,
     where: Filter,
@@ -67,7 +71,7 @@ async def hybrid(
     fusion: Fusion = "scaled",
     depth: int = DEPTH,
     usual: float | None = None,
-) -> Ranking:
+) -> HybridRanking:
     """The best of the records that match ``where`` and are found by words, by meaning, or both.
 
     ``usual`` is the cosine between strangers, where it was measured for the model
@@ -81,24 +85,24 @@ async def hybrid(
     """
     if words is not None and meaning is not None:
         looked = min(max(depth, limit + offset), MOST_AT_ONCE)
-        both = _Both(collection, words, meaning, where, looked)
+        both = _HybridSearch(collection, words, meaning, where, looked)
         return await both.ranked(limit, offset, fusion, usual)
     if words is not None:
         return _by_words(await collection.search(words, where, limit, offset), offset)
     if meaning is not None:
         return _by_meaning(await collection.nearest(meaning, where, limit, offset), usual)
-    return Ranking()
+    return HybridRanking()
 
 
 @dataclass(frozen=True, slots=True)
-class _Both:
-    collection: Searched
+class _HybridSearch:
+    collection: HybridSearchable
     words: LexicalQuery
     meaning: VectorQuery
     where: Filter
     looked: int
 
-    async def ranked(self, limit: int, offset: int, fusion: Fusion, usual: float | None) -> Ranking:
+    async def ranked(self, limit: int, offset: int, fusion: Fusion, usual: float | None) -> HybridRanking:
         # One after the other: in parallel, two threads compete for the interpreter and take longer.
         lexical = await self.collection.search(self.words, self.where, self.looked)
         # With plain cosines, a hit below the page in both rankings cannot rise into it, so only the page is
@@ -111,13 +115,13 @@ class _Both:
         exact = lexical.exact and max(len(lexical.hits), len(nearest.hits)) < self.looked
         hits = (found[key] for key, _ in fused)
         scored = (
-            Found(hit.key, hit.row, score, hit.cosine, hit.bm25)
+            RankedRecord(hit.key, hit.row, score, hit.cosine, hit.bm25)
             for hit, (_, score) in zip(hits, fused, strict=True)
         )
-        return Ranking(tuple(scored), len(found), exact)
+        return HybridRanking(tuple(scored), len(found), exact)
 
-    async def _with_cosines(self, found: dict[str, Found]) -> dict[str, Found]:
-        """The same, with cosines for those too that only words found."""
+    async def _with_cosines(self, found: dict[str, RankedRecord]) -> dict[str, RankedRecord]:
+        """Return the same, with cosines for those too that only keywords found."""
         lacking = [hit.key for hit in found.values() if hit.cosine is None]
         if not lacking:
             return found
@@ -125,23 +129,27 @@ class _Both:
         for first in range(0, len(lacking), MOST_AT_ONCE):
             cosines += await self.collection.similarities(self.meaning, lacking[first : first + MOST_AT_ONCE])
         return found | {
-            key: Found(key, found[key].row, 0.0, cosine, found[key].bm25)
+            key: RankedRecord(key, found[key].row, 0.0, cosine, found[key].bm25)
             for key, cosine in zip(lacking, cosines, strict=True)
         }
 
 
-def _merged(lexical: Hits, nearest: Hits) -> dict[str, Found]:
-    found = {hit.key: Found(hit.key, hit.row, 0.0, bm25=hit.score) for hit in lexical.hits}
+def _merged(lexical: EngineHits, nearest: EngineHits) -> dict[str, RankedRecord]:
+    found = {hit.key: RankedRecord(hit.key, hit.row, 0.0, bm25=hit.score) for hit in lexical.hits}
     for hit in nearest.hits:
         known = found.get(hit.key)
         # A record that was replaced between the two searches has another row in each: the later one.
         row = max(hit.row, known.row) if known else hit.row
-        found[hit.key] = Found(hit.key, row, 0.0, hit.score, known.bm25 if known else None)
+        found[hit.key] = RankedRecord(hit.key, row, 0.0, hit.score, known.bm25 if known else None)
     return found
 
 
 def _fused(
-    found: dict[str, Found], lexical: Hits, nearest: Hits, fusion: Fusion, usual: float | None
+    found: dict[str, RankedRecord],
+    lexical: EngineHits,
+    nearest: EngineHits,
+    fusion: Fusion,
+    usual: float | None,
 ) -> list[tuple[str, float]]:
     if fusion == "rrf":
         return reciprocal_ranks([[hit.key for hit in hits.hits] for hits in (nearest, lexical)])
@@ -153,24 +161,24 @@ def _fused(
     return convex([cosines, bm25], weights, [Scale(usual, 1.0), Scale(0.0, lexical.ceiling or None)])
 
 
-def _by_words(hits: Hits, offset: int) -> Ranking:
-    """Scored by how much of the query a text of usual length could have; by ranks where that is not known."""
+def _by_words(hits: EngineHits, offset: int) -> HybridRanking:
+    """Score by how much of the query a text of usual length could have; by ranks if that is unknown."""
 
     def score(rank: int, bm25: float) -> float:
         return min(bm25 / hits.ceiling, 1.0) if hits.ceiling else (K + 1) / (K + rank)
 
     found = (
-        Found(hit.key, hit.row, score(rank, hit.score), bm25=hit.score)
+        RankedRecord(hit.key, hit.row, score(rank, hit.score), bm25=hit.score)
         for rank, hit in enumerate(hits.hits, offset + 1)
     )
-    return Ranking(tuple(found), hits.total, hits.exact)
+    return HybridRanking(tuple(found), hits.total, hits.exact)
 
 
-def _by_meaning(hits: Hits, usual: float | None) -> Ranking:
+def _by_meaning(hits: EngineHits, usual: float | None) -> HybridRanking:
     nothing = usual or 0.0
 
     def score(cosine: float) -> float:
         return min(max((cosine - nothing) / (1 - nothing), 0.0), 1.0)
 
-    found = (Found(hit.key, hit.row, score(hit.score), cosine=hit.score) for hit in hits.hits)
-    return Ranking(tuple(found), hits.total, hits.exact)
+    found = (RankedRecord(hit.key, hit.row, score(hit.score), cosine=hit.score) for hit in hits.hits)
+    return HybridRanking(tuple(found), hits.total, hits.exact)

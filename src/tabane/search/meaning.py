@@ -1,4 +1,4 @@
-"""What a question means, as vectors that a collection can be asked with."""
+"""Queries as vectors, and how vectors take part in a hybrid search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.families import family_of, reads
-from tabane.search.engine import VectorQuery
+from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.hybrid import Fusion
 from tabane.search.models import Models
 
@@ -61,30 +61,35 @@ class Meaning(NamedTuple):
     incomplete: Incomplete | None = None
 
 
-class Near(NamedTuple):
-    """The vector half of a hybrid search; without ``query`` there is none. ``warning`` gives the reason."""
+class HybridQuery(NamedTuple):
+    """A query by keywords and vectors. Without ``words`` or ``vectors``, the other one ranks alone.
 
-    query: VectorQuery | None = None
+    ``usual`` and ``fusion`` are parameters of :func:`~tabane.search.hybrid.hybrid`. ``warning`` says why hits
+    may be missing.
+    """
+
+    words: LexicalQuery | None
+    vectors: VectorQuery | None = None
     usual: float | None = None
     fusion: Fusion = "scaled"
     warning: Message | None = None
 
 
-def near(found: Meaning | NoModel) -> Near:
+def hybrid_query(words: LexicalQuery, found: Meaning | NoModel) -> HybridQuery:
     """Return how vectors take part in a search by keywords and vectors.
 
     Below half of the records they do not, because results would depend on which records have a vector. From
     half to all, rankings are fused by ranks, which does not penalize records without a vector.
     """
     if isinstance(found, NoModel):
-        return Near(warning=found.reason)
+        return HybridQuery(words, warning=found.reason)
     incomplete = found.incomplete
     if found.query is None or (incomplete is not None and not incomplete.enough):
-        return Near(warning=incomplete.warning if incomplete else None)
+        return HybridQuery(words, warning=incomplete.warning if incomplete else None)
     query = replace(found.query, threshold=found.noise)
     if incomplete is None:
-        return Near(query, found.usual)
-    return Near(query, found.usual, "rrf", incomplete.warning)
+        return HybridQuery(words, query, found.usual)
+    return HybridQuery(words, query, found.usual, "rrf", incomplete.warning)
 
 
 async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Meaning | NoModel:

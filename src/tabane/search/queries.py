@@ -1,4 +1,4 @@
-"""What a person types into a search box, read as a query; pure, and never an error.
+"""Parsing of a typed search text into a query; pure, and never an error.
 
 ``"two words"`` must stand side by side, ``-word`` and ``-"two words"`` must not be there, ``word*`` at the
 end may go on. Full-width quotes, 「」, the minus and the star of Japanese keyboards do the same. Whatever
@@ -25,7 +25,7 @@ _ALONE = re.compile(r"(?:^|[\s\-－−])$")
 
 
 def typed(text: str, mode: Mode = Mode.ANY) -> LexicalQuery:
-    """The query that a typed text means. Words meet as ``mode`` says."""
+    """Parse a typed text into a query. ``mode`` says how its words are combined."""
     text = text[:LONGEST]
     prefix = _STAR.search(text) is not None
     text = _STAR.sub("", text)
@@ -51,8 +51,13 @@ def typed(text: str, mode: Mode = Mode.ANY) -> LexicalQuery:
 
 
 def sense(query: LexicalQuery) -> str:
-    """What of a query has a meaning: all but the words that are not to be there."""
+    """Return the text of a query that is embedded: all but the excluded words."""
     return " ".join(filter(None, (query.text, *query.phrases)))
+
+
+def marked_terms(query: LexicalQuery) -> list[str]:
+    """Return the words and phrases of a query that are marked in a hit."""
+    return [query.text, *query.phrases]
 
 
 def demands(query: LexicalQuery) -> Filter:

@@ -71,7 +71,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class EmbeddingSpace:
     """What vectors of one model and one purpose live in: a record has at most one vector there.
 
     ``model`` is the fingerprint of what made them, "" where that is not known.
@@ -81,7 +81,7 @@ class Space:
     dimension: int
     model: str = ""
 
-    def takes(self, other: Space) -> bool:
+    def takes(self, other: EmbeddingSpace) -> bool:
         """Whether what is meant for the other may go in here: a model that is not said is taken for this."""
         return self.dimension == other.dimension and other.model in ("", self.model)
 
@@ -96,7 +96,7 @@ class Shape:
     name: str
     texts: tuple[TextField, ...] = ()
     fields: tuple[Field, ...] = ()
-    spaces: tuple[Space, ...] = ()
+    spaces: tuple[EmbeddingSpace, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_spaces()
@@ -115,7 +115,7 @@ class Shape:
         if not all(0 < space.dimension <= LARGEST_DIMENSION for space in self.spaces):
             raise ValueError(f"a space has 1 to {LARGEST_DIMENSION} dimensions")
 
-    def space(self, name: str) -> Space:
+    def space(self, name: str) -> EmbeddingSpace:
         """The space of that name. Raises :class:`BadArguments` that names those there are."""
         for space in self.spaces:
             if space.name == name:
@@ -178,7 +178,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     vectors: dict[str, bytes] = {}
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record as an engine holds it. ``row`` is its dense number, which changes when it is replaced.
 
     ``epoch`` changes when rows are numbered again: both together never name another record.
@@ -189,7 +189,9 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
 
 
-def checked(record: Record, shape: Shape, fit: Callable[[bytes, Space], bytes] | None = None) -> Record:
+def checked(
+    record: Record, shape: Shape, fit: Callable[[bytes, EmbeddingSpace], bytes] | None = None
+) -> Record:
     """The record in its one spelling, or :class:`BadArguments` that says which part of it is wrong.
 
     The key in NFC, whole numbers as int, lists as tuples, parts that are None or empty texts left out:
@@ -218,7 +220,7 @@ def checked_key(key: str) -> str:
     return key
 
 
-def checked_vector(vector: bytes, space: Space) -> bytes:
+def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
     """The vector, where it has the length of its space and finite numbers, not all 0."""
     numbers = array("f")
     if len(vector) == numbers.itemsize * space.dimension:
@@ -230,7 +232,7 @@ def checked_vector(vector: bytes, space: Space) -> bytes:
     raise unfit_vector(space)
 
 
-def unfit_vector(space: Space) -> BadArguments:
+def unfit_vector(space: EmbeddingSpace) -> BadArguments:
     message = say(
         "{space} wants vectors of {dimension} finite numbers that are not all 0 (float32, little-endian)",
         space=space.name,
@@ -239,7 +241,7 @@ def unfit_vector(space: Space) -> BadArguments:
     return BadArguments(message, space.name)
 
 
-def checked_space(space: Space) -> Space:
+def checked_space(space: EmbeddingSpace) -> EmbeddingSpace:
     """The space, where it may be one of a collection. Raises :class:`BadArguments`."""
     if not (space.name.isidentifier() and space.name.isascii()):
         raise BadArguments(say("the name of a space is an ASCII identifier: {name}", name=space.name), "name")

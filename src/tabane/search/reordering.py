@@ -1,4 +1,4 @@
-"""What may be done with a ranking before it is shown, where somebody asks for it: diversity, reranking."""
+"""Diversity and reranking of a ranking before it is shown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import replace
 from operator import mul
 
 from tabane.errors import ModelError
-from tabane.search.engine import Vectors
+from tabane.search.engine import SearchableVectors
 from tabane.search.fusion import diverse
-from tabane.search.hybrid import Found
+from tabane.search.hybrid import RankedRecord
 from tabane.search.models import Models, Reranker
 
 log = logging.getLogger(__name__)
@@ -23,8 +23,12 @@ RERANKED = 30
 
 
 async def diversified(
-    collection: Vectors, space: str, ranked: Sequence[Found], limit: int, relevance: float = 0.7
-) -> list[Found]:
+    collection: SearchableVectors,
+    space: str,
+    ranked: Sequence[RankedRecord],
+    limit: int,
+    relevance: float = 0.7,
+) -> list[RankedRecord]:
     """The best ``limit`` hits that do not say the same again and again, by maximal marginal relevance.
 
     ``relevance`` in 0..1 is how much the score counts against likeness in ``space``, 1 the ranking as it
@@ -55,8 +59,8 @@ def _unit(vector: bytes) -> array[float]:
 
 
 async def judged(
-    models: Models, query: str, ranked: Sequence[Found], texts: Mapping[str, str]
-) -> Sequence[Found]:
+    models: Models, query: str, ranked: Sequence[RankedRecord], texts: Mapping[str, str]
+) -> Sequence[RankedRecord]:
     """The ranking after the reranker of the settings has read its first hits; as it is where there is none.
 
     A reranker that fails costs its order, not the answer: the log says so.
@@ -72,8 +76,8 @@ async def judged(
 
 
 async def reranked(
-    reranker: Reranker, query: str, ranked: Sequence[Found], texts: Mapping[str, str]
-) -> list[Found]:
+    reranker: Reranker, query: str, ranked: Sequence[RankedRecord], texts: Mapping[str, str]
+) -> list[RankedRecord]:
     """The first :data:`RERANKED` hits in the order of a model that reads question and text together.
 
     ``texts`` are those of the hits by key; one that has none stays behind those that have. What is further

@@ -1,4 +1,4 @@
-"""The passage of a text that shows best why it was found, and where in it the words stand; pure.
+"""Snippets: the passage of a text that shows best why it was found, with its words marked; pure.
 
 Offsets are characters of the original text: width, case and accents may have been folded to find a word,
 what is shown is untouched.

@@ -22,21 +22,21 @@ from tabane.search.engine import (
     DEEPEST_OFFSET,
     MOST_AT_ONCE,
     Capability,
+    EngineHits,
     Exchanged,
-    Hits,
     LexicalQuery,
     Order,
-    Page,
     Ranks,
+    SelectedPage,
     Similarities,
     VectorQuery,
 )
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import (
+    EmbeddingSpace,
     Record,
     Scalar,
-    Space,
-    Stored,
+    StoredRecord,
     checked,
     checked_key,
     checked_space,
@@ -65,7 +65,7 @@ class Lexical(Follower, Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]: ...
 
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> Hits:
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
         """The best that match. ``where`` is checked; ``limit`` and ``offset`` are in their bounds."""
         ...
 
@@ -106,10 +106,10 @@ class Collection(Counting):
         return lexical | (_OF_VECTORS if self.shape.spaces else frozenset())
 
     @property
-    def spaces(self) -> tuple[Space, ...]:
+    def spaces(self) -> tuple[EmbeddingSpace, ...]:
         return self.shape.spaces
 
-    async def add_space(self, space: Space) -> None:
+    async def add_space(self, space: EmbeddingSpace) -> None:
         ready = checked_space(space)
         if not any(there.name == ready.name and there.takes(ready) for there in self.spaces):
             await self.table.respace(lambda connection, spaces: spaces.add(connection, ready))
@@ -209,13 +209,13 @@ class Collection(Counting):
 
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
-    ) -> Page:
+    ) -> SelectedPage:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         meant = filters.checked(where, self.shape)
         paging.checked(order, self.shape)
         cursor = None if after is None else paging.read(after, order, self.shape)
 
-        def reading(masks: Masks, connection: sqlite3.Connection) -> Page:
+        def reading(masks: Masks, connection: sqlite3.Connection) -> SelectedPage:
             mask = self._first(masks, meant, order, limit + 1) if cursor is None else masks.mask(meant)
             return Paging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
 
@@ -227,7 +227,7 @@ class Collection(Counting):
         meant = filters.checked(where, self.shape)
         return await self.table.read(lambda masks, _: masks.facet(field, meant, limit), long=True)
 
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         _bounded("offset", offset, 0, DEEPEST_OFFSET)
         self.shape.text_names(query.fields)
@@ -263,7 +263,7 @@ class Collection(Counting):
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
-    ) -> list[Stored]:
+    ) -> list[StoredRecord]:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.space(space)
         return await self._vectors().lacking(space, after, limit, filters.checked(where, self.shape))
@@ -276,7 +276,7 @@ class Collection(Counting):
 
     async def waiting(
         self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
-    ) -> list[Stored]:
+    ) -> list[StoredRecord]:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.space(space)
         if newest is not None:
@@ -289,7 +289,7 @@ class Collection(Counting):
         asked = asking.checked(query, self.shape)
         return await self._vectors().similarities(asked, [unicodedata.normalize("NFC", key) for key in keys])
 
-    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         _bounded("offset", offset, 0, DEEPEST_OFFSET)
         asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)

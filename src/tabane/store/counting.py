@@ -10,7 +10,7 @@ import numpy as np
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search import filters
-from tabane.search.engine import Listed, Order
+from tabane.search.engine import ListedKeys, Order
 from tabane.search.filters import Filter
 from tabane.search.records import Kind, Scalar, Shape
 from tabane.store.columns import Array, Mask
@@ -69,7 +69,7 @@ class Counting:
 
         return await self.table.read(reading, long=True)
 
-    async def listing(self, order: Order, where: Filter) -> AsyncIterator[Listed]:
+    async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         self._check(order.field, self.shape.field(order.field).kind.numeric, "order")
         meant = filters.checked(where, self.shape)
 
@@ -79,7 +79,7 @@ class Counting:
 
         rows = await self.table.read(reading, long=True)
         for first in range(0, len(rows), LISTED):
-            yield Listed(await self._named(rows[first : first + LISTED]), len(rows))
+            yield ListedKeys(await self._named(rows[first : first + LISTED]), len(rows))
 
     async def _named(self, rows: Array) -> list[str]:
         """The keys of rows; of those that are still there, where keys are no numbers."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.engine import Order, Page
+from tabane.search.engine import Order, SelectedPage
 from tabane.search.records import Field, Kind, Record, Scalar, Shape
 from tabane.store.columns import Array, Mask, Slots, Snapshot
 from tabane.store.reading import give_way
@@ -89,7 +89,7 @@ class Paging:
         self._connection = connection
         self._snapshot = snapshot
 
-    def page(self, mask: Mask, order: Sequence[Order], after: Cursor | None, limit: int) -> Page:
+    def page(self, mask: Mask, order: Sequence[Order], after: Cursor | None, limit: int) -> SelectedPage:
         rows: list[int] = []
         for slots, after_key in self._groups(mask, order, after, limit + 1):
             rows.extend(self._by_key(slots, after_key, limit + 1 - len(rows)))
@@ -97,10 +97,10 @@ class Paging:
                 break
         records = [self._truth.stored(self._connection, row) for row in rows[:limit]]
         if len(rows) <= limit:
-            return Page(tuple(records))
+            return SelectedPage(tuple(records))
         last = records[-1].record
         values = tuple(_value(last, self._truth.shape.field(each.field)) for each in order)
-        return Page(tuple(records), written(Cursor(named(order), values, last.key)))
+        return SelectedPage(tuple(records), written(Cursor(named(order), values, last.key)))
 
     def _groups(
         self, mask: Mask, order: Sequence[Order], after: Cursor | None, most: int

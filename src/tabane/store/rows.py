@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from tabane.search.records import Record, Stored, Value
+from tabane.search.records import Record, StoredRecord, Value
 from tabane.store.reading import give_way
 
 _TEXTS = msgspec.json.Decoder(dict[str, str])
@@ -32,12 +32,12 @@ class Rows:
         found = connection.execute(query, (row,)).fetchone()
         return record_of(*found) if found else None
 
-    def stored(self, connection: sqlite3.Connection, row: int) -> Stored:
+    def stored(self, connection: sqlite3.Connection, row: int) -> StoredRecord:
         """The record at a row that is live at the moment of the connection's transaction."""
         record = self.at(connection, row)
         if record is None:
             raise LookupError(f"{self._name} has no row {row}")
-        return Stored(record=record, row=row)
+        return StoredRecord(record=record, row=row)
 
     def rows(self, connection: sqlite3.Connection, after: int, most: int) -> Iterator[tuple[int, Record]]:
         """Up to ``most`` records in order of rows, those behind ``after``."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tabane.messages import Message
-from tabane.posts.importing.plan import Sources, plan
-from tabane.posts.importing.report import Report
-from tabane.posts.importing.work import import_posts
+from tabane.posts.importing.import_report import PostsImportReport
+from tabane.posts.importing.importer import import_posts
+from tabane.posts.importing.plan import PostSources, plan
 from tabane.posts.post import SHAPE, SPACES, Post, post_of
 from tabane.search.filters import EVERYTHING
 from tabane.store.collection import Collection
@@ -130,13 +130,13 @@ def with_store(home: Path, work: Callable[[Collection], Awaitable[T]]) -> T:
 
 def do_import(
     home: Path,
-    sources: Sources | Sequence[str],
+    sources: PostSources | Sequence[str],
     progress: Told | None = None,
     zone: tzinfo = UTC,
     **options: Any,
-) -> Report:
+) -> PostsImportReport:
     """Import into the collection of that folder."""
-    found = sources if isinstance(sources, Sources) else plan(sources)
+    found = sources if isinstance(sources, PostSources) else plan(sources)
     return with_store(
         home, lambda collection: import_posts(collection, found, progress or Told(), zone, **options)
     )
@@ -167,7 +167,7 @@ def all_in(home: Path) -> dict[int, tuple[Post, dict[str, bytes]]]:
     return with_store(home, read)
 
 
-def outcome(report: Report) -> dict[str, int]:
+def outcome(report: PostsImportReport) -> dict[str, int]:
     """What a report counts, without what is 0."""
     counted = report.plain("en", rows=False)
     names = ("new", "changed", "unchanged", "removed", "duplicates", "bad", "vectors")

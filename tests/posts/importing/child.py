@@ -13,7 +13,7 @@ from datetime import UTC
 from pathlib import Path
 
 from tabane.messages import Message
-from tabane.posts.importing.rows import TwilogCsv
+from tabane.posts.importing.twilog_csv import TwilogCsv
 from tests.posts.importing.archives import Told, do_import
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.posts.importing.clean import cleaned
+from tabane.posts.post import cleaned
 
 
 @pytest.mark.parametrize(

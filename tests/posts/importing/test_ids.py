@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.posts.importing.ids import LARGEST, Ids, post_id
+from tabane.posts.importing.post_ids import LARGEST, PostIdTable, post_id
 
 # Few low bits: they meet in one place of the table.
 IDS = st.integers(1, LARGEST) | st.integers(1, 50).map(lambda number: number << 40)
@@ -13,7 +13,7 @@ IDS = st.integers(1, LARGEST) | st.integers(1, 50).map(lambda number: number << 
 
 @given(st.lists(st.tuples(IDS, st.integers(0, 2**64 - 1)), max_size=200))
 def test_a_table_of_ids_holds_what_a_dict_would(items: list[tuple[int, int]]) -> None:
-    table, model = Ids(), dict(items)
+    table, model = PostIdTable(), dict(items)
     for post, value in items:
         table[post] = value
     assert {post: table.get(post, -1) for post in table} == model
@@ -23,7 +23,7 @@ def test_a_table_of_ids_holds_what_a_dict_would(items: list[tuple[int, int]]) ->
 
 
 def test_a_table_grows_and_loses_nothing() -> None:
-    table = Ids("B")
+    table = PostIdTable("B")
     for number in range(1, 20_000):
         table[number * 4_194_304] = number % 200
     assert all(table.get(number * 4_194_304, 255) == number % 200 for number in range(1, 20_000))

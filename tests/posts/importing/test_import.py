@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
+from tabane.posts.importing.importer import import_posts
 from tabane.posts.importing.plan import plan
-from tabane.posts.importing.work import import_posts
 from tabane.posts.post import Post
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 from tabane.store.collection import Collection
 from tests.posts.importing.archives import (
     DIMENSION,
@@ -76,11 +76,11 @@ def test_everything_of_an_original_set_up_is_there_afterwards(setup: Path, tmp_p
     )
     assert found[C][1] == {"content": VECTORS[C]}
 
-    async def spaces(collection: Collection) -> tuple[Space, ...]:
+    async def spaces(collection: Collection) -> tuple[EmbeddingSpace, ...]:
         return collection.spaces
 
     assert with_store(tmp_path / "home", spaces) == tuple(
-        Space(name, DIMENSION, MODEL) for name in ("content", "reasoning", "summary")
+        EmbeddingSpace(name, DIMENSION, MODEL) for name in ("content", "reasoning", "summary")
     )
 
 
@@ -241,7 +241,7 @@ def test_a_space_that_knows_its_model_more_exactly_takes_vectors_of_that_model(
     setup: Path, tmp_path: Path
 ) -> None:
     async def made(collection: Collection) -> None:
-        await collection.add_space(Space("content", DIMENSION, f"{MODEL}#0123"))
+        await collection.add_space(EmbeddingSpace("content", DIMENSION, f"{MODEL}#0123"))
 
     with_store(tmp_path / "home", made)
     do_import(tmp_path / "home", [str(setup / "twilog.csv")])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.posts.importing.merging import enriched, kept, merged
-from tabane.posts.importing.results import Result
+from tabane.posts.importing.model_results import ModelResult
 from tabane.posts.post import Post
 
 POSTS = st.builds(
@@ -51,7 +51,7 @@ def test_of_several_rows_the_first_of_the_largest_log_type_wins_and_gaps_are_fil
 
 @given(POSTS, POSTS)
 def test_a_later_import_wins_over_an_earlier_one_and_takes_nothing_away(stored: Post, row: Post) -> None:
-    known = enriched(stored, Result("why", "what", ("tag",)))
+    known = enriched(stored, ModelResult("why", "what", ("tag",)))
     found = merged(known, row, 0)
     assert (found.reasoning, found.summary, found.tags) == ("why", "what", ("tag",))
     if row.log_type >= stored.log_type:
@@ -70,6 +70,6 @@ def test_vectors_stay_where_the_text_that_is_embedded_is_the_same() -> None:
 def test_a_result_fills_what_it_has() -> None:
     post = Post(post_id=1, content="c", reasoning="r", summary="s", tags=("t",))
     assert enriched(post, None) is post
-    assert enriched(post, Result("", "S", ())) == Post(
+    assert enriched(post, ModelResult("", "S", ())) == Post(
         post_id=1, content="c", reasoning="r", summary="S", tags=("t",)
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.plan import Sources, plan
+from tabane.posts.importing.plan import PostSources, plan
 from tests.posts.importing.archives import (
     FIRST,
     row,
@@ -34,8 +34,8 @@ def setup(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def whole(setup: Path) -> Sources:
-    return Sources(
+def whole(setup: Path) -> PostSources:
+    return PostSources(
         csvs=(str(setup / "twilog.csv"),),
         results=(str(setup / "batch" / "results.jsonl"),),
         folders={
@@ -70,7 +70,7 @@ def test_every_file_is_known_by_what_it_holds(setup: Path) -> None:
     paths = [str(path.rename(setup / name)) for name, path in renamed.items()]
     archive = write_zip(setup / "c", tweets=[])
     found = plan([*paths, archive, str(setup / "batch" / "reasoning")])
-    assert found == Sources(
+    assert found == PostSources(
         (paths[0],), (archive,), (paths[1],), {"reasoning": str(setup / "batch" / "reasoning")}
     )
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.report import Bad
-from tabane.posts.importing.results import Result, Results
+from tabane.posts.importing.import_report import RejectedRow
+from tabane.posts.importing.model_results import ModelResult, ModelResults
 from tests.posts.importing.archives import write_results
 
 OWN = {"key": 12, "reasoning": "why", "summary": "what", "tags": ["a", " b ", ""]}
-WANTED = Result("why", "what", ("a", "b"))
+WANTED = ModelResult("why", "what", ("a", "b"))
 
 
 def gemini(text: str, **more: object) -> dict[str, object]:
@@ -36,7 +36,7 @@ def gemini(text: str, **more: object) -> dict[str, object]:
     ],
 )
 def test_a_result_is_found_by_its_id(tmp_path: Path, line: dict[str, object]) -> None:
-    results = Results((write_results(tmp_path / "r.jsonl", [OWN | {"key": 3}, line, OWN | {"key": 4}]),))
+    results = ModelResults((write_results(tmp_path / "r.jsonl", [OWN | {"key": 3}, line, OWN | {"key": 4}]),))
     assert list(results.index(0)) == [3, 12, 4]
     assert results.of(12) == WANTED
     assert results.of(13) is None
@@ -47,7 +47,7 @@ def test_the_last_line_about_a_post_counts_whichever_file_it_is_in(tmp_path: Pat
     second = write_results(
         tmp_path / "2.jsonl", [OWN | {"summary": "third", "key": 5}, OWN | {"summary": "fourth"}]
     )
-    results = Results((first, second))
+    results = ModelResults((first, second))
     assert [list(results.index(number)) for number in range(2)] == [[12, 12], [5, 12]]
     found = results.of(12)
     assert found is not None
@@ -73,10 +73,10 @@ def test_bad_lines_are_told_and_passed_over(tmp_path: Path) -> None:
         json.dumps(OWN | {"key": 6}),
     ]
     (path := tmp_path / "r.jsonl").write_text("\n".join(lines))
-    results = Results((str(path),))
+    results = ModelResults((str(path),))
     found = list(results.index(0))
     assert [each for each in found if isinstance(each, int)] == [12, 6]
-    bad = {each.line: str(each.reason) for each in found if isinstance(each, Bad)}
+    bad = {each.line: str(each.reason) for each in found if isinstance(each, RejectedRow)}
     assert sorted(bad) == list(range(2, 13))
     assert bad[7] == "the model refused it: SAFETY"
     assert bad[5] == "tags is no list of texts"
@@ -90,4 +90,4 @@ def test_bad_lines_are_told_and_passed_over(tmp_path: Path) -> None:
 def test_another_file_is_one_error_at_once(tmp_path: Path, content: bytes) -> None:
     (path := tmp_path / "r.jsonl").write_bytes(content)
     with pytest.raises(BadArguments, match="has no results"):
-        Results((str(path),))
+        ModelResults((str(path),))

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.report import Bad
-from tabane.posts.importing.rows import COLUMNS, EXAMPLE, TwilogCsv, unescaped, user_of
+from tabane.posts.importing.import_report import RejectedRow
+from tabane.posts.importing.twilog_csv import COLUMNS, EXAMPLE, TwilogCsv, unescaped, user_of
 from tabane.posts.post import BOOKMARK, Post
 from tests.posts.importing.archives import FIRST, row, write_csv
 
@@ -24,7 +24,7 @@ AWKWARD = st.sampled_from(['"', '""', "\n", ',"\n', "&amp;", "<b>", '\n"1","x', 
 CONTENTS = st.lists(LINES | AWKWARD, max_size=4).map("".join)
 
 
-def read(path: Path | str) -> list[Post | Bad]:
+def read(path: Path | str) -> list[Post | RejectedRow]:
     source = TwilogCsv(str(path), UTC)
     try:
         return list(source)
@@ -32,7 +32,7 @@ def read(path: Path | str) -> list[Post | Bad]:
         source.close()
 
 
-def posts_of(text: str | bytes, folder: Path) -> list[Post | Bad]:
+def posts_of(text: str | bytes, folder: Path) -> list[Post | RejectedRow]:
     path = folder / "twilog.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return read(path)
@@ -125,7 +125,7 @@ def test_bad_rows_are_told_with_their_line_and_cost_no_other(tmp_path: Path) -> 
         b'"12","https://x.com/a/status/12","2024-01-01 00:00:00","cut off in the mid',
     ]
     found = posts_of(b"".join(rows), tmp_path)
-    bad = [each for each in found if isinstance(each, Bad)]
+    bad = [each for each in found if isinstance(each, RejectedRow)]
     assert [(each.line, each.post_id) for each in bad] == [
         (2, 1234567890123456789), (5, 8), (6, 9), (8, 10), (10, 0), (11, 11), (13, 12)
     ]  # fmt: skip

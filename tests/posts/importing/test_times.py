@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tabane.posts.importing.times import moment, moment_of_id, moment_of_x, written
+from tabane.posts.importing.post_times import moment, moment_of_id, moment_of_x, written
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 

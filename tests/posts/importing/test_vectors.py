@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.report import Bad
-from tabane.posts.importing.vectors import VectorFolder, metadata
+from tabane.posts.importing.import_report import RejectedRow
+from tabane.posts.importing.vector_folder import VectorFolder, metadata
 from tests.posts.importing.archives import safetensors, vector, write_vectors
 
 VECTORS = {number: vector(number, 0.5, -1, 2) for number in range(1, 8)}
@@ -116,7 +116,7 @@ def test_ids_that_are_none_are_told(tmp_path: Path) -> None:
         ).index()
     )
     assert [each for each in found if isinstance(each, int)] == [5]
-    assert [str(each.reason) for each in found if isinstance(each, Bad)] == [
+    assert [str(each.reason) for each in found if isinstance(each, RejectedRow)] == [
         "“0” is no post_id",
         "“-3” is no post_id",
     ]

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.report import Bad
+from tabane.posts.importing.import_report import RejectedRow
 from tabane.posts.importing.x_archive import XArchive
 from tabane.posts.post import BOOKMARK, LIKE, Post
 from tests.posts.importing.archives import write_zip
@@ -36,7 +36,7 @@ LIKED = {
 }
 
 
-def read(path: str | Path, zone: Any = UTC) -> list[Post | Bad]:
+def read(path: str | Path, zone: Any = UTC) -> list[Post | RejectedRow]:
     source = XArchive(str(path), zone)
     try:
         return list(source)
@@ -124,7 +124,7 @@ def test_long_posts_are_whole(tmp_path: Path) -> None:
         "another one of the same second",
         "the whole",
     ]
-    assert [str(each.reason) for each in found if isinstance(each, Bad)] == [
+    assert [str(each.reason) for each in found if isinstance(each, RejectedRow)] == [
         "a long post without text or date"
     ]
 
@@ -150,7 +150,7 @@ def test_bad_entries_are_told_with_their_line_and_cost_no_other(tmp_path: Path) 
     assert [(each.post_id, each.content) for each in found if isinstance(each, Post)] == [
         (1, "one"), (4, "half \ufffd of an emoji ] } \" "), (6, "last")
     ]  # fmt: skip
-    assert [(each.line, each.post_id) for each in found if isinstance(each, Bad)] == [
+    assert [(each.line, each.post_id) for each in found if isinstance(each, RejectedRow)] == [
         (3, 0), (4, 0), (5, 2), (6, 0), (8, 0)
     ]  # fmt: skip
 
@@ -158,7 +158,7 @@ def test_bad_entries_are_told_with_their_line_and_cost_no_other(tmp_path: Path) 
 def test_a_like_without_its_text_is_told(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "x.zip", like=[{"like": {"tweetId": "9"}}, {"like": LIKED}])
     found = read(path)
-    assert [(each.post_id, str(each.reason)) for each in found if isinstance(each, Bad)] == [
+    assert [(each.post_id, str(each.reason)) for each in found if isinstance(each, RejectedRow)] == [
         (9, "the archive has no text of it")
     ]
     assert len(found) == 2
@@ -174,7 +174,7 @@ def test_a_like_without_its_text_is_told(tmp_path: Path) -> None:
 def test_a_list_that_is_cut_short_is_told_and_the_archive_is_not_whole(tmp_path: Path, text: bytes) -> None:
     source = XArchive(write_zip(tmp_path / "x.zip", tweets=text), UTC)
     found = list(source)
-    assert [type(each) for each in found] == [Post, Bad]
+    assert [type(each) for each in found] == [Post, RejectedRow]
     assert not source.whole
 
 
@@ -188,7 +188,7 @@ def test_a_damaged_zip_gives_what_is_before_the_damage(tmp_path: Path) -> None:
     Path(path).write_bytes(data)
     source = XArchive(path, UTC)
     found = list(source)
-    assert isinstance(found[-1], Bad)
+    assert isinstance(found[-1], RejectedRow)
     assert not source.whole
 
 
@@ -196,7 +196,7 @@ def test_a_bomb_is_left_when_it_comes_to_too_much(tmp_path: Path) -> None:
     bomb = b'window.YTD.tweets.part0 = [ {"tweet": {"id_str": "1", "full_text": "one"}},' + b" " * 60_000_000
     source = XArchive(write_zip(tmp_path / "x.zip", tweets=bomb), UTC)
     found = list(source)
-    assert isinstance(found[-1], Bad)
+    assert isinstance(found[-1], RejectedRow)
     assert "it unpacks to more than" in str(found[-1].reason)
     assert source.done == source.size < 100_000
 

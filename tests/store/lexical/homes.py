@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tabane.search.engine import Collection, Hits, LexicalQuery
+from tabane.search.engine import Collection, EngineHits, LexicalQuery
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import Record, Shape, TextField
 from tabane.store.lexical.lexical import Lexical, open_lexical
@@ -55,5 +55,5 @@ async def found(
     return [hit.key for hit in (await collection.search(query, where, limit)).hits]
 
 
-def scores(hits: Hits) -> dict[str, float]:
+def scores(hits: EngineHits) -> dict[str, float]:
     return {hit.key: hit.score for hit in hits.hits}

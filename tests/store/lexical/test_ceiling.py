@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from tabane.search.engine import Hits, LexicalQuery
+from tabane.search.engine import EngineHits, LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
 from tabane.store.lexical.lexical import open_lexical
@@ -17,8 +17,8 @@ SHAPE = Shape("notes", (TextField("title"), TextField("body")))
 NOTES = ["apple pear plum", "apple quince fig", "cherry lemon lime", "cherry melon kiwi"]
 
 
-def _asked(*queries: str) -> list[Hits]:
-    async def run() -> list[Hits]:
+def _asked(*queries: str) -> list[EngineHits]:
+    async def run() -> list[EngineHits]:
         with tempfile.TemporaryDirectory() as home:
             store = await Store.open(home, "test", lexical=open_lexical)
             try:

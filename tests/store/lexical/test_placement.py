@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabane.search.engine import Collection, Hits, LexicalQuery, Mode
+from tabane.search.engine import Collection, EngineHits, LexicalQuery, Mode
 from tabane.search.filters import EVERYTHING, Filter, checked, matches
 from tabane.search.records import Record
 from tests.store.lexical.homes import embedded, lexical, scores
@@ -55,7 +55,9 @@ RECORDS_OF_WORDS = st.lists(
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-async def placed(home: str, parts: list[list[Record]], queries: list[LexicalQuery], limit: int) -> list[Hits]:
+async def placed(
+    home: str, parts: list[list[Record]], queries: list[LexicalQuery], limit: int
+) -> list[EngineHits]:
     """Search records of which all parts but the last are in the index, each in a segment of its own."""
     async with embedded(Path(home), SHAPE) as collection:
         for part in parts[:-1]:
@@ -65,7 +67,7 @@ async def placed(home: str, parts: list[list[Record]], queries: list[LexicalQuer
         return [await collection.search(query, EVERYTHING, limit) for query in queries]
 
 
-def same(one: Hits, other: Hits, whole: bool) -> None:
+def same(one: EngineHits, other: EngineHits, whole: bool) -> None:
     if whole:
         assert scores(one).keys() == scores(other).keys()
     assert [hit.score for hit in one.hits] == pytest.approx([hit.score for hit in other.hits], rel=1e-5)
@@ -78,7 +80,7 @@ def same(one: Hits, other: Hits, whole: bool) -> None:
 def test_tail_and_index_rank_alike(
     records: list[Record], queries: list[LexicalQuery], cut: int, limit: int
 ) -> None:
-    async def run(parts: list[list[Record]]) -> list[Hits]:
+    async def run(parts: list[list[Record]]) -> list[EngineHits]:
         with tempfile.TemporaryDirectory() as home:
             return await placed(home, parts, queries, limit)
 

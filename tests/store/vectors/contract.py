@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Collection, Combination, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Not, Range
-from tabane.search.records import Record, Shape, Space
+from tabane.search.records import EmbeddingSpace, Record, Shape
 from tests.store.contract import Engine, RecordsContract
 from tests.store.model import Model, put
 from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, check, packed, similarities
@@ -331,7 +331,9 @@ class VectorsContract:
     def test_what_is_stored_outlives_closing_and_another_shape(self, tmp_path: Path) -> None:
         records = crowd(60)
         query = VectorQuery({"text": packed([1, 2, 0, 0, 0])})
-        narrower = Shape(SHAPE.name, SHAPE.texts, SHAPE.fields, (Space("text", 5), Space("more", 71)))
+        narrower = Shape(
+            SHAPE.name, SHAPE.texts, SHAPE.fields, (EmbeddingSpace("text", 5), EmbeddingSpace("more", 71))
+        )
         none = Shape(SHAPE.name, SHAPE.texts, SHAPE.fields)
         model: Model = {}
         put(model, records, SHAPE)

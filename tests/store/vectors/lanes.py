@@ -7,13 +7,16 @@ from dataclasses import replace
 
 import msgspec
 
-from tabane.search.records import Record, Shape, Space
+from tabane.search.records import EmbeddingSpace, Record, Shape
 from tests.store import shapes
 from tests.store.lanes import Operation
 from tests.store.vectors.oracle import packed
 
 SHAPE = Shape(
-    shapes.SHAPE.name, shapes.SHAPE.texts, shapes.SHAPE.fields, (Space("text", 64), Space("image", 3))
+    shapes.SHAPE.name,
+    shapes.SHAPE.texts,
+    shapes.SHAPE.fields,
+    (EmbeddingSpace("text", 64), EmbeddingSpace("image", 3)),
 )
 
 
@@ -35,7 +38,7 @@ def with_vectors(operation: Operation) -> Operation:
 
 # Many and large ones: what is read at an opening shows beside what is there.
 
-LARGE = Shape("large", spaces=(Space("text", 1024),))
+LARGE = Shape("large", spaces=(EmbeddingSpace("text", 1024),))
 
 
 def large(number: int) -> Record:
@@ -50,8 +53,8 @@ BARE = Shape("notes")
 RECORDS = 200
 
 
-def space_of(name: str, generation: int) -> Space:
-    return Space(name, 3 + generation % 2, str(generation))
+def space_of(name: str, generation: int) -> EmbeddingSpace:
+    return EmbeddingSpace(name, 3 + generation % 2, str(generation))
 
 
 def of_generation(generation: int) -> bytes:

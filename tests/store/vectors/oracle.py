@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
 
-from tabane.search.engine import Combination, Hits, VectorQuery
+from tabane.search.engine import Combination, EngineHits, VectorQuery
 from tabane.search.filters import Filter
-from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
+from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tests.store.model import Model, meant
 
 SHAPE = Shape(
     "notes",
     (TextField("body"),),
     (Field("author", Kind.STRING), Field("likes", Kind.NUMBER)),
-    (Space("text", 5), Space("image", 70)),
+    (EmbeddingSpace("text", 5), EmbeddingSpace("image", 70)),
 )
 
 
@@ -60,7 +60,7 @@ def similarities(model: Model, query: VectorQuery, where: Filter) -> dict[str, f
     return {key: value for key, value in found.items() if value is not None and value >= reached}
 
 
-def check(hits: Hits, expected: Mapping[str, float], limit: int, offset: int = 0) -> None:
+def check(hits: EngineHits, expected: Mapping[str, float], limit: int, offset: int = 0) -> None:
     """The hits are the best there are, in order; where two are as good as equal, either may come first."""
     scores = sorted(expected.values(), reverse=True)[offset : offset + limit]
     assert len(hits.hits) == len(scores)
@@ -75,7 +75,7 @@ def check(hits: Hits, expected: Mapping[str, float], limit: int, offset: int = 0
 NUMBERS = st.sampled_from([-1.0, 0.0, 0.5, 1.0])
 
 
-def vectors_of(space: Space) -> st.SearchStrategy[bytes]:
+def vectors_of(space: EmbeddingSpace) -> st.SearchStrategy[bytes]:
     """Vectors of a space: its first numbers drawn, the others made of them."""
 
     def widened(numbers: list[float]) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Collection, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal
-from tabane.search.records import MOST_FIELDS, Field, Kind, Record, Shape, Space
+from tabane.search.records import MOST_FIELDS, EmbeddingSpace, Field, Kind, Record, Shape
 from tests.store.contract import Engine, RecordsContract
 from tests.store.vectors.oracle import packed
 
@@ -71,8 +71,8 @@ class SpacesContract:
 
         async def work(collection: Collection) -> None:
             await collection.upsert([Record(key=key) for key in "abc"])
-            await collection.add_space(Space("text", 2, "model#1"))
-            assert collection.spaces == collection.shape.spaces == (Space("text", 2, "model#1"),)
+            await collection.add_space(EmbeddingSpace("text", 2, "model#1"))
+            assert collection.spaces == collection.shape.spaces == (EmbeddingSpace("text", 2, "model#1"),)
             assert {Capability.VECTOR, Capability.SCAN} <= collection.capabilities
             rows = [each.row for each in await collection.lacking("text")]
             assert len(rows) == 3
@@ -90,14 +90,14 @@ class SpacesContract:
         self.with_one(work)
 
     def test_adding_what_is_there_is_nothing_and_another_of_its_name_is_refused(self) -> None:
-        space = Space("text", 2, "model#1")
+        space = EmbeddingSpace("text", 2, "model#1")
 
         async def work(collection: Collection) -> None:
             await collection.add_space(space)
             await collection.upsert([Record(key="k", vectors={"text": packed([1, 2])})])
             await collection.add_space(space)
-            await collection.add_space(Space("text", 2))
-            for other in (Space("text", 3, "model#1"), Space("text", 2, "model#2")):
+            await collection.add_space(EmbeddingSpace("text", 2))
+            for other in (EmbeddingSpace("text", 3, "model#1"), EmbeddingSpace("text", 2, "model#2")):
                 with pytest.raises(BadArguments) as refused:
                     await collection.add_space(other)
                 assert str(space) in str(refused.value)
@@ -108,9 +108,16 @@ class SpacesContract:
         self.with_one(work)
 
     @pytest.mark.parametrize(
-        "wrong", [Space("", 2), Space("a b", 2), Space("文", 2), Space("t", 0), Space("t", 8193)]
+        "wrong",
+        [
+            EmbeddingSpace("", 2),
+            EmbeddingSpace("a b", 2),
+            EmbeddingSpace("文", 2),
+            EmbeddingSpace("t", 0),
+            EmbeddingSpace("t", 8193),
+        ],
     )
-    def test_a_space_that_cannot_be_is_refused(self, wrong: Space) -> None:
+    def test_a_space_that_cannot_be_is_refused(self, wrong: EmbeddingSpace) -> None:
         async def work(collection: Collection) -> None:
             with pytest.raises(BadArguments):
                 await collection.add_space(wrong)
@@ -121,15 +128,15 @@ class SpacesContract:
     def test_there_are_so_many_spaces_and_no_more(self) -> None:
         async def work(collection: Collection) -> None:
             for number in range(MOST_FIELDS):
-                await collection.add_space(Space(f"s{number}", 1))
+                await collection.add_space(EmbeddingSpace(f"s{number}", 1))
             with pytest.raises(BadArguments, match=str(MOST_FIELDS)):
-                await collection.add_space(Space("more", 1))
+                await collection.add_space(EmbeddingSpace("more", 1))
             assert [space.name for space in collection.spaces] == [f"s{n}" for n in range(MOST_FIELDS)]
 
         self.with_one(work)
 
     def test_spaces_outlive_closing_and_shapes_that_do_not_name_them(self, tmp_path: Path) -> None:
-        added, vector = Space("text", 2, "model#1"), packed([3, 4])
+        added, vector = EmbeddingSpace("text", 2, "model#1"), packed([3, 4])
 
         async def run() -> None:
             async with self.engine(tmp_path, BARE) as collection:
@@ -138,12 +145,12 @@ class SpacesContract:
             async with self.engine(tmp_path, BARE) as collection:
                 assert collection.spaces == (added,)
                 assert await collection.vectors(["k"], "text") == [vector]
-            more = Shape("notes", spaces=(Space("image", 3), Space("text", 2)))
+            more = Shape("notes", spaces=(EmbeddingSpace("image", 3), EmbeddingSpace("text", 2)))
             async with self.engine(tmp_path, more) as collection:
-                assert collection.spaces == (added, Space("image", 3))
+                assert collection.spaces == (added, EmbeddingSpace("image", 3))
                 hits = await collection.nearest(VectorQuery({"text": vector}), EVERYTHING, 5)
                 assert [hit.key for hit in hits.hits] == ["k"]
-            for other in (Space("text", 3), Space("text", 2, "model#2")):
+            for other in (EmbeddingSpace("text", 3), EmbeddingSpace("text", 2, "model#2")):
                 with pytest.raises(BadArguments, match="model#1"):
                     async with self.engine(tmp_path, Shape("notes", spaces=(other,))):
                         pass
@@ -158,24 +165,24 @@ class SpacesContract:
 
         async def run() -> None:
             async with self.engine(tmp_path, BARE) as collection:
-                await collection.add_space(Space("text", 2))
-                await collection.add_space(Space("image", 2))
+                await collection.add_space(EmbeddingSpace("text", 2))
+                await collection.add_space(EmbeddingSpace("image", 2))
                 await collection.upsert(records)
                 await collection.drop_space("text")
-                assert collection.spaces == (Space("image", 2),)
+                assert collection.spaces == (EmbeddingSpace("image", 2),)
                 with pytest.raises(BadArguments):
                     await collection.nearest(VectorQuery({"text": one}), EVERYTHING, 1)
                 with pytest.raises(BadArguments):
                     await collection.vectors(["k0000"], "text")
                 await collection.drop_space("text")
-                await collection.add_space(Space("text", 3, "model#2"))
+                await collection.add_space(EmbeddingSpace("text", 3, "model#2"))
                 assert len(await collection.lacking("text", 0, 1000)) == 1000
                 without = [Record(key=each.key, vectors={"image": other}) for each in records[:5]]
                 assert await collection.upsert(without) == [False] * 5
                 assert await collection.upsert([Record(key="k0007", vectors={"text": packed([1, 1, 1])})])
                 assert await collection.delete(["k0008"]) == 1
             async with self.engine(tmp_path, BARE) as collection:
-                assert collection.spaces == (Space("image", 2), Space("text", 3, "model#2"))
+                assert collection.spaces == (EmbeddingSpace("image", 2), EmbeddingSpace("text", 3, "model#2"))
                 hits = await collection.nearest(VectorQuery({"text": packed([1, 1, 1])}), EVERYTHING, 5)
                 assert [hit.key for hit in hits.hits] == ["k0007"]
                 hits = await collection.nearest(VectorQuery({"image": other}), EVERYTHING, 5)
@@ -187,13 +194,13 @@ class SpacesContract:
     def test_a_space_succeeds_another(self, tmp_path: Path) -> None:
         async def run() -> None:
             async with self.engine(tmp_path, BARE) as collection:
-                await collection.add_space(Space("text", 5, "model#1"))
+                await collection.add_space(EmbeddingSpace("text", 5, "model#1"))
                 keys = [f"k{number:03}" for number in range(150)]
                 await collection.upsert([Record(key=key, vectors={"text": generation(1)}) for key in keys])
-                await collection.add_space(Space("next", 7, "model#2"))
+                await collection.add_space(EmbeddingSpace("next", 7, "model#2"))
                 await fill(collection, "next", generation(2, 7))
                 await collection.succeed("text", "next")
-                assert collection.spaces == (Space("text", 7, "model#2"),)
+                assert collection.spaces == (EmbeddingSpace("text", 7, "model#2"),)
                 assert await vectors_of(collection, "text", keys) == {generation(2, 7)}
                 hits = await collection.nearest(VectorQuery({"text": generation(2, 7)}), EVERYTHING, 1000)
                 assert {round(hit.score, 6) for hit in hits.hits} == {1.0}
@@ -205,7 +212,7 @@ class SpacesContract:
                 await collection.succeed("text", "text")
                 await collection.succeed("fresh", "text")
             async with self.engine(tmp_path, BARE) as collection:
-                assert collection.spaces == (Space("fresh", 7, "model#2"),)
+                assert collection.spaces == (EmbeddingSpace("fresh", 7, "model#2"),)
                 assert await vectors_of(collection, "fresh", keys) == {generation(2, 7)}
                 assert len(await collection.lacking("fresh")) == 0
 
@@ -216,13 +223,13 @@ class SpacesContract:
         query = VectorQuery({"text": generation(0)})
 
         async def work(collection: Collection) -> None:
-            await collection.add_space(Space("text", 5, "model#0"))
+            await collection.add_space(EmbeddingSpace("text", 5, "model#0"))
             await collection.upsert([Record(key=key, vectors={"text": generation(0)}) for key in keys])
             done = asyncio.Event()
 
             async def succeed() -> None:
                 for turn in range(1, _MOST_TURNS):
-                    await collection.add_space(Space("next", 5, f"model#{turn}"))
+                    await collection.add_space(EmbeddingSpace("next", 5, f"model#{turn}"))
                     await fill(collection, "next", generation(turn), f"model#{turn}")
                     await collection.succeed("text", "next")
                 done.set()
@@ -246,13 +253,13 @@ class SpacesContract:
                     await one([score for block in blocks for score in block.similarities])
 
             await asyncio.gather(succeed(), look(), scan(), scan())
-            assert collection.spaces == (Space("text", 5, f"model#{_MOST_TURNS - 1}"),)
+            assert collection.spaces == (EmbeddingSpace("text", 5, f"model#{_MOST_TURNS - 1}"),)
 
         self.with_one(work)
 
     def test_vectors_of_the_model_before_never_come_into_a_space_that_succeeded(self) -> None:
         async def work(collection: Collection) -> None:
-            await collection.add_space(Space("text", 5, "model#0"))
+            await collection.add_space(EmbeddingSpace("text", 5, "model#0"))
             await collection.upsert([Record(key=f"k{number:03}") for number in range(120)])
             rows = [each.row for each in await collection.lacking("text", 0, 1000)]
             done = asyncio.Event()
@@ -263,7 +270,7 @@ class SpacesContract:
                     await collection.attach({row: {"text": generation(0)} for row in rows}, "model#0")
 
             async def succeed() -> None:
-                await collection.add_space(Space("next", 5, "model#1"))
+                await collection.add_space(EmbeddingSpace("next", 5, "model#1"))
                 await fill(collection, "next", generation(1), "model#1")
                 await collection.succeed("text", "next")
                 for _ in range(5):
@@ -284,12 +291,12 @@ class SpacesContract:
         asked = {"text": "model#0"}
 
         async def work(collection: Collection) -> None:
-            await collection.add_space(Space("text", 5, "model#0"))
+            await collection.add_space(EmbeddingSpace("text", 5, "model#0"))
             late = Record(key="late", vectors={"text": generation(0)})
             assert await collection.upsert([late], asked) == [True]
             assert await vectors_of(collection, "text", ["late"]) == {generation(0)}
             for dimension in (5, 7):
-                await collection.add_space(Space("next", dimension, f"model#{dimension}"))
+                await collection.add_space(EmbeddingSpace("next", dimension, f"model#{dimension}"))
                 await collection.succeed("text", "next")
                 keys = [f"{name}{dimension}" for name in ("upserted", "exchanged")]
                 upserted, exchanged = (Record(key=key, vectors={"text": generation(0)}) for key in keys)
@@ -312,8 +319,8 @@ class SpacesContract:
         """Some of a thousand records are put in before it, the others behind it."""
 
         async def work(collection: Collection) -> None:
-            await collection.add_space(Space("text", 5, "model#0"))
-            await collection.add_space(Space("next", 5, "model#1"))
+            await collection.add_space(EmbeddingSpace("text", 5, "model#0"))
+            await collection.add_space(EmbeddingSpace("next", 5, "model#1"))
             records = [Record(key=f"k{n:04}", vectors={"text": generation(0)}) for n in range(1000)]
 
             asked = {"text": "model#0"}
@@ -329,7 +336,7 @@ class SpacesContract:
         """They were numbered again since: each is another record's by now."""
 
         async def work(collection: Collection) -> None:
-            await collection.add_space(Space("text", 5))
+            await collection.add_space(EmbeddingSpace("text", 5))
             await collection.upsert([Record(key="k")])
             (found,) = await collection.lacking("text")
             given = {found.row: {"text": generation(1)}}
@@ -342,7 +349,7 @@ class SpacesContract:
 
     def test_what_lacks_a_vector_may_be_limited_by_a_filter(self) -> None:
         async def work(collection: Collection) -> None:
-            await collection.add_space(Space("text", 5))
+            await collection.add_space(EmbeddingSpace("text", 5))
             await collection.upsert(
                 [Record(key=f"k{number}", fields={"likes": number % 3}) for number in range(30)]
             )
@@ -365,7 +372,7 @@ class SpacesContract:
         keys = [f"k{number:06}" for number in range(21_000)]
 
         async def work(collection: Collection) -> None:
-            await collection.add_space(Space("text", 2))
+            await collection.add_space(EmbeddingSpace("text", 2))
             await collection.upsert([Record(key=key, vectors={"text": packed([1, 0])}) for key in keys])
             found: list[float] = []
             async for block in collection.scan(VectorQuery({"text": packed([1, 0])}), EVERYTHING):
@@ -391,9 +398,9 @@ class SpacesContract:
             async def change() -> None:
                 for turn in range(20):
                     await collection.drop_space("text")
-                    await collection.add_space(Space("text", 2 + turn % 2))
+                    await collection.add_space(EmbeddingSpace("text", 2 + turn % 2))
 
-            await collection.add_space(Space("text", 2))
+            await collection.add_space(EmbeddingSpace("text", 2))
             await asyncio.gather(change(), *(write(number) for number in range(8)))
             (space,) = collection.spaces
             found = await collection.vectors([str(number) for number in range(8)], "text")

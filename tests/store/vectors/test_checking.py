@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
 from tabane.search import records
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 from tabane.store.vectors.checking import checked_vector
 
 _NUMBERS = st.lists(st.floats(width=32), min_size=8, max_size=8)
-_SPACE = Space("content", 8, "m")
+_SPACE = EmbeddingSpace("content", 8, "m")
 
 
-def _verdict(check: object, vector: bytes, space: Space) -> bytes | str:
+def _verdict(check: object, vector: bytes, space: EmbeddingSpace) -> bytes | str:
     assert callable(check)
     try:
         found = check(vector, space)

@@ -18,7 +18,7 @@ import pytest
 
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record, Shape, Space
+from tabane.search.records import EmbeddingSpace, Record, Shape
 from tabane.store.collection import Collection
 from tabane.store.store import Store
 from tabane.store.vectors.space import MOST_TAKEN
@@ -191,7 +191,7 @@ def test_a_store_from_before_spaces_had_models_is_taken_over(tmp_path: Path) -> 
         await store.close()
         store = await Store.open(str(tmp_path), "test")
         collection = await store.collection(BARE)
-        assert collection.spaces == (Space("text", 70),)
+        assert collection.spaces == (EmbeddingSpace("text", 70),)
         assert await collection.vectors(keys, "text") == [record.vectors.get("image") for record in records]
         await store.close()
 
@@ -224,7 +224,7 @@ def test_what_is_made_anew_does_not_keep_a_collection_closed(tmp_path: Path) -> 
     count = MOST_TAKEN + 5000
     near, far = packed([1, 0, 0]), packed([0, 1, 0])
     records = [Record(key=f"k{n:05}", vectors={"text": far if n % 2 else near}) for n in range(count)]
-    shape = Shape("notes", spaces=(Space("text", 3),))
+    shape = Shape("notes", spaces=(EmbeddingSpace("text", 3),))
     query = VectorQuery({"text": near})
 
     async def run() -> None:

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 from tabane.store.changes import Placed
 from tabane.store.vectors.file import Held, VectorFile
 from tabane.store.vectors.space import MOST_TAKEN, SpaceIndex
@@ -37,7 +37,7 @@ def test_files_are_in_order_of_numbers_though_new_vectors_come_while_older_ones_
     tmp_path: Path,
 ) -> None:
     file = VectorFile.open(str(tmp_path / "vectors.db"), doubtful=False)
-    held = file.make("notes", Space("text", 2))
+    held = file.make("notes", EmbeddingSpace("text", 2))
     places = [(file.put(held, packed([1, row])), row) for row in range(1, MOST_TAKEN + 6000)]
     file.ahead()
     space = SpaceIndex.open(str(tmp_path / "text"), held, file, Known(places))
@@ -93,7 +93,7 @@ class _Coming:
 
 def test_a_flush_in_the_midst_of_a_commit_takes_vectors_with_their_numbers(tmp_path: Path) -> None:
     file = VectorFile.open(str(tmp_path / "vectors.db"), doubtful=False)
-    held = file.make("notes", Space("text", 2))
+    held = file.make("notes", EmbeddingSpace("text", 2))
     vector = packed([3, 4])
     assert file.put(held, vector) == 1
     file.ahead()
@@ -114,7 +114,7 @@ _PLACES = [(number, number + 7) for number in range(1, 200)]
 def _closed(home: Path, changes: int) -> tuple[VectorFile, Held]:
     """A space of which the rows were kept after that write."""
     file = VectorFile.open(str(home / "vectors.db"), doubtful=False)
-    held = file.make("notes", Space("text", 2))
+    held = file.make("notes", EmbeddingSpace("text", 2))
     for number, _ in _PLACES:
         file.put(held, packed([1, number]))
     file.ahead()
@@ -190,7 +190,7 @@ def test_what_a_death_left_torn_in_the_last_append_is_made_again(tmp_path: Path,
     """In the middle of it, which nobody looks at where the last process ended as it should."""
     dimension, count = 64, 5000
     file = VectorFile.open(str(tmp_path / "vectors.db"), doubtful=False)
-    held = file.make("notes", Space("text", dimension))
+    held = file.make("notes", EmbeddingSpace("text", dimension))
     places = [
         (file.put(held, packed([float((number * at) % 13 - 6.5) for at in range(dimension)])), number)
         for number in range(1, count + 1)

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tabane.errors import BadArguments
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record, Space
+from tabane.search.records import EmbeddingSpace, Record
 from tabane.store.collection import Collection
 from tabane.store.store import Store
 from tests.store.test_contract import embedded
@@ -38,7 +38,7 @@ class SpacesMachine(RuleBasedStateMachine):
         super().__init__()
         self._runner = asyncio.Runner()
         self._home = tempfile.TemporaryDirectory()
-        self._spaces: dict[str, Space] = {}
+        self._spaces: dict[str, EmbeddingSpace] = {}
         self._records: dict[str, dict[str, bytes]] = {}
 
     @initialize()
@@ -48,7 +48,7 @@ class SpacesMachine(RuleBasedStateMachine):
 
     @rule(name=_NAMES, dimension=st.integers(2, 3), model=st.sampled_from(["", "m"]))
     def add(self, name: str, dimension: int, model: str) -> None:
-        space = Space(name, dimension, model)
+        space = EmbeddingSpace(name, dimension, model)
         there = self._spaces.setdefault(name, space)
         if there.dimension == dimension and model in ("", there.model):
             self._runner.run(self._collection.add_space(space))
@@ -72,7 +72,7 @@ class SpacesMachine(RuleBasedStateMachine):
             self._forget(name)
             space = self._spaces[by]
             renamed = {each.name: each for each in self._spaces.values()} | {
-                by: Space(name, space.dimension, space.model)
+                by: EmbeddingSpace(name, space.dimension, space.model)
             }
             self._spaces = {each.name: each for each in renamed.values()}
             for vectors in self._records.values():

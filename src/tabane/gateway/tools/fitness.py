@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabane.gateway.tools.ranking import Ranking
+from tabane.gateway.tools.ranking import ToolRanking
 from tabane.search.concepts import Concept
 
 LOOKED_AT = 5
@@ -21,7 +21,7 @@ _COVERED = 0.2  # the share of them that one of the hits has to cover
 _FAINT = 0.08  # a score that means nothing for a hit that covers at most half
 
 
-def fits(ranking: Ranking, asked: Sequence[Concept], hits: Sequence[tuple[int, float]]) -> bool:
+def fits(ranking: ToolRanking, asked: Sequence[Concept], hits: Sequence[tuple[int, float]]) -> bool:
     """Judge the best hits, as number and score, for a question of these concepts."""
     objects = [concept for concept in asked if not concept.general] or asked
     if len(objects) > _SHORT or not hits:
@@ -30,7 +30,7 @@ def fits(ranking: Ranking, asked: Sequence[Concept], hits: Sequence[tuple[int, f
     return covered > 0.5 or (covered >= _COVERED and hits[0][1] >= _FAINT)
 
 
-def _covered(ranking: Ranking, objects: Sequence[Concept], number: int) -> float:
+def _covered(ranking: ToolRanking, objects: Sequence[Concept], number: int) -> float:
     """Return the share of the object that a tool is about, in 0..1."""
     said = sum(concept.weight * ranking.covered(concept, number) for concept in objects)
     return said / sum(concept.weight for concept in objects)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from tabane.build import this_build
 from tabane.errors import TabaneError
@@ -20,8 +19,8 @@ from tabane.messages import Lang, Message, say
 from tabane.operations import Operation
 from tabane.operations.door import decode_params
 from tabane.operations.operation import input_schema
-from tabane.posts.operations import Archive
-from tabane.posts.texts import Rows
+from tabane.posts.rendered_text import PostRows
+from tabane.posts.table import posts_table
 from tabane.wire import era as eras
 from tabane.wire import websocket
 
@@ -182,11 +181,10 @@ class ArchiveSide(FramedSide):
 def _table() -> list[Operation]:
     """Return the definitions of the archive's operations; the archive behind them is never used."""
 
-    async def nowhere() -> Any:
+    def nowhere() -> NoReturn:
         raise AssertionError("the archive of another server is not opened here")
 
-    nothing: Any = None
-    return Archive(nowhere, nothing, lambda: UTC).table()
+    return posts_table(nowhere)
 
 
 def _definition(operation: Operation) -> dict[str, Any]:
@@ -227,7 +225,7 @@ def _completed(call: _Call, result: Any, warning: str) -> Any:
     else:
         return result
     asked = str(call.arguments.get(_ASKED.get(call.operation.name, ""), ""))
-    return Rows(rows, asked, Message(warning) if warning else None)
+    return PostRows(rows, asked, Message(warning) if warning else None)
 
 
 def _known(post: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tabane.posts.importing.clean import cleaned
-from tabane.posts.importing.results import Result
-from tabane.posts.post import SPACES, Post
+from tabane.posts.importing.model_results import ModelResult
+from tabane.posts.post import SPACES, Post, cleaned
 
 
 def merged(stored: Post | None, given: Post, level: int) -> Post:
@@ -45,7 +44,7 @@ def _filled(first: Post, second: Post) -> Post:
     )
 
 
-def enriched(post: Post, result: Result | None) -> Post:
+def enriched(post: Post, result: ModelResult | None) -> Post:
     """The post with what a model wrote of it."""
     if result is None:
         return post

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.posts.importing.vectors import METADATA, Metadata, metadata, metadata_path
+from tabane.posts.importing.vector_folder import METADATA, VectorMetadata, metadata, metadata_path
 from tabane.posts.post import SPACES
 
 PLACES = {"content": "embeddings", "reasoning": "batch/reasoning", "summary": "batch/summary"}
@@ -25,7 +25,7 @@ _LISTS = ("tweets.js", "tweet.js", "like.js")
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class PostSources:
     """What is imported: absolute paths, each once. ``folders`` is space → folder of its vectors.
 
     Where two give the same post, the first counts, and all csvs are before all archives.
@@ -43,12 +43,12 @@ class Sources:
 
 
 @dataclass(slots=True)
-class _Found:
+class _FoundFiles:
     csvs: list[str] = field(default_factory=list)
     archives: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     folders: dict[str, str] = field(default_factory=dict)
-    described: dict[str, Metadata] = field(default_factory=dict)
+    described: dict[str, VectorMetadata] = field(default_factory=dict)
 
     def folder(self, space: str, path: str) -> None:
         if self.folders.setdefault(space, path) != path:
@@ -70,7 +70,7 @@ def plan(
     embeddings: str | None = None,
     reasoning: str | None = None,
     summary: str | None = None,
-) -> Sources:
+) -> PostSources:
     """What the arguments name, with what the metadata of folders lead to: the CSV, and results.
 
     The three flags name folders of vectors. The metadata of all of them must agree about the model.
@@ -81,7 +81,7 @@ def plan(
         raise unreadable(error) from error
     if not (found.csvs or found.archives or found.results or found.folders):
         raise BadArguments(say("Name at least one file to import."), "files")
-    return Sources(_once(found.csvs), _once(found.archives), _once(found.results), found.folders)
+    return PostSources(_once(found.csvs), _once(found.archives), _once(found.results), found.folders)
 
 
 def unreadable(error: OSError) -> BadArguments:
@@ -91,8 +91,8 @@ def unreadable(error: OSError) -> BadArguments:
     )
 
 
-def _planned(files: Sequence[str], folders: tuple[str | None, ...]) -> _Found:
-    found = _Found()
+def _planned(files: Sequence[str], folders: tuple[str | None, ...]) -> _FoundFiles:
+    found = _FoundFiles()
     for space, path in zip(SPACES, folders, strict=True):
         if path is not None:
             found.folder(space, _absolute(path))
@@ -114,7 +114,7 @@ def _once(paths: list[str]) -> tuple[str, ...]:
     return tuple({os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
 
 
-def _add(found: _Found, path: str) -> None:
+def _add(found: _FoundFiles, path: str) -> None:
     if os.path.isdir(path):
         _add_folder(found, path)
         return
@@ -141,7 +141,7 @@ def _add(found: _Found, path: str) -> None:
         found.csvs.append(path)  # says what it is not when it is opened
 
 
-def _add_folder(found: _Found, path: str) -> None:
+def _add_folder(found: _FoundFiles, path: str) -> None:
     if metadata_path(path):
         found.folder(_space(path), path)
         return
@@ -159,7 +159,7 @@ def _add_folder(found: _Found, path: str) -> None:
         )
 
 
-def _add_setup(found: _Found, path: str) -> bool:
+def _add_setup(found: _FoundFiles, path: str) -> bool:
     """Take what an original set-up has at its places. False where it has none of it."""
     csv, results = os.path.join(path, _CSV), os.path.join(path, _RESULTS)
     folders = {space: os.path.join(path, place) for space, place in PLACES.items()}
@@ -182,7 +182,7 @@ def _space(folder: str) -> str:
     return next((space for space in SPACES[1:] if space in (described, name)), SPACES[0])
 
 
-def _follow(found: _Found, *, csv_wanted: bool) -> None:
+def _follow(found: _FoundFiles, *, csv_wanted: bool) -> None:
     """Add the CSV that the vectors of the content were made of, and the results beside the others."""
     source = found.described["content"].source if "content" in found.described else None
     if not found.csvs and not found.archives:
@@ -203,7 +203,7 @@ def _follow(found: _Found, *, csv_wanted: bool) -> None:
         ]
 
 
-def _results_beside(found: _Found, space: str) -> str | None:
+def _results_beside(found: _FoundFiles, space: str) -> str | None:
     source = found.described[space].source
     if source is not None and source.endswith(".jsonl"):
         return source
@@ -211,8 +211,8 @@ def _results_beside(found: _Found, space: str) -> str | None:
     return beside if os.path.isfile(beside) else None
 
 
-def _check_agreement(found: _Found) -> None:
-    first: tuple[str, Metadata] | None = None
+def _check_agreement(found: _FoundFiles) -> None:
+    first: tuple[str, VectorMetadata] | None = None
     for space, described in found.described.items():
         folder = found.folders[space]
         if first is None:

@@ -17,10 +17,10 @@ from typing import IO, Any
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.posts.importing import tweets
-from tabane.posts.importing.elements import elements
-from tabane.posts.importing.report import Bad, Unfit
-from tabane.posts.importing.tweets import Notes
+from tabane.posts.importing import x_posts
+from tabane.posts.importing.import_report import RejectedRow, UnusableRow
+from tabane.posts.importing.json_elements import elements
+from tabane.posts.importing.x_posts import LongPosts
 from tabane.posts.post import BOOKMARK, LIKE, POST, Post
 
 MOST_UNPACKED = 8_000_000_000  # bytes of one list
@@ -36,7 +36,7 @@ _LOG_TYPES = {"like": LIKE, "likes": LIKE, "liked-tweets": LIKE, "bookmark": BOO
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
-class _Counted:
+class _CountedFile:
     """A list as it is unpacked: how far it is, and that it does not come to too much."""
 
     def __init__(self, file: IO[bytes], packed: int) -> None:
@@ -48,7 +48,7 @@ class _Counted:
         self.read_so_far += len(found)
         allowed = min(MOST_UNPACKED, max(_ANY_RATIO, LARGEST_RATIO * self._packed))
         if self.read_so_far > allowed:
-            raise Unfit(
+            raise UnusableRow(
                 say("it unpacks to more than {most} bytes, which no list of posts does", most=allowed)
             )
         return found
@@ -67,7 +67,7 @@ class XArchive:
         self.whole = True
         self.user = ""
         self._zone = zone
-        self._notes = Notes()
+        self._notes = LongPosts()
         self._zip = None if os.path.isdir(path) else _opened(path)
         try:
             self._lists = self._found()
@@ -76,7 +76,7 @@ class XArchive:
             self.close()
             raise
 
-    def __iter__(self) -> Iterator[Post | Bad]:
+    def __iter__(self) -> Iterator[Post | RejectedRow]:
         yield from self._account()
         for kind, name, packed in self._lists:
             before = self.done
@@ -121,48 +121,51 @@ class XArchive:
         return open(os.path.join(self.path, name), "rb")
 
     def _entries(self, name: str, packed: int) -> Iterator[tuple[int, Any]]:
-        """Line and value of each entry. One that is none is :class:`Unfit`, and so is a list cut short."""
+        """Yield line and value of each entry. Raises UnusableRow if one is no entry or the list is cut."""
         before = self.done
         try:
             with self._open(name) as file:
                 size = max(1, self._zip.getinfo(name).file_size if self._zip else packed)
-                counted = _Counted(file, packed)
+                counted = _CountedFile(file, packed)
                 for line, value in elements(counted):  # type: ignore[arg-type]
                     self.done = before + min(packed, packed * counted.read_so_far // size)
                     yield line, value
-        except Unfit as unfit:
+        except UnusableRow as unfit:
             self.whole = False
             yield 0, unfit
         except _DAMAGED as error:
             self.whole = False
-            yield 0, Unfit(say("damaged from here on: {error}", error=str(error) or type(error).__name__))
+            yield (
+                0,
+                UnusableRow(say("damaged from here on: {error}", error=str(error) or type(error).__name__)),
+            )
 
     # The lists
 
-    def _account(self) -> Iterator[Bad]:
+    def _account(self) -> Iterator[RejectedRow]:
         for kind, name, packed in self._lists:
             if kind == "account":
                 for line, value in self._entries(name, packed):
-                    self.user = self.user or tweets.user_of_account(value)
-                    if isinstance(value, Unfit):
+                    self.user = self.user or x_posts.user_of_account(value)
+                    if isinstance(value, UnusableRow):
                         yield self._bad(name, line, value)
 
-    def _list(self, kind: str, name: str, packed: int) -> Iterator[Post | Bad]:
+    def _list(self, kind: str, name: str, packed: int) -> Iterator[Post | RejectedRow]:
         for line, value in self._entries(name, packed):
             try:
-                if isinstance(value, Unfit):
+                if isinstance(value, UnusableRow):
                     raise value
                 if kind == "note-tweet":
                     self._notes.add(value)
                 elif kind in _LOG_TYPES:
-                    yield tweets.liked(value, _LOG_TYPES[kind], self._zone)
+                    yield x_posts.liked(value, _LOG_TYPES[kind], self._zone)
                 else:
-                    yield tweets.posted(value, POST, self.user, self._notes, self._zone)
-            except Unfit as unfit:
+                    yield x_posts.posted(value, POST, self.user, self._notes, self._zone)
+            except UnusableRow as unfit:
                 yield self._bad(name, line, unfit)
 
-    def _bad(self, name: str, line: int, unfit: Unfit) -> Bad:
-        return Bad(f"{self.path}:{name}", line, unfit.reason, unfit.post_id)
+    def _bad(self, name: str, line: int, unfit: UnusableRow) -> RejectedRow:
+        return RejectedRow(f"{self.path}:{name}", line, unfit.reason, unfit.post_id)
 
 
 def _opened(path: str) -> zipfile.ZipFile:

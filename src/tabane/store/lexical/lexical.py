@@ -20,7 +20,7 @@ import numpy as np
 
 from tabane.errors import StoreError
 from tabane.messages import say
-from tabane.search.engine import Capability, Hit, Hits, LexicalQuery
+from tabane.search.engine import Capability, EngineHit, EngineHits, LexicalQuery
 from tabane.search.filters import Contains, Filter, matches
 from tabane.search.japanese import Japanese, japanese
 from tabane.search.substrings import is_whole
@@ -107,7 +107,7 @@ class Lexical:
     def _needle(self, condition: Contains) -> Match:
         return needle(condition.text, self._source.shape.text_names(condition.fields))
 
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> Hits:
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._searching, self._search, query, where, limit, offset)
 
@@ -152,10 +152,10 @@ class Lexical:
         self._builder.close()
         self._source.close()
 
-    def _search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> Hits:
+    def _search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
         plan = self._planner.plan(query)
         if plan == NOTHING:
-            return Hits()
+            return EngineHits()
         with self._source.reading() as connection:
             try:
                 with self._moment(connection) as (masks, view):
@@ -165,7 +165,7 @@ class Lexical:
                 self._mistrust(error)
             else:
                 page = self._page(connection, found, limit, offset, keys)
-                return Hits(tuple(page), len(found.scores), found.whole and complete, found.ceiling)
+                return EngineHits(tuple(page), len(found.scores), found.whole and complete, found.ceiling)
         return self._search(query, where, limit, offset)
 
     @contextlib.contextmanager
@@ -208,7 +208,7 @@ class Lexical:
 
     def _page(
         self, connection: sqlite3.Connection, found: Found, limit: int, offset: int, keys: dict[int, str]
-    ) -> list[Hit]:
+    ) -> list[EngineHit]:
         """The hits of a page, equal scores in order of keys: of those alone the keys are read."""
         page = found.scores[offset : offset + limit]
         if not page:
@@ -217,7 +217,7 @@ class Lexical:
         above = sum(score > high for _, score in found.scores[:offset])
         tied = [(row, score) for row, score in found.scores if low <= score <= high]
         known = self._source.keys(connection, [row for row, _ in tied if row not in keys]) | keys
-        hits = [Hit(known[row], row, score) for row, score in tied if row in known]
+        hits = [EngineHit(known[row], row, score) for row, score in tied if row in known]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         return hits[offset - above : offset - above + limit]
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.engine import Combination, Hit, Hits, Ranks, Similarities, VectorQuery
+from tabane.search.engine import Combination, EngineHit, EngineHits, Ranks, Similarities, VectorQuery
 from tabane.search.filters import Filter
-from tabane.search.records import Shape, Stored, checked_vector
+from tabane.search.records import Shape, StoredRecord, checked_vector
 from tabane.store import failures
 from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks, costly
@@ -81,14 +81,14 @@ class Asking:
     def _truth(self) -> Truth:
         return self._table.truth
 
-    async def nearest(self, asked: Question, where: Filter, limit: int, offset: int) -> Hits:
-        def reading(connection: sqlite3.Connection) -> Hits:
+    async def nearest(self, asked: Question, where: Filter, limit: int, offset: int) -> EngineHits:
+        def reading(connection: sqlite3.Connection) -> EngineHits:
             masks, moment = self._moment(connection, asked)
             search = _search(connection, asked, where, masks, moment)
             found = search.best(limit + offset)
             hits = self._hits(connection, found, masks.snapshot.origin)
             exact = (found.whole or asked.threshold is None) and _whole(moment, asked)
-            return Hits(tuple(hits[offset : offset + limit]), found.compared, exact)
+            return EngineHits(tuple(hits[offset : offset + limit]), found.compared, exact)
 
         long = asked.strict or asked.multiplied or costly(where)
         return await self._table.database.read(reading, long=long)
@@ -123,12 +123,12 @@ class Asking:
             if name not in moment or moment[name].dimension != len(vector):
                 self._index.truth.spaces(connection).fitting(name, vector.tobytes())
 
-    def _hits(self, connection: sqlite3.Connection, found: Found, origin: int) -> list[Hit]:
+    def _hits(self, connection: sqlite3.Connection, found: Found, origin: int) -> list[EngineHit]:
         rows = (found.places + origin).tolist()
         keys = self._truth.keys_at(connection, rows)
         scored = zip(rows, found.scores.tolist(), strict=True)
         return sorted(
-            (Hit(keys[row], row, score) for row, score in scored), key=lambda hit: (-hit.score, hit.key)
+            (EngineHit(keys[row], row, score) for row, score in scored), key=lambda hit: (-hit.score, hit.key)
         )
 
     async def scan(self, asked: Question, where: Filter) -> AsyncIterator[Similarities]:
@@ -278,8 +278,8 @@ class Asking:
 
         return await self._table.database.read(reading)
 
-    async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[Stored]:
-        def reading(connection: sqlite3.Connection) -> list[Stored]:
+    async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[StoredRecord]:
+        def reading(connection: sqlite3.Connection) -> list[StoredRecord]:
             masks, moment = self._at_one_moment(connection)
             held = self._index.truth.spaces(connection).named(space)
             view = moment.get(held.space.name)

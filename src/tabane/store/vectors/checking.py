@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 from tabane.search.records import checked_vector as checked_slowly
 
 
-def checked_vector(vector: bytes, space: Space) -> bytes:
+def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
     """The vector, where it has the length of its space and finite numbers, not all 0.
 
     A sum of squares that is neither 0 nor too large for a float32 says so of all numbers at once; any

@@ -15,7 +15,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
-from tabane.search.records import Space
+from tabane.search.records import EmbeddingSpace
 from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
 from tabane.store.database import connected, examine
@@ -78,7 +78,7 @@ EMPTIED = 500  # vectors of a step
 class Held:
     """One space of one collection, as the file holds it."""
 
-    def __init__(self, space: Space, number: int, birth: int) -> None:
+    def __init__(self, space: EmbeddingSpace, number: int, birth: int) -> None:
         self.space = space
         self.number = number
         self.birth = birth
@@ -159,7 +159,7 @@ class VectorFile:
                 self._connection.execute("COMMIT")
         del self._fresh[before:]
 
-    def make(self, collection: str, space: Space) -> Held:
+    def make(self, collection: str, space: EmbeddingSpace) -> Held:
         """A place for the vectors of a space that is new."""
         self._begin()
         birth = secrets.randbits(62)

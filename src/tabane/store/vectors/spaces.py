@@ -14,7 +14,7 @@ import msgspec
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.records import MOST_FIELDS, Record, Shape, Space, unfit_vector
+from tabane.search.records import MOST_FIELDS, EmbeddingSpace, Record, Shape, unfit_vector
 from tabane.store.vectors.file import Held, VectorFile
 
 _FIND = "SELECT name, dimension, model, number, birth FROM space WHERE collection = ? AND "
@@ -84,7 +84,7 @@ class SpaceList:
         found = connection.execute(query, (self._number,))
         return Spaces(self._shape, [_held(*row) for row in found])
 
-    def add(self, connection: sqlite3.Connection, space: Space) -> bool:
+    def add(self, connection: sqlite3.Connection, space: EmbeddingSpace) -> bool:
         """Make the space; False where it is there. Raises BadArguments where another one of its name is."""
         spaces = self.read(connection)
         there = spaces.get(space.name)
@@ -120,7 +120,7 @@ class SpaceList:
         connection.execute("UPDATE space SET name = ? WHERE birth = ?", (name, held.birth))
         return True
 
-    def adopt(self, connection: sqlite3.Connection, spaces: Sequence[Space]) -> None:
+    def adopt(self, connection: sqlite3.Connection, spaces: Sequence[EmbeddingSpace]) -> None:
         """Take over the spaces of a shape from when the file of vectors was who knew their names."""
         kept = {(name, dimension): place for name, dimension, *place in self._file.storages(self._shape.name)}
         for space in spaces:
@@ -141,7 +141,7 @@ class SpaceList:
         known = {birth for (birth,) in connection.execute("SELECT birth FROM space")}
         for name, dimension, number, birth in self._file.storages(self._shape.name):
             if birth not in known:
-                self._file.drop(Held(Space(name, dimension), number, birth))
+                self._file.drop(Held(EmbeddingSpace(name, dimension), number, birth))
 
     def dropped(self, connection: sqlite3.Connection) -> tuple[Held, int] | None:
         """A space that was dropped and is not swept yet, and up to which row its vectors are."""
@@ -184,4 +184,4 @@ def any_spaces(connection: sqlite3.Connection, collection: str) -> bool:
 
 
 def _held(name: str, dimension: int, model: str, number: int, birth: int) -> Held:
-    return Held(Space(name, dimension, model), number, birth)
+    return Held(EmbeddingSpace(name, dimension, model), number, birth)

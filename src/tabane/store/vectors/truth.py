@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from tabane.search.records import Shape, Space
+from tabane.search.records import EmbeddingSpace, Shape
 from tabane.store.changes import Placed
 from tabane.store.vectors.file import Held, VectorFile
 from tabane.store.vectors.spaces import SpaceList, Spaces
@@ -38,7 +38,7 @@ class VectorTruth:
         file: VectorFile,
         number: int,
         shape: Shape,
-        older: Sequence[Space] = (),
+        older: Sequence[EmbeddingSpace] = (),
     ) -> VectorTruth:
         """Make what is new, take over ``older`` spaces, sweep vectors that belong to nobody."""
         found = cls(number, file, shape)

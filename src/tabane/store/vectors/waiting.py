@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import structs
 
 from tabane.search.filters import Filter
-from tabane.search.records import Stored
+from tabane.search.records import StoredRecord
 from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks
 from tabane.store.table import Table
@@ -33,10 +33,10 @@ class Waiting:
 
     async def newest(
         self, space: str, where: Filter, field: str | None, skip: int, limit: int
-    ) -> list[Stored]:
+    ) -> list[StoredRecord]:
         """Return records that match and lack a vector, newest first. ``skip`` of them are passed over."""
 
-        def reading(masks: Masks, connection: sqlite3.Connection) -> list[Stored]:
+        def reading(masks: Masks, connection: sqlite3.Connection) -> list[StoredRecord]:
             lacking = masks.mask(where) & ~self._having(masks, connection, space)
             slots = _newest(np.flatnonzero(lacking), _times(masks, field), skip, limit)
             rows = masks.snapshot.rows(slots)

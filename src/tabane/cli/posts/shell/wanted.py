@@ -12,8 +12,8 @@ from tabane.cli.posts.showing import VIEWS, View
 from tabane.cli.posts.weights import PRESETS, WEIGHING, Weights, named, weights_of
 from tabane.errors import CallerError
 from tabane.messages import Message, say
-from tabane.posts.clock import Machine, bound
 from tabane.posts.modes import MODES, Mode
+from tabane.posts.time_periods import Machine, bound
 
 MOST = 100
 """Posts that one query finds at most."""

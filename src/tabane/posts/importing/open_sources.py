@@ -5,32 +5,34 @@ Used by one thread at a time. Errors of whole files are raised when they are ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import tzinfo
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tabane.errors import BadArguments
 from tabane.messages import Message
-from tabane.posts.importing.ids import Ids
-from tabane.posts.importing.plan import Sources, disagreeing
-from tabane.posts.importing.report import Bad, Counts, Report
-from tabane.posts.importing.results import Result, Results
-from tabane.posts.importing.rows import TwilogCsv
-from tabane.posts.importing.vectors import VectorFolder
+from tabane.posts.importing.import_report import PostsImportReport, RejectedRow, SourceCounts
+from tabane.posts.importing.model_results import ModelResult, ModelResults
+from tabane.posts.importing.plan import PostSources, disagreeing
+from tabane.posts.importing.post_ids import PostIdTable
+from tabane.posts.importing.twilog_csv import TwilogCsv
+from tabane.posts.importing.vector_folder import VectorFolder
 from tabane.posts.importing.x_archive import XArchive
 from tabane.posts.post import Post
-from tabane.search.records import Space, checked_vector
+from tabane.search.records import EmbeddingSpace, checked_vector
 
 _STEP = 2000  # lines of results, ids of vectors: between two of them the caller tells how far it is
 
 
-class Given(NamedTuple):
+class GivenPost(NamedTuple):
     """What the sources say of a post; ``post`` is None where they have only results or vectors of it."""
 
     post_id: int
     post: Post | None
-    counts: Counts | None
-    result: Result | None
+    counts: SourceCounts | None
+    result: ModelResult | None
     vectors: dict[str, bytes]
 
     @property
@@ -41,14 +43,14 @@ class Given(NamedTuple):
         return 3 * texts + sum(map(len, self.vectors.values()))
 
 
-class Opened:
+class OpenPostSources:
     """The open sources. ``spared`` are posts whose rows are bad: they are known to be there."""
 
-    def __init__(self, sources: Sources, zone: tzinfo, report: Report) -> None:
+    def __init__(self, sources: PostSources, zone: tzinfo, report: PostsImportReport) -> None:
         self.report = report
-        self.spared = Ids("B")
-        self._closing: list[TwilogCsv | XArchive | Results | VectorFolder] = []
-        self._posts: list[tuple[TwilogCsv | XArchive, Counts]] = []
+        self.spared = PostIdTable("B")
+        self._closing: list[TwilogCsv | XArchive | ModelResults | VectorFolder] = []
+        self._posts: list[tuple[TwilogCsv | XArchive, SourceCounts]] = []
         self._taken = 0  # bytes of vectors
         try:
             self._open(sources, zone)
@@ -56,12 +58,12 @@ class Opened:
             self.close()
             raise
 
-    def _open(self, sources: Sources, zone: tzinfo) -> None:
+    def _open(self, sources: PostSources, zone: tzinfo) -> None:
         for path in sources.csvs:
             self._opened_posts(TwilogCsv(path, zone), "twilog.csv")
         for path in sources.archives:
             self._opened_posts(XArchive(path, zone), "x_archive")
-        self.results = Results(sources.results)
+        self.results = ModelResults(sources.results)
         self._closing.append(self.results)
         self._of_results = [self.report.source(path, "results") for path in sources.results]
         self.folders: list[VectorFolder] = []
@@ -108,10 +110,12 @@ class Opened:
                 self.report.add(bad, counts)
             yield from self._indexed(folder.index(), folder.places, counts)
 
-    def _indexed(self, found: Iterator[int | Bad], places: Ids, counts: Counts) -> Iterator[None]:
+    def _indexed(
+        self, found: Iterator[int | RejectedRow], places: PostIdTable, counts: SourceCounts
+    ) -> Iterator[None]:
         before = len(places)
         for number, each in enumerate(found, 1):
-            if isinstance(each, Bad):
+            if isinstance(each, RejectedRow):
                 self.report.add(each, counts)
             else:
                 counts.read += 1
@@ -119,7 +123,7 @@ class Opened:
                 yield
         counts.duplicates += counts.read - (len(places) - before)
 
-    def given(self) -> Iterator[Given]:
+    def given(self) -> Iterator[GivenPost]:
         """What the sources say, row by row, in the order of the rows."""
         for source, counts in self._posts:
             for each in source:
@@ -131,7 +135,7 @@ class Opened:
                 if each.post_id:
                     self.spared[each.post_id] = 1
 
-    def rest(self, seen: Ids) -> Iterator[Given]:
+    def rest(self, seen: PostIdTable) -> Iterator[GivenPost]:
         """What there is of posts that no row was about."""
         tables = [self.results.places, *(folder.places for folder in self.folders)]
         for number, table in enumerate(tables):
@@ -139,8 +143,8 @@ class Opened:
                 if post not in seen and not any(post in earlier for earlier in tables[:number]):
                     yield self._given(post, None, None)
 
-    def _given(self, post_id: int, post: Post | None, counts: Counts | None) -> Given:
-        return Given(post_id, post, counts, self.results.of(post_id), self.vectors(post_id))
+    def _given(self, post_id: int, post: Post | None, counts: SourceCounts | None) -> GivenPost:
+        return GivenPost(post_id, post, counts, self.results.of(post_id), self.vectors(post_id))
 
     def vectors(self, post_id: int) -> dict[str, bytes]:
         """The vectors there are of a post: space → float32, little-endian."""
@@ -152,7 +156,7 @@ class Opened:
                 self._taken += 8 + len(vector)
         return vectors
 
-    def unknown(self, given: Given) -> None:
+    def unknown(self, given: GivenPost) -> None:
         """No post has this id: count it where it comes from."""
         if given.result is not None:
             self._of_results[self.results.number(given.post_id)].unknown += 1
@@ -166,19 +170,36 @@ class Opened:
             vector = vectors.get(folder.space)
             try:
                 if vector is not None:
-                    checked_vector(vector, Space(folder.space, folder.dimension, folder.model))
+                    checked_vector(vector, EmbeddingSpace(folder.space, folder.dimension, folder.model))
             except BadArguments as error:
                 del found[folder.space]
                 place = folder.refuse(post_id)
                 if place is not None:
-                    self.report.add(Bad(*place, error.message, post_id), counts)
+                    self.report.add(RejectedRow(*place, error.message, post_id), counts)
         return found
 
     def bad_post(self, post_id: int, reason: Message) -> None:
         """A post that the collection does not take, by what all sources say of it together."""
         counts = self.report.sources[0]
-        self.report.add(Bad(counts.source, 0, reason, post_id), counts)
+        self.report.add(RejectedRow(counts.source, 0, reason, post_id), counts)
 
     def close(self) -> None:
         for each in self._closing:
             each.close()
+
+
+T = TypeVar("T")
+
+
+class ReadingThread:
+    """Does work in the only thread of a pool, whose owner ends it."""
+
+    def __init__(self, thread: ThreadPoolExecutor) -> None:
+        self._thread = thread
+
+    async def __call__(self, work: Callable[[], T]) -> T:
+        return await self.begin(work)
+
+    def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Have it done while the caller goes on."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, work)

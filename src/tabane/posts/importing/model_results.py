@@ -14,8 +14,8 @@ import msgspec
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.posts.importing.ids import Ids, post_id
-from tabane.posts.importing.report import Bad, Unfit
+from tabane.posts.importing.import_report import RejectedRow, UnusableRow
+from tabane.posts.importing.post_ids import PostIdTable, post_id
 from tabane.search.records import LONGEST_STRING, MOST_STRINGS
 
 LONGEST_LINE = 1_048_576  # bytes
@@ -24,7 +24,7 @@ _BITS = 44  # of the place in a file: 17 TB; above them the file's number
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
 
-class Result(NamedTuple):
+class ModelResult(NamedTuple):
     """What is known of a post; empty where it is not."""
 
     reasoning: str
@@ -32,7 +32,7 @@ class Result(NamedTuple):
     tags: tuple[str, ...]
 
 
-class Results:
+class ModelResults:
     """Files of results: :meth:`index` finds where each post's line is, :meth:`of` reads it.
 
     Where several lines are about a post, the last one counts. Raises BadArguments where a file is
@@ -41,7 +41,7 @@ class Results:
 
     def __init__(self, paths: tuple[str, ...]) -> None:
         self.paths = paths
-        self.places = Ids()
+        self.places = PostIdTable()
         self.done = 0
         self._files: list[IO[bytes]] = []
         try:
@@ -53,7 +53,7 @@ class Results:
             self.close()
             raise
 
-    def index(self, number: int) -> Iterator[int | Bad]:
+    def index(self, number: int) -> Iterator[int | RejectedRow]:
         """Read through a file: each id that a line is about, and each line that is bad."""
         file, line = self._files[number], 0
         file.seek(0)
@@ -68,10 +68,10 @@ class Results:
                 key, _ = parsed(read)
                 self.places[key] = number << _BITS | start
                 yield key
-            except Unfit as unfit:
-                yield Bad(self.paths[number], line, unfit.reason, unfit.post_id)
+            except UnusableRow as unfit:
+                yield RejectedRow(self.paths[number], line, unfit.reason, unfit.post_id)
 
-    def of(self, post: int) -> Result | None:
+    def of(self, post: int) -> ModelResult | None:
         """What is known of a post, None where no line is about it."""
         place = self.places.get(post, -1)
         if place < 0:
@@ -80,7 +80,7 @@ class Results:
         file.seek(place & (1 << _BITS) - 1)
         try:
             return parsed(file.readline(LONGEST_LINE))[1]
-        except Unfit:
+        except UnusableRow:
             return None  # the file was written to since
 
     def number(self, post: int) -> int:
@@ -111,7 +111,7 @@ class Results:
             try:
                 parsed(line)
                 return
-            except Unfit as unfit:
+            except UnusableRow as unfit:
                 if unfit.post_id:
                     return  # a result, if not a good one
                 if first:
@@ -127,30 +127,30 @@ class Results:
         )
 
 
-def parsed(line: bytes) -> tuple[int, Result]:
-    """The id and the result of a line of either form. Raises :class:`Unfit`."""
+def parsed(line: bytes) -> tuple[int, ModelResult]:
+    """The id and the result of a line of either form. Raises :class:`UnusableRow`."""
     if len(line) >= LONGEST_LINE:
-        raise Unfit(say("longer than {most} bytes", most=LONGEST_LINE))
+        raise UnusableRow(say("longer than {most} bytes", most=LONGEST_LINE))
     entry = _object(line.removeprefix(b"\xef\xbb\xbf"))
     key = entry.get("key")
     number = post_id(str(key)) if isinstance(key, str | int) else None
     if "request" in entry and "response" not in entry:
-        raise Unfit(say("a request to a model, not its answer"))
+        raise UnusableRow(say("a request to a model, not its answer"))
     if number is None:
-        raise Unfit(say("“{text}” is no post_id", text=str(key)[:40]))
+        raise UnusableRow(say("“{text}” is no post_id", text=str(key)[:40]))
     try:
         return number, _result(_answer(entry))
-    except Unfit as unfit:
-        raise Unfit(unfit.reason, number) from None
+    except UnusableRow as unfit:
+        raise UnusableRow(unfit.reason, number) from None
 
 
 def _object(text: bytes | str) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unfit(say("not JSON: {error}", error=str(error))) from None
+        raise UnusableRow(say("not JSON: {error}", error=str(error))) from None
     if not isinstance(found, dict):
-        raise Unfit(say("no JSON object"))
+        raise UnusableRow(say("no JSON object"))
     return found
 
 
@@ -158,17 +158,19 @@ def _answer(entry: dict[str, Any]) -> dict[str, Any]:
     """The object that holds the result: the entry, or what stands as text in a model's response."""
     if "response" not in entry:
         if "error" in entry:
-            raise Unfit(say("the model answered with an error: {error}", error=str(entry["error"])[:200]))
+            raise UnusableRow(
+                say("the model answered with an error: {error}", error=str(entry["error"])[:200])
+            )
         return entry
     response = entry["response"]
     blocked = _at(response, "promptFeedback", "blockReason")
     if blocked:
-        raise Unfit(say("the model refused it: {reason}", reason=str(blocked)[:200]))
+        raise UnusableRow(say("the model refused it: {reason}", reason=str(blocked)[:200]))
     parts = _at(response, "candidates", 0, "content", "parts")
     texts = [part.get("text") for part in parts or () if isinstance(part, dict) and not part.get("thought")]
     text = "".join(each for each in texts if isinstance(each, str))
     if not text:
-        raise Unfit(say("the model's response is empty"))
+        raise UnusableRow(say("the model's response is empty"))
     fenced = _FENCE.fullmatch(text)
     return _object(fenced[1] if fenced else text)
 
@@ -182,16 +184,16 @@ def _at(value: Any, *path: str | int) -> Any:
     return value
 
 
-def _result(answer: dict[str, Any]) -> Result:
+def _result(answer: dict[str, Any]) -> ModelResult:
     reasoning, summary, tags = (answer.get(name) for name in ("reasoning", "summary", "tags"))
     for name, value in (("reasoning", reasoning), ("summary", summary)):
         if value is not None and not isinstance(value, str):
-            raise Unfit(say("{field} is no text", field=name))
+            raise UnusableRow(say("{field} is no text", field=name))
     if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
-        raise Unfit(say("{field} is no list of texts", field="tags"))
+        raise UnusableRow(say("{field} is no list of texts", field="tags"))
     kept = tuple(tag.strip() for tag in tags or () if tag.strip())
     if len(kept) > MOST_STRINGS or any(len(tag.encode()) > LONGEST_STRING for tag in kept):
-        raise Unfit(say("too many tags, or too long ones"))
+        raise UnusableRow(say("too many tags, or too long ones"))
     if not (reasoning or summary or kept):
-        raise Unfit(say("neither reasoning nor summary nor tags"))
-    return Result(reasoning or "", summary or "", kept)
+        raise UnusableRow(say("neither reasoning nor summary nor tags"))
+    return ModelResult(reasoning or "", summary or "", kept)

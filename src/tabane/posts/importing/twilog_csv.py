@@ -15,9 +15,9 @@ from datetime import tzinfo
 
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
-from tabane.posts.importing.ids import post_id
-from tabane.posts.importing.report import Bad, Unfit
-from tabane.posts.importing.times import moment, moment_of_id
+from tabane.posts.importing.import_report import RejectedRow, UnusableRow
+from tabane.posts.importing.post_ids import post_id
+from tabane.posts.importing.post_times import moment, moment_of_id
 from tabane.posts.post import BOOKMARK, LIKE, POST, Post
 
 COLUMNS = ("post_id", "url", "timestamp", "content", "log_type")
@@ -49,19 +49,21 @@ def user_of(url: str, post: int) -> str:
 
 
 def post_of_row(cells: list[str], zone: tzinfo) -> Post:
-    """The post of five cells. Raises :class:`Unfit`."""
+    """The post of five cells. Raises :class:`UnusableRow`."""
     if len(cells) != len(COLUMNS):
-        raise Unfit(say("{count} columns in place of 5", count=len(cells)), post_id(cells[0].strip()) or 0)
+        raise UnusableRow(
+            say("{count} columns in place of 5", count=len(cells)), post_id(cells[0].strip()) or 0
+        )
     number = post_id(cells[0].strip())
     if number is None:
-        raise Unfit(say("“{text}” is no post_id", text=cells[0][:40]))
+        raise UnusableRow(say("“{text}” is no post_id", text=cells[0][:40]))
     log_type = cells[4].strip()
     if log_type not in ("1", "2", "3"):
-        raise Unfit(say("log_type is 1, 2 or 3, not “{text}”", text=log_type[:40]), number)
+        raise UnusableRow(say("log_type is 1, 2 or 3, not “{text}”", text=log_type[:40]), number)
     timestamp, url = cells[2].strip(), cells[1].strip()
     at = moment(timestamp, zone) if timestamp else moment_of_id(number)
     if at is None and timestamp:
-        raise Unfit(say("“{text}” is no time", text=timestamp[:40]), number)
+        raise UnusableRow(say("“{text}” is no time", text=timestamp[:40]), number)
     return Post(
         post_id=number,
         content=unescaped(cells[3]),
@@ -96,7 +98,7 @@ class TwilogCsv:
             self._file.close()
             raise
 
-    def __iter__(self) -> Iterator[Post | Bad]:
+    def __iter__(self) -> Iterator[Post | RejectedRow]:
         yield from self._first
         self._first = []
         for number, record in self._records():
@@ -109,7 +111,7 @@ class TwilogCsv:
 
     # The begin of the file: is it one at all?
 
-    def _begin(self) -> list[Post | Bad]:
+    def _begin(self) -> list[Post | RejectedRow]:
         start = self._file.peek(8192)[:8192]
         if start.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise self._wrong(say("it is UTF-16"))
@@ -119,9 +121,9 @@ class TwilogCsv:
             self.done = len(self._file.read(3))
         return self._tried(binary=b"\0" in start)
 
-    def _tried(self, *, binary: bool) -> list[Post | Bad]:
+    def _tried(self, *, binary: bool) -> list[Post | RejectedRow]:
         """What comes up to the first good row: without one among the first rows, it is another file."""
-        first: list[Post | Bad] = []
+        first: list[Post | RejectedRow] = []
         headed = False
         for number, record in self._records():
             if number == 1 and self._is_header(record):
@@ -133,7 +135,7 @@ class TwilogCsv:
                 return first
             if len(first) == _TRIED:
                 break
-        bad = next((each for each in first if isinstance(each, Bad)), None)
+        bad = next((each for each in first if isinstance(each, RejectedRow)), None)
         if binary:
             raise self._wrong(say("it is no text"))
         if bad is not None:
@@ -142,13 +144,13 @@ class TwilogCsv:
             raise self._wrong(say("it has no rows"))
         return first
 
-    def _is_header(self, record: bytes | Unfit) -> bool:
+    def _is_header(self, record: bytes | UnusableRow) -> bool:
         """Whether the first line names columns; ours are found in any order."""
-        if isinstance(record, Unfit):
+        if isinstance(record, UnusableRow):
             return False
         try:
             names = [cell.strip().lower() for cell in _cells(record)]
-        except Unfit:
+        except UnusableRow:
             return False
         if sorted(names) == sorted(COLUMNS):
             self._columns = [names.index(name) for name in COLUMNS]
@@ -170,9 +172,9 @@ class TwilogCsv:
 
     # Rows
 
-    def _read(self, number: int, record: bytes | Unfit) -> Post | Bad | None:
+    def _read(self, number: int, record: bytes | UnusableRow) -> Post | RejectedRow | None:
         try:
-            if isinstance(record, Unfit):
+            if isinstance(record, UnusableRow):
                 raise record
             cells = _cells(record)
             if not cells or cells == [""]:
@@ -180,10 +182,10 @@ class TwilogCsv:
             if len(cells) == len(COLUMNS):
                 cells = [cells[column] for column in self._columns]
             return post_of_row(cells, self._zone)
-        except Unfit as unfit:
-            return Bad(self.path, number, unfit.reason, unfit.post_id)
+        except UnusableRow as unfit:
+            return RejectedRow(self.path, number, unfit.reason, unfit.post_id)
 
-    def _records(self) -> Iterator[tuple[int, bytes | Unfit]]:
+    def _records(self) -> Iterator[tuple[int, bytes | UnusableRow]]:
         """Number of the first line, and the row's bytes, or why it is none."""
         held: deque[tuple[int, bytes]] = deque()
         size = quotes = 0
@@ -195,7 +197,7 @@ class TwilogCsv:
                 self._waiting.extendleft(reversed([*held, (number, line)] if line else held))
                 held.clear()
                 size = quotes = 0
-                yield first, Unfit(say("a quote is not closed"), _id_at(start))
+                yield first, UnusableRow(say("a quote is not closed"), _id_at(start))
                 continue
             if not line:
                 return
@@ -222,9 +224,9 @@ class TwilogCsv:
         return self._line, line
 
 
-def _whole(record: bytes) -> bytes | Unfit:
+def _whole(record: bytes) -> bytes | UnusableRow:
     if len(record) > LONGEST_ROW:
-        return Unfit(say("longer than {most} bytes", most=LONGEST_ROW), _id_at(record))
+        return UnusableRow(say("longer than {most} bytes", most=LONGEST_ROW), _id_at(record))
     return record
 
 
@@ -232,11 +234,11 @@ def _cells(record: bytes) -> list[str]:
     try:
         text = record.decode()
     except UnicodeDecodeError:
-        raise Unfit(say("not UTF-8"), _id_at(record)) from None
+        raise UnusableRow(say("not UTF-8"), _id_at(record)) from None
     try:
         return next(csv.reader((text,)), [])
     except csv.Error as error:
-        raise Unfit(say("not CSV: {error}", error=str(error)), _id_at(record)) from None
+        raise UnusableRow(say("not CSV: {error}", error=str(error)), _id_at(record)) from None
 
 
 def _id_at(record: bytes) -> int:

@@ -9,25 +9,25 @@ from types import TracebackType
 import msgspec
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.opened import Opened
+from tabane.posts.importing.open_sources import OpenPostSources
 from tabane.search.engine import Collection
 from tabane.search.records import Record
 
 MOST_AT_ONCE = 2  # batches
 
 
-class Writing:
+class PostBatchWriter:
     """Writes batches in no order. What the collection refuses is reported, and the rest of it written.
 
     Left by an exception, it waits for what was begun, which cannot be taken back.
     """
 
-    def __init__(self, collection: Collection, opened: Opened) -> None:
+    def __init__(self, collection: Collection, opened: OpenPostSources) -> None:
         self._collection = collection
         self._opened = opened
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Writing:
+    async def __aenter__(self) -> PostBatchWriter:
         return self
 
     async def __aexit__(

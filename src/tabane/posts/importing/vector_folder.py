@@ -19,8 +19,8 @@ from typing import IO, Any, NamedTuple
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.posts.importing.ids import LARGEST, Ids
-from tabane.posts.importing.report import Bad, Unfit
+from tabane.posts.importing.import_report import RejectedRow, UnusableRow
+from tabane.posts.importing.post_ids import LARGEST, PostIdTable
 from tabane.search.records import LARGEST_DIMENSION
 
 METADATA = ("meta.json", "embeddings_meta.json")
@@ -34,7 +34,7 @@ _REFUSED = 2**63  # the place of a vector that is none
 _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 
-class Metadata(NamedTuple):
+class VectorMetadata(NamedTuple):
     """What a folder says of its vectors. ``source``: the file they were made of, absolute, if it is there."""
 
     model: str
@@ -43,7 +43,7 @@ class Metadata(NamedTuple):
     source_type: str
 
 
-class _File(NamedTuple):
+class _VectorFile(NamedTuple):
     path: str
     rows: int
     ids_at: int
@@ -52,7 +52,7 @@ class _File(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _TensorEntry:
     dtype: str
     shape: list[int]
     first: int
@@ -65,7 +65,7 @@ def metadata_path(folder: str) -> str | None:
     return next((path for path in found if os.path.isfile(path)), None)
 
 
-def metadata(folder: str) -> Metadata:
+def metadata(folder: str) -> VectorMetadata:
     """The folder's metadata. Raises :class:`~tabane.errors.BadArguments`, above all for a missing model."""
     path = metadata_path(folder)
     if path is None:
@@ -83,7 +83,7 @@ def metadata(folder: str) -> Metadata:
     return _described(found, path, folder)
 
 
-def _described(found: dict[str, Any], path: str, folder: str) -> Metadata:
+def _described(found: dict[str, Any], path: str, folder: str) -> VectorMetadata:
     model, dimension = found.get("model"), found.get("embedding_dim")
     if not isinstance(model, str) or not model.strip():
         raise BadArguments(
@@ -104,7 +104,7 @@ def _described(found: dict[str, Any], path: str, folder: str) -> Metadata:
         )
     named = found.get("source_path") or found.get("csv_path")
     source = _beside(folder, named) if isinstance(named, str) and "\0" not in named else None
-    return Metadata(model.strip(), dimension, source, str(found.get("source_type") or ""))
+    return VectorMetadata(model.strip(), dimension, source, str(found.get("source_type") or ""))
 
 
 def _beside(folder: str, named: str) -> str | None:
@@ -130,16 +130,16 @@ class VectorFolder:
         self.space = space
         described = metadata(path)
         self.model = described.model
-        self.places = Ids()
-        self.bad_files: list[Bad] = []
-        self._files: list[_File] = []
+        self.places = PostIdTable()
+        self.bad_files: list[RejectedRow] = []
+        self._files: list[_VectorFile] = []
         self._open: OrderedDict[int, IO[bytes]] = OrderedDict()
         self._ahead = b""  # bytes of vectors from this place on
         self._ahead_at = self._last = -1
         self.dimension = self._headers(described.dimension)
         self.size = sum(each.rows * (8 + self._width(each)) for each in self._files)
 
-    def index(self) -> Iterator[int | Bad]:
+    def index(self) -> Iterator[int | RejectedRow]:
         """Read the ids of all files: each that has a vector, and each that is none. The last file counts."""
         for number, each in enumerate(self._files):
             with open(each.path, "rb") as file:
@@ -154,7 +154,7 @@ class VectorFolder:
                             self.places[post] = number << _BITS | row
                             yield post
                         else:
-                            yield Bad(each.path, row, say("“{text}” is no post_id", text=str(post)))
+                            yield RejectedRow(each.path, row, say("“{text}” is no post_id", text=str(post)))
 
     def of(self, post: int) -> bytes | None:
         """The vector of a post as float32, little-endian; None where it has none. Raises OSError."""
@@ -165,7 +165,7 @@ class VectorFolder:
         data = self._bytes_at(place, each, width)
         return _single(data, each.dtype) if len(data) == width else None
 
-    def _bytes_at(self, place: int, each: _File, width: int) -> bytes:
+    def _bytes_at(self, place: int, each: _VectorFile, width: int) -> bytes:
         """The bytes of a vector. Those behind the last one come with some that follow: each read costs
         the thread its turn, and rows mostly stand in the same order here and there."""
         if not 0 <= place - self._ahead_at < len(self._ahead) // width:
@@ -190,7 +190,7 @@ class VectorFolder:
         while self._open:
             self._open.popitem()[1].close()
 
-    def _width(self, each: _File) -> int:
+    def _width(self, each: _VectorFile) -> int:
         return self.dimension * _WIDTHS[each.dtype]
 
     def _opened(self, number: int) -> IO[bytes]:
@@ -210,13 +210,13 @@ class VectorFolder:
                 try:
                     found, dimension = _header(path)
                     if dimension != (wanted or dimension):
-                        raise Unfit(
+                        raise UnusableRow(
                             say("{found} dimensions in place of {wanted}", found=dimension, wanted=wanted)
                         )
                     self._files.append(found)
                     wanted = dimension
-                except Unfit as unfit:
-                    self.bad_files.append(Bad(path, 0, unfit.reason))
+                except UnusableRow as unfit:
+                    self.bad_files.append(RejectedRow(path, 0, unfit.reason))
         if not self._files or wanted is None:
             reason = self.bad_files[0].reason if self.bad_files else say("it has no NNNN.safetensors")
             raise BadArguments(
@@ -226,39 +226,41 @@ class VectorFolder:
         return wanted
 
 
-def _header(path: str) -> tuple[_File, int]:
-    """What a file holds, and the dimension of its vectors. Raises :class:`Unfit`."""
+def _header(path: str) -> tuple[_VectorFile, int]:
+    """What a file holds, and the dimension of its vectors. Raises :class:`UnusableRow`."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(_LONGEST_HEADER, size - 8):
-            raise Unfit(say("no safetensors file"))
+            raise UnusableRow(say("no safetensors file"))
         try:
             header = json.loads(file.read(length))
             ids, vectors = _entry(header["post_ids"]), _entry(header["vectors"])
         except (ValueError, LookupError, TypeError, RecursionError):
-            raise Unfit(say("no safetensors file with post_ids and vectors")) from None
+            raise UnusableRow(say("no safetensors file with post_ids and vectors")) from None
     _check(ids, vectors, size - 8 - length)
     start = 8 + length
-    return _File(path, ids.shape[0], start + ids.first, start + vectors.first, vectors.dtype), vectors.shape[
-        1
-    ]
+    return _VectorFile(
+        path, ids.shape[0], start + ids.first, start + vectors.first, vectors.dtype
+    ), vectors.shape[1]
 
 
-def _entry(found: dict[str, Any]) -> _Entry:
+def _entry(found: dict[str, Any]) -> _TensorEntry:
     first, last = found["data_offsets"]
     shape = list(found["shape"])
     if not all(isinstance(each, int) and each >= 0 for each in (first, last, *shape)):
         raise ValueError("numbers")
-    return _Entry(str(found["dtype"]), shape, first, last)
+    return _TensorEntry(str(found["dtype"]), shape, first, last)
 
 
-def _check(ids: _Entry, vectors: _Entry, size: int) -> None:
-    """Dtypes, shapes and offsets have to fit each other, and the file. Raises :class:`Unfit`."""
+def _check(ids: _TensorEntry, vectors: _TensorEntry, size: int) -> None:
+    """Dtypes, shapes and offsets have to fit each other, and the file. Raises :class:`UnusableRow`."""
     if ids.dtype not in ("I64", "U64") or len(ids.shape) != 1:
-        raise Unfit(say("post_ids are {dtype} {shape}, not int64 [n]", dtype=ids.dtype, shape=ids.shape))
+        raise UnusableRow(
+            say("post_ids are {dtype} {shape}, not int64 [n]", dtype=ids.dtype, shape=ids.shape)
+        )
     if vectors.dtype not in _WIDTHS or len(vectors.shape) != 2 or vectors.shape[0] != ids.shape[0]:
-        raise Unfit(
+        raise UnusableRow(
             say(
                 "vectors are {dtype} {shape}, not float32 [{rows}, dimension]",
                 dtype=vectors.dtype,
@@ -268,12 +270,12 @@ def _check(ids: _Entry, vectors: _Entry, size: int) -> None:
         )
     rows, dimension = vectors.shape
     if not 0 < dimension <= LARGEST_DIMENSION:
-        raise Unfit(
+        raise UnusableRow(
             say("{found} dimensions, and 1 to {most} are possible", found=dimension, most=LARGEST_DIMENSION)
         )
     sizes = (8 * rows, rows * dimension * _WIDTHS[vectors.dtype])
     if (ids.last - ids.first, vectors.last - vectors.first) != sizes or max(ids.last, vectors.last) > size:
-        raise Unfit(say("the file is cut short, or its header is wrong"))
+        raise UnusableRow(say("the file is cut short, or its header is wrong"))
 
 
 def _single(data: bytes, dtype: str) -> bytes:

@@ -12,10 +12,10 @@ from datetime import tzinfo
 from typing import Any
 
 from tabane.messages import say
-from tabane.posts.importing import ids
-from tabane.posts.importing.report import Unfit
-from tabane.posts.importing.rows import unescaped, user_of
-from tabane.posts.importing.times import moment_of_id, moment_of_x, written
+from tabane.posts.importing import post_ids
+from tabane.posts.importing.import_report import UnusableRow
+from tabane.posts.importing.post_times import moment_of_id, moment_of_x, written
+from tabane.posts.importing.twilog_csv import unescaped, user_of
 from tabane.posts.post import Post
 
 MOST_NOTES = 64_000_000  # characters of long posts that are held while the posts are read
@@ -26,7 +26,7 @@ _TAILS = re.compile(r"(?:\s*https?://t\.co/\w+)+\s*$|…", re.ASCII)
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
-class Notes:
+class LongPosts:
     """The long posts: lists of posts hold their begins alone, and no list says which belong together."""
 
     def __init__(self) -> None:
@@ -35,16 +35,16 @@ class Notes:
         self._room = MOST_NOTES
 
     def add(self, entry: Any) -> None:
-        """Take in an entry of note-tweet.js. Raises :class:`Unfit`."""
+        """Take in an entry of note-tweet.js. Raises :class:`UnusableRow`."""
         note = _inner(entry, "noteTweet")
         core: dict[str, Any] = next((note[name] for name in _CORES if isinstance(note.get(name), dict)), {})
         text = _whole(core.get("text"))
         at = moment_of_x(_text(note.get("createdAt")))
         post = _id(note.get("tweetId"))
         if not text or (at is None and post is None):
-            raise Unfit(say("a long post without text or date"))
+            raise UnusableRow(say("a long post without text or date"))
         if len(text) > self._room:
-            raise Unfit(say("more long posts than can be held"))
+            raise UnusableRow(say("more long posts than can be held"))
         self._room -= len(text)
         addresses = core.get("urls") or _dict(core.get("entitySet")).get("urls")
         text = _expanded(unescaped(text), [addresses], ("shortUrl", "url"), ("expandedUrl", "expanded_url"))
@@ -64,14 +64,14 @@ class Notes:
         return None
 
 
-def posted(entry: Any, log_type: int, user: str, notes: Notes, zone: tzinfo) -> Post:
-    """A post of the archive's owner. Raises :class:`Unfit`."""
+def posted(entry: Any, log_type: int, user: str, notes: LongPosts, zone: tzinfo) -> Post:
+    """A post of the archive's owner. Raises :class:`UnusableRow`."""
     tweet = _inner(entry, "tweet")
     number = _numbered(tweet, "id_str", "id")
     created = _text(tweet.get("created_at"))
     at = moment_of_x(created) if created else moment_of_id(number)
     if at is None and created:
-        raise Unfit(say("“{text}” is no time", text=created[:40]), number)
+        raise UnusableRow(say("“{text}” is no time", text=created[:40]), number)
     text = unescaped(_whole(tweet.get("full_text")) or _whole(tweet.get("text")))
     long = notes.of(number, at, text)
     entities = [_dict(tweet.get(name)) for name in ("entities", "extended_entities")]
@@ -88,12 +88,12 @@ def posted(entry: Any, log_type: int, user: str, notes: Notes, zone: tzinfo) -> 
 
 
 def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
-    """A post that was liked, or marked. Raises :class:`Unfit`, also where X gives no text of it any more."""
+    """Return a post that was liked or bookmarked. Raises UnusableRow, also if X no longer has its text."""
     like = _inner(entry, "like", "bookmark")
     number = _numbered(like, "tweetId", "id_str", "id")
     text = unescaped(_whole(like.get("fullText")) or _whole(like.get("full_text")))
     if not text.strip():
-        raise Unfit(say("the archive has no text of it"), number)
+        raise UnusableRow(say("the archive has no text of it"), number)
     url = _text(like.get("expandedUrl")) or f"https://x.com/i/status/{number}"
     at = moment_of_id(number)
     return Post(
@@ -111,7 +111,7 @@ def user_of_account(entry: Any) -> str:
     """The owner's name; empty where the entry has none."""
     try:
         name = _text(_inner(entry, "account").get("username"))
-    except Unfit:
+    except UnusableRow:
         return ""
     return name if re.fullmatch(r"\w{1,50}", name, re.ASCII) else ""
 
@@ -124,11 +124,11 @@ def _shown(at: float | None, zone: tzinfo) -> str:
 
 
 def _inner(entry: Any, *names: str) -> dict[str, Any]:
-    """What is wrapped in one of the names, or the entry itself. Raises :class:`Unfit`."""
+    """What is wrapped in one of the names, or the entry itself. Raises :class:`UnusableRow`."""
     if isinstance(entry, dict):
         entry = next((entry[name] for name in names if name in entry), entry)
     if not isinstance(entry, dict):
-        raise Unfit(say("no entry of an archive of X"))
+        raise UnusableRow(say("no entry of an archive of X"))
     return entry
 
 
@@ -137,11 +137,11 @@ def _numbered(entry: dict[str, Any], *names: str) -> int:
         number = _id(entry.get(name))
         if number is not None:
             return number
-    raise Unfit(say("“{text}” is no post_id", text=_text(entry.get(names[0]))[:40]))
+    raise UnusableRow(say("“{text}” is no post_id", text=_text(entry.get(names[0]))[:40]))
 
 
 def _id(value: Any) -> int | None:
-    return ids.post_id(str(value)) if isinstance(value, str | int) else None
+    return post_ids.post_id(str(value)) if isinstance(value, str | int) else None
 
 
 def _text(value: Any) -> str:

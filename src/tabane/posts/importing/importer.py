@@ -18,17 +18,15 @@ from typing import NamedTuple
 from tabane.errors import BadArguments
 from tabane.messages import Lang, say
 from tabane.operations import Progress
+from tabane.posts.importing.batch_writer import PostBatchWriter
+from tabane.posts.importing.import_report import PostOutcome, PostOutcomes, PostsImportReport
 from tabane.posts.importing.merging import enriched, kept, merged
-from tabane.posts.importing.opened import Given, Opened
-from tabane.posts.importing.outcomes import Outcome, Outcomes
-from tabane.posts.importing.plan import Sources, unreadable
-from tabane.posts.importing.reading import Reading
-from tabane.posts.importing.report import Report
-from tabane.posts.importing.writing import Writing
+from tabane.posts.importing.open_sources import GivenPost, OpenPostSources, ReadingThread
+from tabane.posts.importing.plan import PostSources, unreadable
 from tabane.posts.post import Post, post_of, record_of
 from tabane.search.engine import Collection
 from tabane.search.filters import EVERYTHING
-from tabane.search.records import Record, Space
+from tabane.search.records import EmbeddingSpace, Record
 
 BATCH = 500  # posts that are compared together
 MOST_BYTES = 4_000_000  # of their texts and vectors, about
@@ -38,14 +36,14 @@ _YIELDED = 20  # posts after which others get the interpreter
 
 async def import_posts(
     collection: Collection,
-    sources: Sources,
+    sources: PostSources,
     progress: Progress,
     zone: tzinfo,
     *,
     prune: bool = False,
     report_path: str | None = None,
     lang: Lang = "en",
-) -> Report:
+) -> PostsImportReport:
     """Bring the collection in step with the sources, and tell of it in bytes that are read.
 
     ``zone`` is meant by times that name none. ``prune`` removes posts that no row is about, unless a source
@@ -58,12 +56,12 @@ async def import_posts(
         raise BadArguments(
             say("prune wants a source of posts: without one it would remove them all."), "prune"
         )
-    report = Report(report_path, lang)
+    report = PostsImportReport(report_path, lang)
     began = time.monotonic()
     with ThreadPoolExecutor(1, "import") as thread:  # leaving waits for the step under way, no longer
-        reading = Reading(thread)
+        reading = ReadingThread(thread)
         try:
-            opened = await reading(lambda: Opened(sources, zone, report))
+            opened = await reading(lambda: OpenPostSources(sources, zone, report))
             try:
                 await _Import(collection, opened, reading, progress).run(prune=prune)
                 report.seconds = time.monotonic() - began
@@ -76,7 +74,7 @@ async def import_posts(
     return report
 
 
-class _Pair(NamedTuple):
+class _PostChange(NamedTuple):
     """A post before and after; ``before`` is None where it is new."""
 
     before: Post | None
@@ -87,13 +85,15 @@ class _Pair(NamedTuple):
 class _Import:
     """One import under way."""
 
-    def __init__(self, collection: Collection, opened: Opened, reading: Reading, progress: Progress) -> None:
+    def __init__(
+        self, collection: Collection, opened: OpenPostSources, reading: ReadingThread, progress: Progress
+    ) -> None:
         self._collection = collection
         self._opened = opened
         self._reading = reading
         self._progress = progress
         self._report = opened.report
-        self._outcomes = Outcomes(opened.report)
+        self._outcomes = PostOutcomes(opened.report)
         self._lacking: set[str] = set()  # spaces in which known posts are to get vectors
         self._models: dict[str, str] = {}  # of the vectors that are given
         self._posts = 0
@@ -102,7 +102,7 @@ class _Import:
     async def run(self, *, prune: bool) -> None:
         await self._add_spaces()
         await self._index()
-        async with Writing(self._collection, self._opened) as writing:
+        async with PostBatchWriter(self._collection, self._opened) as writing:
             await self._take(self._opened.given(), writing)
             await self._take(self._opened.rest(self._outcomes.ids), writing)
         for space in sorted(self._lacking):
@@ -120,7 +120,7 @@ class _Import:
             known = there.get(folder.space)
             alike = known is not None and known.model.partition("#")[0] == folder.model
             if known is None or not alike or known.dimension != folder.dimension:
-                await self._collection.add_space(Space(folder.space, folder.dimension, folder.model))
+                await self._collection.add_space(EmbeddingSpace(folder.space, folder.dimension, folder.model))
         self._models = self._spaces_now()
 
     def _spaces_now(self) -> dict[str, str]:
@@ -136,11 +136,11 @@ class _Import:
 
     # Posts
 
-    async def _take(self, given: Iterator[Given], writing: Writing) -> None:
+    async def _take(self, given: Iterator[GivenPost], writing: PostBatchWriter) -> None:
         """Take in what is given, batch by batch; the next one is read meanwhile."""
 
-        def next_batch() -> list[Given]:
-            batch: list[Given] = []
+        def next_batch() -> list[GivenPost]:
+            batch: list[GivenPost] = []
             size = 0
             for number, each in enumerate(itertools.islice(given, BATCH), 1):
                 batch.append(each)
@@ -163,7 +163,7 @@ class _Import:
             coming.cancel()
         await writing.settled()
 
-    async def _take_batch(self, batch: Sequence[Given], writing: Writing) -> None:
+    async def _take_batch(self, batch: Sequence[GivenPost], writing: PostBatchWriter) -> None:
         ids = dict.fromkeys(each.post_id for each in batch)
         if any(post in self._outcomes.ids for post in ids):
             await writing.settled()  # it may be about to be written
@@ -175,9 +175,11 @@ class _Import:
         if records:
             await writing.put(records, models)
 
-    def _merged(self, batch: Sequence[Given], stored: Mapping[int, Record | None]) -> dict[int, _Pair]:
+    def _merged(
+        self, batch: Sequence[GivenPost], stored: Mapping[int, Record | None]
+    ) -> dict[int, _PostChange]:
         """What each post was before the batch and is after it. Knows of each that it was seen."""
-        pairs: dict[int, _Pair] = {}
+        pairs: dict[int, _PostChange] = {}
         for number, each in enumerate(batch, 1):
             if not number % _YIELDED:
                 time.sleep(0)
@@ -187,10 +189,10 @@ class _Import:
             known = pair.after if pair else before
             after = self._after(each, known)
             if after is not None:
-                pairs[each.post_id] = _Pair(before, after, each.vectors)
+                pairs[each.post_id] = _PostChange(before, after, each.vectors)
         return pairs
 
-    def _after(self, given: Given, known: Post | None) -> Post | None:
+    def _after(self, given: GivenPost, known: Post | None) -> Post | None:
         """The post after what is given, None where there is none."""
         if given.post is None:
             if known is None:
@@ -203,7 +205,7 @@ class _Import:
         self._outcomes.give(given.post_id, given.post.log_type)
         return enriched(merged(known, given.post, level), given.result)
 
-    async def _held(self, pairs: Mapping[int, _Pair]) -> dict[int, dict[str, bytes]]:
+    async def _held(self, pairs: Mapping[int, _PostChange]) -> dict[int, dict[str, bytes]]:
         """The vectors there are of posts that change or are given some."""
         asked = [
             post
@@ -218,7 +220,9 @@ class _Import:
                     held[post][space.name] = vector
         return held
 
-    def _to_write(self, pairs: Mapping[int, _Pair], held: Mapping[int, dict[str, bytes]]) -> list[Record]:
+    def _to_write(
+        self, pairs: Mapping[int, _PostChange], held: Mapping[int, dict[str, bytes]]
+    ) -> list[Record]:
         """The records that differ from those there are; posts that only lack vectors get them later."""
         records = []
         for number, (post, (before, after, given)) in enumerate(pairs.items(), 1):
@@ -229,9 +233,9 @@ class _Import:
             vectors = {**(kept(before, after, had) if before is not None else {}), **given}
             if same and all(vectors[space] == vector for space, vector in had.items()):
                 self._lacking |= given.keys() - had.keys()
-                self._outcomes.count(post, Outcome.UNCHANGED)
+                self._outcomes.count(post, PostOutcome.UNCHANGED)
                 continue
-            self._outcomes.count(post, Outcome.NEW if before is None else Outcome.CHANGED)
+            self._outcomes.count(post, PostOutcome.NEW if before is None else PostOutcome.CHANGED)
             self._report.count_vectors(sum(had.get(space) != vector for space, vector in vectors.items()))
             records.append(record_of(after, vectors))
         return records
@@ -253,7 +257,7 @@ class _Import:
                 await self._collection.attach(vectors, model, epoch)
             self._report.count_vectors(len(vectors))
             for row in vectors:
-                self._outcomes.count(posts[row], Outcome.CHANGED)
+                self._outcomes.count(posts[row], PostOutcome.CHANGED)
             self._tell(self._opened.done)
 
     def _vectors_of(self, posts: Mapping[int, int], space: str) -> dict[int, dict[str, bytes]]:

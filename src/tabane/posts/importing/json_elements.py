@@ -10,7 +10,7 @@ from typing import IO, Any
 import msgspec
 
 from tabane.messages import say
-from tabane.posts.importing.report import Unfit
+from tabane.posts.importing.import_report import UnusableRow
 
 LONGEST = 1_048_576  # bytes of an element
 _READ = 65_536
@@ -19,7 +19,7 @@ _HEAD = re.compile(rb"\s*;?\s*(?:(?:var\s+|let\s+|const\s+)?[\w.\[\]\"']+\s*=\s*
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:(")|\\?\Z)|[{}\[\]]', re.DOTALL)
 
 
-class _Cut:
+class _ElementCutter:
     """Cuts what comes into elements. ``start`` is where one began; None where it is too long to keep."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Cut:
         keep = self.at if self.start is None else self.start
         if len(self.buffer) - keep > LONGEST:
             if self.at <= keep:  # a string that long: where it ends cannot be told without it
-                raise Unfit(say("longer than {most} bytes", most=LONGEST))
+                raise UnusableRow(say("longer than {most} bytes", most=LONGEST))
             keep, self.start = self.at, None
         self.line += self.buffer.count(b"\n", counted, keep)
         del self.buffer[:keep]
@@ -70,15 +70,15 @@ class _Cut:
 
 
 def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
-    """Each element with the number of its line: the value, or an :class:`Unfit` where it is none.
+    """Each element with the number of its line: the value, or an :class:`UnusableRow` where it is none.
 
-    Raises :class:`Unfit` where the file is no such array, or ends in the midst of it.
+    Raises :class:`UnusableRow` where the file is no such array, or ends in the midst of it.
     """
-    cut = _Cut()
+    cut = _ElementCutter()
     cut.buffer += stream.read(_READ).removeprefix(b"\xef\xbb\xbf")
     head = _HEAD.match(cut.buffer, 0, _LONGEST_HEAD)
     if head is None:
-        raise Unfit(say("it holds no list of entries"))
+        raise UnusableRow(say("it holds no list of entries"))
     cut.at, cut.depth = head.end() + 1, 1
     while True:
         for line, element in cut.elements():
@@ -89,13 +89,13 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
             return
         more = stream.read(_READ)
         if not more:
-            raise Unfit(say("it ends in the midst of an entry"))
+            raise UnusableRow(say("it ends in the midst of an entry"))
         cut.buffer += more
 
 
 def _value(element: bytes | None) -> Any:
     if element is None:
-        return Unfit(say("longer than {most} bytes", most=LONGEST))
+        return UnusableRow(say("longer than {most} bytes", most=LONGEST))
     try:
         return msgspec.json.decode(element)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -103,4 +103,4 @@ def _value(element: bytes | None) -> Any:
     try:  # the standard library takes halves of characters, which Node emits when it cuts an emoji
         return json.loads(element.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        return Unfit(say("not JSON: {error}", error=str(error)))
+        return UnusableRow(say("not JSON: {error}", error=str(error)))

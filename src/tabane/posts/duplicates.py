@@ -1,8 +1,8 @@
-"""Posts that say the same become one: the older stays, in its own place, however many there are.
+"""Removal of duplicates from a ranking of posts: the oldest stays, in its own place.
 
-Over any engine: a few more than wanted are asked for, those that have an older twin are put in its place,
-and what was settled is left out of the next question. What comes out is exactly what ranking the older
-posts alone would give.
+It works over any engine: a few more hits than wanted are requested, each hit is replaced by its oldest
+duplicate, and the groups seen so far are excluded from the next query. The result is exactly the ranking of
+the oldest posts alone.
 """
 
 from __future__ import annotations
@@ -19,40 +19,43 @@ MOST_SETTLED = 20_000
 """Groups that are looked at for one answer. Beyond them the answer is what was found."""
 
 
-class Ranked(NamedTuple):
+class RankedPost(NamedTuple):
     """A post in a ranking. ``place`` puts it in order, the lowest first; no two have the same."""
 
     place: tuple[float, float, str]
     score: float
     record: Record
     cosine: float | None = None
+    bm25: float | None = None
 
 
-class Found(NamedTuple):
+class PostCandidates(NamedTuple):
     """The best, in order of places, and whether there are more."""
 
-    hits: list[Ranked]
+    hits: list[RankedPost]
     more: bool
 
 
-class Source(Protocol):
+class PostRanking(Protocol):
     """A ranking of posts."""
 
-    async def best(self, without: Filter, limit: int) -> Found:
-        """The best of all that are not ``without``; ``limit`` is at most 1,000."""
+    async def best(self, without: Filter, limit: int) -> PostCandidates:
+        """Return the best posts that do not match ``without``. ``limit`` is at most 1,000."""
         ...
 
-    async def placed(self, records: Sequence[Record], best: Sequence[Ranked]) -> list[Ranked | None]:
+    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
         """Where other posts stand, None for one that cannot be ranked. ``best`` are twins of theirs."""
         ...
 
 
-async def folded(collection: Collection, source: Source, own: Filter, wanted: int) -> list[Ranked]:
-    """The best posts, none of which has an older twin that is meant as well.
+async def without_duplicates(
+    collection: Collection, source: PostRanking, own: Filter, wanted: int
+) -> list[RankedPost]:
+    """Return the best posts, none of which has an older duplicate that matches too.
 
-    ``own`` are the conditions that twins may differ in: a twin that fails them is none.
+    ``own`` are the conditions that duplicates may differ in: a duplicate that fails them does not count.
     """
-    found: list[Ranked] = []
+    found: list[RankedPost] = []
     settled: set[str] = set()
     limit = wanted + wanted // 8 + 8
     while True:
@@ -82,9 +85,11 @@ def _age(record: Record) -> tuple[float, str]:
     return (at if isinstance(at, int | float) else math.inf), record.key
 
 
-async def _older(collection: Collection, source: Source, own: Filter, hits: Sequence[Ranked]) -> list[Ranked]:
+async def _older(
+    collection: Collection, source: PostRanking, own: Filter, hits: Sequence[RankedPost]
+) -> list[RankedPost]:
     """Of each group that has a hit, the oldest post."""
-    groups: dict[str, list[Ranked]] = {}
+    groups: dict[str, list[RankedPost]] = {}
     for hit in hits:
         groups.setdefault(_twin(hit.record), []).append(hit)
     oldest = {twin: min(group, key=lambda hit: _age(hit.record)) for twin, group in groups.items()}
@@ -108,7 +113,9 @@ async def _older(collection: Collection, source: Source, own: Filter, hits: Sequ
     return list(oldest.values())
 
 
-async def _oldest(collection: Collection, source: Source, own: Filter, best: Ranked, known: Ranked) -> Ranked:
+async def _oldest(
+    collection: Collection, source: PostRanking, own: Filter, best: RankedPost, known: RankedPost
+) -> RankedPost:
     """The oldest twin that the ranking can have: one by one, from the first to the one that is known."""
     where, after = And((Equal("twin", _twin(best.record)), own)), None
     while True:

@@ -1,4 +1,4 @@
-"""What operations on posts answer, as rows for programs and as text for readers; pure.
+"""Results of the operations on posts, as rows for programs and as text for readers; pure.
 
 Reasoning, summary and tags were written by a model for search: no text shows them, and no assistant is
 given them a second time.
@@ -22,7 +22,7 @@ SHOWN = 20
 """Characters of a vector that a text shows."""
 
 
-class Rows(list[Row]):
+class PostRows(list[Row]):
     """A list of rows as it goes over the wire, with what its text says besides.
 
     ``asked`` is the query; ``warning`` says why these are not all that could have been found.
@@ -50,7 +50,7 @@ def row(post: Post) -> Row:
 
 def structured(value: Any, lang: Lang) -> Any:
     """The answer as structured content: an object, without what was written for search."""
-    if isinstance(value, Rows):
+    if isinstance(value, PostRows):
         found: Row = {"results": [lean(each) for each in value]}
         return found if value.warning is None else found | {"warning": value.warning.render(lang)}
     return lean(value)
@@ -70,7 +70,7 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
-def similar(rows: Rows, lang: Lang) -> str:
+def similar(rows: PostRows, lang: Lang) -> str:
     """Posts that were found by likeness, numbered, with their scores."""
     head = say('🔍 Search results: {count} (query: "{query}")', count=number(len(rows)), query=rows.asked)
     if not rows:
@@ -79,7 +79,7 @@ def similar(rows: Rows, lang: Lang) -> str:
     return _listed(head, entries, rows.warning, lang)
 
 
-def holding(rows: Rows, lang: Lang) -> str:
+def holding(rows: PostRows, lang: Lang) -> str:
     """Posts that were found by their text, numbered."""
     head = say('📝 Text search results: {count} (term: "{query}")', count=number(len(rows)), query=rows.asked)
     if not rows:
@@ -87,7 +87,7 @@ def holding(rows: Rows, lang: Lang) -> str:
     return _listed(head, [("", post) for post in rows], rows.warning, lang)
 
 
-def related(rows: Rows, lang: Lang) -> str:
+def related(rows: PostRows, lang: Lang) -> str:
     """Posts that are near to one post, numbered, with their scores."""
     head = say("🔗 Related posts: {count} (of {post_id})", count=number(len(rows)), post_id=rows.asked)
     entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
@@ -125,7 +125,7 @@ def _body(content: str, margin: str) -> str:
     return "\n".join(margin + line.rstrip() for line in content.splitlines() if line.strip())
 
 
-def user_stats(rows: Rows, lang: Lang) -> str:
+def user_stats(rows: PostRows, lang: Lang) -> str:
     head = say("👥 Posts by user (top {count})", count=number(len(rows))).render(lang)
     lines = (
         say(
@@ -178,7 +178,7 @@ def users(names: Sequence[str], lang: Lang) -> str:
     return "\n".join(names)
 
 
-def counted(rows: Rows, lang: Lang) -> str:
+def counted(rows: PostRows, lang: Lang) -> str:
     """Values or periods with the number of posts that each has."""
     lines = (
         say("{value}: {count} posts", value=next(iter(each.values())), count=number(each["post_count"]))

@@ -1,4 +1,4 @@
-"""The archive as a file: the CSV that it is imported from, or JSON lines with all that is known."""
+"""Streams of posts: the ranking of all in parts, and the archive as CSV or JSON lines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import io
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Literal
 
+from tabane.operations import Part
 from tabane.posts.post import Post, post_of
-from tabane.posts.texts import row
+from tabane.posts.rendered_text import row
+from tabane.posts.searching import Pair, PostStream
 from tabane.search.engine import Collection
 from tabane.search.filters import Filter
 from tabane.wire import json
@@ -51,3 +53,41 @@ async def exported(collection: Collection, where: Filter, form: Format) -> Async
         after = page.after
         if after is None:
             return
+
+
+CHUNK = 20_000
+"""Pairs of a part: less than 1 MiB of JSON."""
+
+
+async def parts(whole: PostStream, most: int | None) -> AsyncIterator[Part]:
+    """The ranking, or its first ``most``, as ``data`` with the rank of the first pair; one part at least."""
+    total = whole.total if most is None else min(whole.total, most)
+    chunks = _chunks(total)
+    number, sent = 0, 0
+    async for pairs in _cut(whole, total):
+        number += 1
+        value = {"data": pairs, "chunk": number, "total_chunks": chunks, "start_rank": sent + 1}
+        yield Part(value, number < chunks)
+        sent += len(pairs)
+
+
+def _chunks(total: int) -> int:
+    return max(1, -(-total // CHUNK))
+
+
+async def _cut(whole: PostStream, total: int) -> AsyncIterator[list[Pair]]:
+    """As many parts as ``total`` makes; posts that went meanwhile are missing from the last ones."""
+    waiting: list[Pair] = []
+    left, room = _chunks(total), total
+    async for pairs in whole.pairs:
+        pairs = pairs[:room]
+        room -= len(pairs)
+        waiting = [*waiting, *pairs] if waiting else pairs
+        while len(waiting) >= CHUNK and left:
+            yield waiting[:CHUNK]
+            waiting, left = waiting[CHUNK:], left - 1
+        if not room:
+            break
+    while left:
+        yield waiting
+        waiting, left = [], left - 1

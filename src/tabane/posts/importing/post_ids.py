@@ -19,7 +19,7 @@ def post_id(text: str) -> int | None:
     return number if 0 < number <= LARGEST else None
 
 
-class Ids:
+class PostIdTable:
     """Post ids with a whole number each. A dict takes five times the room for the same.
 
     ``typecode`` is the array's: what numbers there can be. One thread may write while others read: they

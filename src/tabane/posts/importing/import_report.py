@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+from enum import IntEnum
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import msgspec
 
 from tabane.messages import Lang, Message
+from tabane.posts.importing.post_ids import PostIdTable
 
 MOST_SHOWN = 1000
 MOST_WRITTEN = 1_000_000  # lines of a report file
 
 
-class Unfit(ValueError):
+class UnusableRow(ValueError):
     """One row, line or file that cannot be used; ``reason`` says why."""
 
     def __init__(self, reason: Message, post_id: int = 0) -> None:
@@ -24,7 +26,7 @@ class Unfit(ValueError):
         self.post_id = post_id
 
 
-class Bad(NamedTuple):
+class RejectedRow(NamedTuple):
     """A row that could not be used. ``line`` is 0 where the whole file is meant.
 
     ``post_id`` is 0 where it could not be read either.
@@ -40,7 +42,7 @@ class Bad(NamedTuple):
         return {**found, "post_id": str(self.post_id)} if self.post_id else found
 
 
-class Counts(msgspec.Struct):
+class SourceCounts(msgspec.Struct):
     """What came from one source: ``read`` are its rows that could be used, ``duplicates`` among them.
 
     ``unknown`` are ids of results or vectors that no post has.
@@ -54,7 +56,7 @@ class Counts(msgspec.Struct):
     unknown: int = 0
 
 
-class Report:
+class PostsImportReport:
     """What an import did. Made as it goes on; ``path`` is the file that lists all that is bad, if any.
 
     Each post that the sources give counts once, as new, changed or unchanged. ``vectors`` is how many
@@ -66,11 +68,11 @@ class Report:
         self.new = self.changed = self.unchanged = self.removed = self.vectors = 0
         self.seconds = 0.0
         self.whole = True
-        self.sources: list[Counts] = []
-        self.bad_rows: list[Bad] = []
+        self.sources: list[SourceCounts] = []
+        self.bad_rows: list[RejectedRow] = []
         self.bad = 0
         self._lang = lang
-        self._unwritten: list[Bad] = []
+        self._unwritten: list[RejectedRow] = []
         self._file: IO[bytes] | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -79,12 +81,12 @@ class Report:
     def duplicates(self) -> int:
         return sum(each.duplicates for each in self.sources)
 
-    def source(self, name: str, kind: str) -> Counts:
+    def source(self, name: str, kind: str) -> SourceCounts:
         """The counts of one more source."""
-        self.sources.append(Counts(name, kind))
+        self.sources.append(SourceCounts(name, kind))
         return self.sources[-1]
 
-    def add(self, bad: Bad, counts: Counts) -> None:
+    def add(self, bad: RejectedRow, counts: SourceCounts) -> None:
         """Take in something bad of a source, from any thread."""
         with self._lock:
             self.bad += 1
@@ -139,3 +141,48 @@ class Report:
             "report": self.path,
         }
         return {**found, "bad_rows": [bad.plain(lang) for bad in self.bad_rows]} if rows else found
+
+
+_LEVEL = 3
+
+
+class PostOutcome(IntEnum):
+    """What became of a post; it stands above the two bits of its level."""
+
+    NEW = 4
+    CHANGED = 8
+    UNCHANGED = 12
+
+
+class PostOutcomes:
+    """The posts that were seen. ``ids`` are all of them, also those that no row was about."""
+
+    def __init__(self, report: PostsImportReport) -> None:
+        self.ids = PostIdTable("B")
+        self._report = report
+
+    def level(self, post: int) -> int:
+        """The largest log_type that a row gave the post so far, 0 before the first."""
+        return self.ids.get(post, 0) & _LEVEL
+
+    def give(self, post: int, log_type: int) -> None:
+        """A row of that log_type is about the post."""
+        state = self.ids.get(post, 0)
+        self.ids[post] = state & ~_LEVEL | max(state & _LEVEL, log_type)
+
+    def count(self, post: int, outcome: PostOutcome) -> None:
+        """One that is new or changed stays so, even where a later row leaves it as it is."""
+        state = self.ids.get(post, 0)
+        before = state & ~_LEVEL
+        if before in (0, PostOutcome.UNCHANGED) and before != outcome:
+            self._report.unchanged += (outcome is PostOutcome.UNCHANGED) - (before == PostOutcome.UNCHANGED)
+            self._report.changed += outcome is PostOutcome.CHANGED
+            self._report.new += outcome is PostOutcome.NEW
+            self.ids[post] = state & _LEVEL | outcome
+
+    def remove(self, post: int) -> None:
+        """The post is removed: no row was about it, though results or vectors may have been."""
+        state = self.ids.get(post, 0)
+        self._report.unchanged -= state == PostOutcome.UNCHANGED
+        self._report.changed -= state == PostOutcome.CHANGED
+        self._report.removed += 1

@@ -1,0 +1,133 @@
+"""The operations on posts, declared. What they do is in :mod:`tabane.posts.operations`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from tabane.messages import Message, say
+from tabane.operations import Caller, Face, Operation, Privilege, Progress
+from tabane.posts import parameters as given
+from tabane.posts import rendered_text as texts
+from tabane.posts.operations import Archive
+
+EVERYWHERE = frozenset({Face.MCP, Face.RPC, Face.CLI})
+PERSON = frozenset({Face.RPC, Face.CLI})
+
+
+def posts_table(posts: Callable[[], Archive]) -> list[Operation]:
+    """Those that find, read and count posts."""
+    return [*_for_assistants(posts), *_for_persons(posts), *_streams(posts)]
+
+
+def import_table(
+    run: Callable[[Caller, given.ImportPosts, Progress], Awaitable[dict[str, Any]]],
+) -> list[Operation]:
+    """The one that imports posts."""
+    return [
+        Operation(
+            "import_posts",
+            "Take posts in from a twilog.csv, an archive of X, a model's results, or folders of vectors.",
+            given.ImportPosts, run, PERSON, Privilege.ADMIN, kind="job", title=import_title,
+        )
+    ]  # fmt: skip
+
+
+def import_title(params: given.ImportPosts) -> Message:
+    """Return the title of an import: the names of its first files."""
+    named = [*params.files, *filter(None, (params.embeddings, params.reasoning, params.summary))]
+    return say("Importing {files}", files=", ".join(Path(path).name for path in named[:3]))
+
+
+def _for_assistants(posts: Callable[[], Archive]) -> list[Operation]:
+    return [
+        _read(
+            "search_similar", "Search the user's posts (X/Twitter archive) by meaning.",
+            given.SearchSimilar, lambda c, p: posts().search_similar(c, p), texts.similar,
+        ),
+        _read(
+            "search_posts_by_text", "Find posts holding a text, newest first.",
+            given.SearchText, lambda c, p: posts().search_posts_by_text(c, p), texts.holding,
+        ),
+        _read(
+            "get_user_stats", "Users by number of posts.",
+            given.UserStats, lambda c, p: posts().get_user_stats(c, p), texts.user_stats,
+        ),
+        _read(
+            "get_database_stats", "Size and period of the archive.",
+            given.NoPostParameters, lambda c, p: posts().get_database_stats(c, p), texts.database_stats,
+        ),
+        _read(
+            "suggest_users", "Nearest names of users who do not exist.",
+            given.SuggestUsers, lambda c, p: posts().suggest_users(c, p), texts.suggestions,
+        ),
+        _read(
+            "get_status", "State of the archive.",
+            given.Status, lambda c, p: posts().get_status(c, p), texts.status,
+        ),
+        _read(
+            "get_post", "One post, whole.", given.OnePost, lambda c, p: posts().get_post(c, p), texts.post
+        ),
+        _read(
+            "embed_text", "A text as a vector (base64 of safetensors).",
+            given.EmbedText, lambda c, p: posts().embed_text(c, p), texts.embedded,
+            structured=texts.beginning_of_vector,
+        ),
+    ]  # fmt: skip
+
+
+def _for_persons(posts: Callable[[], Archive]) -> list[Operation]:
+    return [
+        _read(
+            "get_user_list", "All users.",
+            given.NoPostParameters, lambda c, p: posts().get_user_list(c, p), texts.users, PERSON, None,
+        ),
+        _read(
+            "get_related_posts", "Posts near to a post.",
+            given.RelatedPosts, lambda c, p: posts().get_related_posts(c, p), texts.related, PERSON, None,
+        ),
+        _read(
+            "get_timeline", "Posts by year, month or day, of one user or all.",
+            given.Timeline, lambda c, p: posts().get_timeline(c, p), texts.counted, PERSON, None,
+        ),
+        _read(
+            "get_post_facets", "Tags, kinds or users with their posts.",
+            given.Facet, lambda c, p: posts().get_post_facets(c, p), texts.counted, PERSON, None,
+        ),
+    ]  # fmt: skip
+
+
+def _streams(posts: Callable[[], Archive]) -> list[Operation]:
+    return [
+        _stream(
+            "vector_search", "All posts by their likeness.",
+            given.VectorSearch, lambda c, p: posts().vector_search(c, p),
+        ),
+        _stream(
+            "export_posts", "Posts as CSV or JSON lines.",
+            given.ExportPosts, lambda c, p: posts().export_posts(c, p),
+        ),
+    ]  # fmt: skip
+
+
+def _read(
+    name: str,
+    description: str,
+    params: Any,
+    handler: Any,
+    text: Any,
+    faces: Any = EVERYWHERE,
+    structured: Any = texts.structured,
+) -> Operation:
+    return Operation(
+        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True,
+        camel_case=True, public=True, structured=structured,
+    )  # fmt: skip
+
+
+def _stream(name: str, description: str, params: Any, handler: Any) -> Operation:
+    return Operation(
+        name, description, params, handler, PERSON, Privilege.READ, kind="stream", read_only=True,
+        camel_case=True, public=True,
+    )  # fmt: skip

@@ -1,0 +1,155 @@
+"""The search pipeline over a collection: query, keywords and vectors, reranking, grouping, items."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, Generic, Literal, TypeVar
+
+from tabane.errors import ModelMissing
+from tabane.messages import say
+from tabane.operations import Caller
+from tabane.search.embedding.embedder import NoModel
+from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery
+from tabane.search.filters import EVERYTHING, And, Filter, In, Not
+from tabane.search.hybrid import DEPTH, RankedRecord, hybrid
+from tabane.search.meaning import HybridQuery, Meaning, hybrid_query
+from tabane.search.models import Models
+from tabane.search.queries import marked_terms, sense, typed
+from tabane.search.records import Record
+from tabane.search.reordering import RERANKED, judged
+from tabane.search.source import HitCard, SearchAnswer, SearchHit, SearchRequest
+
+T = TypeVar("T")
+
+SearchMode = Literal["hybrid", "vector", "lexical"]
+
+QueryVectors = Callable[[str, Iterable[str]], Awaitable[Meaning | NoModel]]
+"""Returns a text as vectors for these spaces of a collection, or why there are none."""
+
+_TRIES = 3
+_ROUNDS = 100  # of excluding groups that were found: each round finds another group, and no more are wanted
+
+
+class CollectionSource(ABC, Generic[T]):
+    """A search source over the records of one collection.
+
+    A subclass declares the spaces that are compared, which records may be hits, how a record reads as text,
+    and how the items of the source are read and shown. If several records belong to one item, it also
+    declares the field that names the item, and how the item is known by the key of a record.
+    """
+
+    spaces: ClassVar[Sequence[str]]
+    where: ClassVar[Filter] = EVERYTHING
+    group_field: ClassVar[str | None] = None
+
+    def __init__(
+        self, collection: Callable[[], Awaitable[Collection]], models: Models, vectors: QueryVectors
+    ) -> None:
+        self._collection, self._models, self._vectors = collection, models, vectors
+
+    @abstractmethod
+    def text(self, record: Record) -> str:
+        """Return what a reranker reads of a record."""
+
+    def group(self, key: str) -> str:
+        """Return what the keys of the records of one item have in common, and those of no other item."""
+        return key
+
+    @abstractmethod
+    async def read(
+        self, collection: Collection, groups: Sequence[Sequence[RankedRecord]]
+    ) -> list[SearchHit[T]]:
+        """Read the item of each group. Items that were replaced or deleted meanwhile are left out."""
+
+    @abstractmethod
+    def card(self, item: T) -> HitCard:
+        """Return how an item reads in a list of several kinds."""
+
+    async def search(self, caller: Caller, request: SearchRequest) -> SearchAnswer[T]:
+        return await self.ranked(typed(request.query), self.where, request.limit)
+
+    async def ranked(
+        self, words: LexicalQuery, where: Filter, limit: int, mode: SearchMode = "hybrid"
+    ) -> SearchAnswer[T]:
+        """Return the best items. Raises ModelMissing if the mode is vector and there is no model."""
+        if not sense(words):
+            return SearchAnswer()
+        collection = await self._collection()
+        query = await self._query(words, mode)
+        hits: list[SearchHit[T]] = []
+        for _ in range(_TRIES):
+            groups = await self._groups(collection, query, sense(words), where, limit)
+            hits = await self.read(collection, groups)
+            if len(hits) == len(groups):  # otherwise one of them was replaced meanwhile
+                break
+        return SearchAnswer(hits, marked_terms(words), query.warning)
+
+    async def _query(self, words: LexicalQuery, mode: SearchMode) -> HybridQuery:
+        if mode == "lexical":
+            return HybridQuery(words)
+        found = await self._vectors(sense(words), self.spaces)
+        if mode == "hybrid":
+            return hybrid_query(words, found)
+        if isinstance(found, NoModel):
+            raise ModelMissing(
+                say(
+                    "{reason} Mode {mode} needs a model; hybrid does without.", reason=found.reason, mode=mode
+                )
+            )
+        warning = found.incomplete.state if found.incomplete else None
+        return HybridQuery(None, found.query, found.usual, warning=warning)
+
+    async def _groups(
+        self, collection: Collection, query: HybridQuery, asked: str, where: Filter, limit: int
+    ) -> list[list[RankedRecord]]:
+        """Return the hits of the best items, item by item, best first.
+
+        More and more records are ranked until they are of enough items, and then others than those.
+        """
+        if self.group_field is None:
+            depth = limit if self._models.reranker() is None else max(limit, RERANKED)
+            return [[hit] for hit in (await self._hits(collection, query, asked, where, depth))[:limit]]
+        depth = DEPTH
+        hits = await self._hits(collection, query, asked, where, depth)
+        groups = self._grouped(hits)
+        if len(groups) < limit and len(hits) == depth:
+            depth = MOST_AT_ONCE
+            hits = await self._hits(collection, query, asked, where, depth)
+            groups = self._grouped(hits)
+        found, names = dict(groups), set[str]()
+        for _ in range(_ROUNDS):
+            if len(found) >= limit or len(hits) < depth:
+                break
+            firsts = await records_of(collection, [group[0].key for group in groups.values()])
+            names |= {str(record.fields[self.group_field]) for record in firsts.values()}
+            others = And((where, Not(In(self.group_field, tuple(sorted(names))))))
+            hits = await self._hits(collection, query, asked, others, depth)
+            groups = self._grouped(hits)
+            found |= {name: group for name, group in groups.items() if name not in found}
+        return sorted(found.values(), key=lambda group: -group[0].score)[:limit]
+
+    def _grouped(self, hits: Sequence[RankedRecord]) -> dict[str, list[RankedRecord]]:
+        """Group hits by the keys of their records. Nothing has to be read for it."""
+        groups: dict[str, list[RankedRecord]] = {}
+        for hit in hits:
+            groups.setdefault(self.group(hit.key), []).append(hit)
+        return groups
+
+    async def _hits(
+        self, collection: Collection, query: HybridQuery, asked: str, where: Filter, limit: int
+    ) -> Sequence[RankedRecord]:
+        """Rank records by keywords and vectors. If there is a reranker, it reorders the first ones."""
+        ranking = await hybrid(
+            collection, query.words, query.vectors, where, limit, fusion=query.fusion, usual=query.usual
+        )
+        if self._models.reranker() is None:
+            return ranking.hits
+        records = await records_of(collection, [hit.key for hit in ranking.hits[:RERANKED]])
+        texts = {key: self.text(record) for key, record in records.items()}
+        return await judged(self._models, asked, ranking.hits, texts)
+
+
+async def records_of(collection: Collection, keys: Sequence[str]) -> Mapping[str, Record]:
+    """Return the records that exist of these keys. At most 1,000 keys."""
+    return {record.key: record for record in await collection.get(keys) if record is not None}

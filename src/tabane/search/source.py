@@ -1,0 +1,111 @@
+"""Requests, hits and answers of a search, and what each source of hits declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from tabane.messages import Message
+from tabane.operations import Caller, Face
+from tabane.search.snippets import Snippet, snippet
+
+T = TypeVar("T")
+
+
+class Reference(NamedTuple):
+    """The operation that opens a hit. Every face that finds the hit has this operation too."""
+
+    operation: str
+    arguments: Mapping[str, Any]
+
+    def row(self, face: Face) -> dict[str, Any]:
+        """Return the reference in the form of that face: a tool of MCP, or a method of JSON-RPC."""
+        if face is Face.MCP:
+            return {"tool": self.operation, "arguments": dict(self.arguments)}
+        return {"method": self.operation, "params": dict(self.arguments)}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """What is searched for, as it was typed. A source may extend it with conditions of its own."""
+
+    query: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit(Generic[T]):
+    """A post, document, page, section or tool that was found. ``score`` is in 0..1 and good for order alone.
+
+    ``cosine`` and ``bm25`` are as the engine gave them: None if there was nothing to compare, or no word was
+    found. Only the cosine says how relevant a hit is, whatever else was found.
+    """
+
+    item: T
+    score: float
+    cosine: float | None = None
+    bm25: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer(Generic[T]):
+    """Hits, best first. ``terms`` are the words to mark in them; ``warning`` says why hits may be missing."""
+
+    hits: Sequence[SearchHit[T]] = ()
+    terms: Sequence[str] = ()
+    warning: Message | None = None
+
+
+class HitCard(NamedTuple):
+    """How an item reads in a list of several kinds: ``text`` is what its snippet is taken from."""
+
+    key: str
+    title: str
+    text: str
+    reference: Reference
+
+
+class SearchSource(Protocol[T]):
+    """Items of one kind that can be searched."""
+
+    async def search(self, caller: Caller, request: SearchRequest) -> SearchAnswer[T]:
+        """Return the best hits. A query without a single word finds nothing."""
+        ...
+
+    def card(self, item: Any) -> HitCard:
+        """Return how one of this source's own items reads."""
+        ...
+
+
+class ShownItem(NamedTuple):
+    """An item as it is shown in a list of several kinds."""
+
+    card: HitCard
+    snippet: Snippet
+
+
+async def shown(source: SearchSource[Any], caller: Caller, request: SearchRequest) -> SearchAnswer[ShownItem]:
+    """Search one source, and return its hits as they are shown in a list of several kinds."""
+    answer = await source.search(caller, request)
+    hits: list[SearchHit[ShownItem]] = []
+    for hit in answer.hits:
+        card = source.card(hit.item)
+        item = ShownItem(card, snippet(card.text, answer.terms))
+        hits.append(SearchHit(item, hit.score, hit.cosine, hit.bm25))
+    return SearchAnswer(hits, answer.terms, answer.warning)
+
+
+class OnDemandSource:
+    """A source that is made by its first search. Before ``exists`` is true, nothing is made or found."""
+
+    def __init__(self, exists: Callable[[], bool], made: Callable[[], SearchSource[Any]]) -> None:
+        self._exists, self._made = exists, made
+
+    async def search(self, caller: Caller, request: SearchRequest) -> SearchAnswer[Any]:
+        if not self._exists():
+            return SearchAnswer()
+        return await self._made().search(caller, request)
+
+    def card(self, item: Any) -> HitCard:
+        return self._made().card(item)
