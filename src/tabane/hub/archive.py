@@ -20,7 +20,8 @@ from tabane.hub.jobs import Jobs
 from tabane.hub.reference import Reference
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress, Turn
+from tabane.operations import Caller, Face, Operation, Privilege, Progress
+from tabane.operations.job_turns import Turn
 from tabane.posts.operations import Archive
 from tabane.posts.post import DOMAIN, SHAPE
 from tabane.search.models import Models

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from tabane.operations import Part
+from tabane.operations import StreamPart
 from tabane.posts.searching import Pair, Whole
 
 CHUNK = 20_000
 """Pairs of a part: less than 1 MiB of JSON."""
 
 
-async def parts(whole: Whole, most: int | None) -> AsyncIterator[Part]:
+async def parts(whole: Whole, most: int | None) -> AsyncIterator[StreamPart]:
     """The ranking, or its first ``most``, as ``data`` with the rank of the first pair; one part at least."""
     total = whole.total if most is None else min(whole.total, most)
     chunks = _chunks(total)
@@ -19,7 +19,7 @@ async def parts(whole: Whole, most: int | None) -> AsyncIterator[Part]:
     async for pairs in _cut(whole, total):
         number += 1
         value = {"data": pairs, "chunk": number, "total_chunks": chunks, "start_rank": sent + 1}
-        yield Part(value, number < chunks)
+        yield StreamPart(value, number < chunks)
         sent += len(pairs)
 
 
