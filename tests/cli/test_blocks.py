@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.cli.blocks import readable, shown
+from tabane.cli.terminal_text import readable
+from tabane.cli.tools import shown
 
 
 def data(size: int) -> str:

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from tabane.cli.main import COMMANDS, main
-from tabane.cli.output import Command, Terminal, json_option, lang, text
+from tabane.cli.options import json_option
+from tabane.cli.output import Command, Terminal, lang, text
 from tabane.errors import BadArguments, HubError, TabaneError, UnknownName
 from tabane.messages import say
 from tests.patience import LONG

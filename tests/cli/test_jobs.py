@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from tabane.cli.progress import FINE, PLAIN, bar_line, cells, clock
+from tabane.cli.progress import FINE, PLAIN, bar_line, clock
+from tabane.cli.terminal_text import cells
 from tabane.hub.local import lock
 from tests.cli.home import Home, Outcome
 from tests.cli.on_terminal import OnTerminal, on_terminal

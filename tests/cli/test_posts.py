@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.posts.showing import wrapped
-from tabane.cli.posts.weights import PRESETS, named, weights_of
-from tabane.cli.progress import cells
+from tabane.cli.posts.filters import PRESETS, weights_name, weights_of
+from tabane.cli.terminal_text import cells, wrapped
 from tabane.errors import CallerError
 from tests.cli.archive import POSTS, with_model, write_archive
 from tests.cli.home import Home, hub
@@ -299,9 +298,9 @@ def test_a_file_that_cannot_be_written_is_said_so(home: Home) -> None:
 def test_weights_are_presets_or_three_numbers() -> None:
     for name, weights in PRESETS.items():
         assert weights_of(name) == weights
-        assert named(weights) == name
+        assert weights_name(weights) == name
     assert weights_of("1, 2,3") == weights_of("1/2/3") == weights_of("1 2 3") == (1, 2, 3)
-    assert named((1, 2, 0.25)) == "1/2/0.25"
+    assert weights_name((1, 2, 0.25)) == "1/2/0.25"
     for wrong in ("", "1/2", "a/b/c", "1/2/3/4"):
         with pytest.raises(CallerError):
             weights_of(wrong)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.posts.shell.completing import candidates
-from tabane.cli.posts.shell.wanted import SETTINGS, Wanted, numbers
+from tabane.cli.posts.shell import candidates
+from tabane.cli.posts.shell_settings import SETTINGS, QuerySettings, numbers
 from tabane.errors import CallerError
 from tests.cli.archive import POSTS, with_model, write_archive
 from tests.cli.home import Home, hub
@@ -221,8 +221,8 @@ def test_lines_of_a_pipe_are_answered_without_a_prompt(home: Home) -> None:
 # -- the rules, without a terminal ---------------------------------------------------------------
 
 
-def after(*lines: str) -> Wanted:
-    wanted = Wanted()
+def after(*lines: str) -> QuerySettings:
+    wanted = QuerySettings()
     for line in lines:
         name, *words = line.split()
         wanted = SETTINGS[name].apply(wanted, words)

@@ -1,16 +1,17 @@
-"""`tabane doctor`: what is in order, what is not, and how to mend it."""
+"""`tabane doctor` and `tabane health`: what is in order, what is not, and how to fix it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.output import FAILED, Command, Terminal, examples, json_option, lang, text
+from tabane.cli.options import hub_options, json_option
+from tabane.cli.output import FAILED, Command, TableState, Terminal, can_print, examples, lang, text
 from tabane.errors import HubError
 from tabane.messages import say
 
@@ -54,7 +55,7 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
         else:
             patient = _patient(terminal)
         _record_path(patient)
-    report = Report(terminal, mending)
+    report = CheckupPrinter(terminal, mending)
     for section in checkup.SECTIONS:
         report.take(section.name, section.title, checkup.findings(section, patient))
     if not quick:
@@ -66,7 +67,7 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
-class Report:
+class CheckupPrinter:
     """The findings as they come: printed section by section, or kept for one JSON document."""
 
     def __init__(self, terminal: Terminal, mending: Mending) -> None:
@@ -118,7 +119,7 @@ class Report:
 
 
 def _patient(terminal: Terminal) -> Patient:
-    from tabane.cli.way import approach
+    from tabane.cli.hub_process import approach
     from tabane.hub.doctor.patient import examine
     from tabane.hub.local import lock
     from tabane.hub.local.client import connect
@@ -155,7 +156,7 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 def _print(findings: Iterable[Finding]) -> None:
     """A line a finding, its mend below it; on a terminal in colour, and filled to its width."""
-    marks = _MARKS if _can_say("".join(_MARKS.values()) + "→") else _PLAIN_MARKS
+    marks = _MARKS if can_print("".join(_MARKS.values()) + "→") else _PLAIN_MARKS
     arrow = "→" if marks is _MARKS else "->"
     if not sys.stdout.isatty():
         for finding in findings:
@@ -185,9 +186,35 @@ def _coloured() -> bool:
     return sys.stdout.isatty()
 
 
-def _can_say(marks: str) -> bool:
-    try:
-        marks.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
+@click.command(
+    "health",
+    cls=Command,
+    help=text(
+        say(
+            "Check whether each running server answers, and show the state of all servers. A server "
+            "that is not running is checked without starting it. The exit status is 1 if a server "
+            "does not answer or cannot start."
+        )
+    ),
+    epilog=examples("tabane health", "tabane health --json"),
+)
+@hub_options
+@click.pass_obj
+def health(terminal: Terminal) -> None:
+    hub = terminal.hub()
+    with terminal.working(say("Asking the servers")):
+        found = hub.call("health_check")
+    details: Mapping[str, Any] = found.get("details", {})
+    healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}
+    terminal.show(found, lambda: _print_health(terminal, details, healthy))
+    if not all(healthy.values()):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _print_health(terminal: Terminal, details: Mapping[str, Any], healthy: Mapping[str, bool]) -> None:
+    headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
+    rows = (
+        (name, healthy.get(name), TableState(row["state"]), row["tools"], row["error"] or row.get("remark"))
+        for name, row in details.items()
+    )
+    terminal.table(headers, rows)

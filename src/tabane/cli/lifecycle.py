@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.configured import server_names
-from tabane.cli.output import Command, State, Terminal, examples, hub_options, json_option, lang, text
-from tabane.cli.process import end_hub, reach_hub
+from tabane.cli.hub_process import end_hub, reach_hub
+from tabane.cli.options import hub_options, json_option, mode_option
+from tabane.cli.output import Command, TableState, Terminal, examples, lang, text
+from tabane.cli.servers_file import server_names
 from tabane.errors import HubError
 from tabane.messages import Message, say
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def stop(terminal: Terminal) -> None:
     with terminal.working(say("Ending the hub and its servers")):
-        stopped = end_hub(terminal.endpoint(), restart=False)
+        stopped = end_hub(terminal.endpoint(), lang(), restart=False)
     message = say("The hub has stopped.") if stopped else say("No hub is running.")
     tell(terminal, {"status": "stopped", "was_running": stopped}, message)
 
@@ -51,12 +52,12 @@ def restart(terminal: Terminal) -> None:
     endpoint = terminal.endpoint()
     refuse_downgrade(endpoint.home)  # before the hub of the newer version is ended
     with terminal.working(say("Ending the hub and its servers")):
-        end_hub(endpoint, restart=True)
+        end_hub(endpoint, lang(), restart=True)
     last = lock.read_holder(endpoint.lock)
     by_hand = last is None or last.started_by != lock.BRIDGE
     flags = last.flags if last else ()
     with terminal.working(say("Starting the hub")):
-        _, client = reach_hub(endpoint, flags, started_by=lock.HAND if by_hand else lock.BRIDGE)
+        _, client = reach_hub(endpoint, flags, lang(), started_by=lock.HAND if by_hand else lock.BRIDGE)
     with client:
         report = client.call("hub_status")
     tell_of_http(terminal, report)
@@ -108,7 +109,7 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
-    from tabane.cli.tail import follow_lines, last_lines, show_server_log
+    from tabane.cli.log_files import follow_lines, last_lines, show_server_log
 
     if server:
         show_server_log(terminal, server, lines, follow=follow)
@@ -136,12 +137,7 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
         "tabane mcp", "tabane mcp --mode light", "tabane mcp --standalone --servers /etc/mcp.json"
     ),
 )
-@click.option(
-    "--mode",
-    type=click.Choice(["search", "light", "full"]),
-    envvar="TABANE_MODE",
-    help=text(say("How tools are shown to this client.")),
-)
+@mode_option(envvar="TABANE_MODE")
 @click.option(
     "--standalone", is_flag=True, help=text(say("Run the hub in this process; it ends with the client."))
 )
@@ -236,7 +232,7 @@ _LABELS = {
 def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     report = dict(report)
     settings = report.pop("settings", None)
-    report["status"] = State(report["status"])
+    report["status"] = TableState(report["status"])
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)
         for name, value in report.items()

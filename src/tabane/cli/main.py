@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 speak()
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command is, and its line in the help."""
 
     module: str
@@ -31,32 +31,36 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry(
+    "demo": CommandEntry(
         "demo", "demo", say("Set up real servers in a temporary folder and show what Tabane does.")
     ),
-    "start": Entry("start", "start", say("Start the hub.")),
-    "stop": Entry("lifecycle", "stop", say("Stop the hub and all that it started.")),
-    "restart": Entry("lifecycle", "restart", say("Stop the hub and start it again with the same flags.")),
-    "status": Entry("lifecycle", "status", say("Show what runs, and the settings in force.")),
-    "logs": Entry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
-    "mcp": Entry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
-    "servers": Entry("servers", "servers", say("List, add, change and look after MCP servers.")),
-    "tools": Entry("tools", "tools", say("Find, read and call the tools of all servers.")),
-    "docs": Entry("docs", "docs", say("Keep documents, add and watch folders, search them.")),
-    "posts": Entry("posts", "posts", say("Search, import and export your archive of posts.")),
-    "read": Entry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
-    "search": Entry(
+    "start": CommandEntry("start", "start", say("Start the hub.")),
+    "stop": CommandEntry("lifecycle", "stop", say("Stop the hub and all that it started.")),
+    "restart": CommandEntry(
+        "lifecycle", "restart", say("Stop the hub and start it again with the same flags.")
+    ),
+    "status": CommandEntry("lifecycle", "status", say("Show what runs, and the settings in force.")),
+    "logs": CommandEntry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
+    "mcp": CommandEntry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
+    "servers": CommandEntry("servers", "servers", say("List, add, change and look after MCP servers.")),
+    "tools": CommandEntry("tools", "tools", say("Find, read and call the tools of all servers.")),
+    "docs": CommandEntry("docs", "docs", say("Keep documents, add and watch folders, search them.")),
+    "posts": CommandEntry("posts", "posts", say("Search, import and export your archive of posts.")),
+    "read": CommandEntry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
+    "search": CommandEntry(
         "search", "search", say("Search posts, documents, pages, tools and Tabane's documentation at once.")
     ),
-    "manual": Entry("manual", "manual", say("Read Tabane's documentation.")),
-    "models": Entry("models", "models", say("Look after the embedding model, for search by meaning.")),
-    "install": Entry("install", "install", say("Put Tabane into an assistant's own file.")),
-    "uninstall": Entry("install", "uninstall", say("Take Tabane out of an assistant's own file.")),
-    "doctor": Entry("doctor", "doctor", say("Look whether everything is in order, and say how to mend it.")),
-    "health": Entry("health", "health", say("Ask each server whether it answers.")),
-    "jobs": Entry("jobs", "jobs", say("Follow and cancel what takes the hub long.")),
-    "rpc": Entry("rpc", "call", say("Call a method of the hub.")),
-    "completion": Entry("completion", "completion", say("Print the script for a shell's completion.")),
+    "manual": CommandEntry("search", "manual", say("Read Tabane's documentation.")),
+    "models": CommandEntry("models", "models", say("Look after the embedding model, for search by meaning.")),
+    "install": CommandEntry("install", "install", say("Put Tabane into an assistant's own file.")),
+    "uninstall": CommandEntry("install", "uninstall", say("Take Tabane out of an assistant's own file.")),
+    "doctor": CommandEntry(
+        "doctor", "doctor", say("Look whether everything is in order, and say how to mend it.")
+    ),
+    "health": CommandEntry("doctor", "health", say("Ask each server whether it answers.")),
+    "jobs": CommandEntry("jobs", "jobs", say("Follow and cancel what takes the hub long.")),
+    "rpc": CommandEntry("rpc", "call", say("Call a method of the hub.")),
+    "completion": CommandEntry("completion", "completion", say("Print the script for a shell's completion.")),
 }
 """Every command in the order of the help."""
 

@@ -1,4 +1,4 @@
-"""`tabane models`: the embedding model, by which texts are found by their meaning."""
+"""`tabane models`: the embedding model, for semantic search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
-from tabane.cli.output import Group, Terminal, detach_option, examples, hub_options, text
+from tabane.cli.following import follow
+from tabane.cli.options import detach_option, given, hub_options
+from tabane.cli.output import Group, Terminal, examples, text
 from tabane.messages import Message, say
 
 
@@ -50,7 +52,7 @@ def show(terminal: Terminal) -> None:
 @hub_options
 @click.pass_obj
 def pull(terminal: Terminal, model: str | None) -> None:
-    found = terminal.follow("pull_model", {"model": model} if model else {})
+    found = follow(terminal, "pull_model", given({"model": model or None}))
     terminal.show(found, lambda: _print_pulled(terminal, found["results"]))
 
 
@@ -65,10 +67,9 @@ def pull(terminal: Terminal, model: str | None) -> None:
 @hub_options
 @click.pass_obj
 def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
-    given = {"text": words, "other": other}
     hub = terminal.hub()
     with terminal.working(say("Embedding")):
-        found = hub.call("test_model", {name: value for name, value in given.items() if value is not None})
+        found = hub.call("test_model", given({"text": words, "other": other}))
     terminal.show(found, lambda: _print_test(terminal, found))
 
 
@@ -87,8 +88,8 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
 @hub_options
 @click.pass_obj
 def reembed(terminal: Terminal, collection: str | None, model: str | None) -> None:
-    given = {"collection": collection, "model": model}
-    found = terminal.follow("reembed", {name: value for name, value in given.items() if value})
+    wanted = given({"collection": collection or None, "model": model or None})
+    found = follow(terminal, "reembed", wanted)
     terminal.show(found, lambda: _print_embedded(terminal, found))
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
+from tabane.cli.terminal_text import cells, fitted
 from tabane.messages import Lang, say
 
 FIRST, EVERY = 0.7, 0.1
@@ -113,22 +114,6 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def cells(text: str) -> int:
-    """How many columns of a terminal a text takes: two for each wide character, none for what combines."""
-    from unicodedata import combining, east_asian_width
-
-    return sum(2 if east_asian_width(char) in "WF" else 0 if combining(char) else 1 for char in text)
-
-
-def fitted(text: str, columns: int) -> str:
-    """The text, cut with ``…`` where it takes more than ``columns``."""
-    if cells(text) <= columns:
-        return text
-    while text and cells(text) > columns - 1:
-        text = text[:-1]
-    return text + "…"
 
 
 class _Line:

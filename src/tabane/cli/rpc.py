@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from tabane.cli.jobs import hand_over
-from tabane.cli.output import Command, Terminal, examples, hub_options, text
+from tabane.cli.following import hand_over
+from tabane.cli.options import hub_options
+from tabane.cli.output import Command, Terminal, examples, text
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.wire.json import encode

@@ -1,15 +1,17 @@
-"""`tabane search`: one query over all there is."""
+"""`tabane search` and `tabane manual`: one query over everything, and Tabane's documentation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from tabane.cli.output import Terminal, examples, hub_options, text
-from tabane.cli.references import command
+from tabane.cli.options import hub_options
+from tabane.cli.output import Command, Terminal, examples, text
 from tabane.messages import say
+from tabane.wire import json
 
 KINDS = ("posts", "documents", "pages", "tools", "docs")
 
@@ -101,3 +103,50 @@ def _marked(shown: str, marks: list[list[int]]) -> str:
         parts += [shown[last:start], click.style(shown[start:end], underline=True)]
         last = end
     return "".join([*parts, shown[last:]])
+
+
+_COMMANDS: Mapping[str, tuple[Sequence[str], str]] = {
+    "get_post": (("posts", "get"), "post_id"),
+    "get_document": (("docs", "get"), "filepath"),
+    "get_documentation": (("manual",), "section"),
+    "read_url_content": (("read",), "url"),
+    "describe_tools": (("tools", "show"), "names"),
+}
+"""Method: its command, and the parameter that the command takes as arguments."""
+
+
+def command(reference: Mapping[str, Any]) -> str:
+    """Return the command for a reference. A method without its own command is called by `tabane rpc`."""
+    method, params = reference["method"], reference["params"]
+    if method not in _COMMANDS:
+        return shlex.join(["tabane", "rpc", method, "--params", json.encode(params).decode()])
+    words, parameter = _COMMANDS[method]
+    value = params[parameter]
+    values = list(value) if isinstance(value, list) else [value]
+    dashed = any(each.startswith("-") for each in values)
+    return shlex.join(["tabane", *words, *(["--"] if dashed else []), *values])
+
+
+@click.command(
+    "manual",
+    cls=Command,
+    help=text(
+        say(
+            "Print a page of Tabane's documentation, or the section around a line of it. Without SECTION, "
+            "list the pages."
+        )
+    ),
+    epilog=examples("tabane manual", "tabane manual servers.md", "tabane manual servers.md:40"),
+)
+@click.argument("section", metavar="[SECTION]", required=False)
+@hub_options
+@click.pass_obj
+def manual(terminal: Terminal, section: str | None) -> None:
+    found = terminal.hub().call("get_documentation", {"section": section} if section else {})
+    terminal.show(found, lambda: terminal.say(_readable(found)))
+
+
+def _readable(found: dict[str, Any]) -> str:
+    if "pages" in found:
+        return "\n".join(found["pages"])
+    return f"{click.style(found['title'], bold=True)}\n\n{found['text']}"

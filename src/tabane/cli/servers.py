@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from tabane.cli.adding import add
-from tabane.cli.configured import Book, Place, file_option, server_names
-from tabane.cli.importing import import_
-from tabane.cli.output import Group, State, Terminal, examples, hub_options, json_option, state_word, text
-from tabane.cli.tail import show_server_log
+from tabane.cli.log_files import show_server_log
+from tabane.cli.options import hub_options, json_option
+from tabane.cli.output import Group, TableState, Terminal, examples, state_word, text
+from tabane.cli.servers_add import add
+from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
+from tabane.cli.servers_import import import_
 from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 
@@ -40,7 +41,7 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 @hub_options
 @click.pass_obj
 def list_(terminal: Terminal, file: str | None) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     book = place.read()
     rows = book.rows()
     result = {"path": str(place.path), "hub": place.hub is not None, "results": rows}
@@ -64,7 +65,7 @@ def list_(terminal: Terminal, file: str | None) -> None:
 @hub_options
 @click.pass_obj
 def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     book = place.read()
     row = book.row(name)
     if place.hub and name in (book.live or {}):
@@ -83,7 +84,7 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
 @json_option
 @click.pass_obj
 def remove(terminal: Terminal, name: str, file: str | None) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     remove_server(place.path, name)
     _changed(terminal, place, name, "removed", say("Removed {name} from {path}.", name=name, path=place.path))
 
@@ -96,7 +97,7 @@ def remove(terminal: Terminal, name: str, file: str | None) -> None:
 @json_option
 @click.pass_obj
 def enable(terminal: Terminal, name: str, file: str | None) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     enable_server(place.path, name, True)
     _changed(terminal, place, name, "enabled", say("{name} is switched on.", name=name))
 
@@ -110,7 +111,7 @@ def enable(terminal: Terminal, name: str, file: str | None) -> None:
 @json_option
 @click.pass_obj
 def disable(terminal: Terminal, name: str, file: str | None) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     enable_server(place.path, name, False)
     _changed(terminal, place, name, "disabled", say("{name} is switched off.", name=name))
 
@@ -209,19 +210,19 @@ def _operate(terminal: Terminal, operation: str, name: str, what: Message, *, st
     terminal.show(found, lambda: terminal.say(_state(found)))
 
 
-def _changed(terminal: Terminal, place: Place, name: str, done: str, what: Message) -> None:
+def _changed(terminal: Terminal, place: ServersFile, name: str, done: str, what: Message) -> None:
     terminal.show({"name": name, "path": str(place.path), "status": done}, lambda: terminal.say(what))
     if done == "enabled":
         for problem in place.problems(name):
             terminal.note(problem)
 
 
-def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Book) -> None:
+def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: ServersFileContent) -> None:
     headers = [say("name"), say("state"), say("tools"), say("command"), say("remark")]
     terminal.table(
         headers,
         (
-            (row["name"], State(row["state"]), row.get("tools"), row["command"], book.remark(row))
+            (row["name"], TableState(row["state"]), row.get("tools"), row["command"], book.remark(row))
             for row in rows
         ),
     )
@@ -230,7 +231,7 @@ def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Book) 
 def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
     # A server without prompts or resources is usual, and worth no word.
     none = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
-    found = found | none | {"state": State(found["state"])}
+    found = found | none | {"state": TableState(found["state"])}
     shown = [(label, found.get(key)) for key, label in _LABELS.items()]
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
     terminal.say(json.dumps({found["name"]: found["definition"]}, indent=2, ensure_ascii=False))

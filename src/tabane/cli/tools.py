@@ -1,7 +1,8 @@
-"""`tabane tools`: finding, reading and calling the tools of all servers."""
+"""`tabane tools`: search, describe and call the tools of all servers."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -10,25 +11,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.arguments import read_object, read_pairs
-from tabane.cli.blocks import indented, readable, shown
-from tabane.cli.configured import definitions, running_hub, server_names
-from tabane.cli.output import FAILED, Group, Terminal, examples, hub_options, text
+from tabane.cli.completion import COMPLETION_LIMIT
+from tabane.cli.options import given, hub_options
+from tabane.cli.output import FAILED, Group, Terminal, examples, text
+from tabane.cli.servers_file import definitions, running_hub, server_names
+from tabane.cli.terminal_text import readable
 from tabane.errors import TabaneError
 from tabane.messages import say
 from tabane.settings import load_settings
-from tabane.wire import json
+from tabane.wire.json import decode, encode
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
-
-COMPLETION_LIMIT = 3.0
-"""Seconds that somebody who pressed the tabulator waits for the hub."""
 
 MATCHES = ("relevance", "partial", "prefix", "exact", "fuzzy")
 
 
 def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes the name of a tool for the shell: what the hub lists, or where none runs, what one did."""
+    """Complete the name of a tool for the shell: from the hub, or from the last hub if none runs."""
     terminal = ctx.ensure_object(Terminal)
     try:
         hub = running_hub(terminal)
@@ -72,9 +72,7 @@ def tools() -> None: ...
 @click.option(
     "--limit", type=click.IntRange(1, 50), default=5, show_default=True, help=text(say("How many."))
 )
-@click.option(
-    "--server", metavar="NAME", shell_complete=server_names, help=text(say("Only tools of this server."))
-)
+@_of_server
 @click.option("--match", type=click.Choice(MATCHES), default=MATCHES[0], show_default=True,
               help=text(say("How the query is compared; all but the first compare names.")))  # fmt: skip
 @click.option(
@@ -83,9 +81,8 @@ def tools() -> None: ...
 @click.option("--category", metavar="NAME", help=text(say("Only tools of this category.")))
 @hub_options
 @click.pass_obj
-def search(terminal: Terminal, /, query: Sequence[str], tags: Sequence[str], **given: Any) -> None:
-    wanted = {"query": " ".join(query), "tags": list(tags) or None, **given}
-    found = terminal.hub().call("search_tools", {k: v for k, v in wanted.items() if v is not None})
+def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
+    found = terminal.hub().call("search_tools", given({"query": " ".join(query), **options}))
     terminal.show(found, lambda: terminal.say(_readable(found["text"])))
 
 
@@ -94,9 +91,7 @@ def search(terminal: Terminal, /, query: Sequence[str], tags: Sequence[str], **g
     help=text(say("List all tools, or those of one server.")),
     epilog=examples("tabane tools list", "tabane tools list --server git"),
 )
-@click.option(
-    "--server", metavar="NAME", shell_complete=server_names, help=text(say("Only tools of this server."))
-)
+@_of_server
 @hub_options
 @click.pass_obj
 def list_(terminal: Terminal, server: str | None) -> None:
@@ -148,13 +143,13 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
 @hub_options
 @click.pass_obj
 def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None) -> None:
-    given = [pair for pair in pairs if pair != "-"]
-    if len(given) < len(pairs):
+    named = [pair for pair in pairs if pair != "-"]
+    if len(named) < len(pairs):
         whole = "-"
     hub = terminal.hub()
-    arguments = _whole(whole) | (read_pairs(given, _schema(hub, name)) if given else {})
-    raw = hub.call_raw("call_tool", json.encode({"name": name, "arguments": arguments}))
-    result = json.decode(raw)
+    arguments = _whole(whole) | (read_pairs(named, _schema(hub, name)) if named else {})
+    raw = hub.call_raw("call_tool", encode({"name": name, "arguments": arguments}))
+    result = decode(raw)
     failed = isinstance(result, dict) and result.get("isError") is True
     if terminal.json:
         sys.stdout.buffer.write(raw + b"\n")
@@ -164,8 +159,8 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
         raise click.exceptions.Exit(FAILED)
 
 
-def _readable(given: str) -> str:
-    return readable(given, on_terminal=sys.stdout.isatty())
+def _readable(shown: str) -> str:
+    return readable(shown, on_terminal=sys.stdout.isatty())
 
 
 def _schema(hub: HubClient, name: str) -> dict[str, Any]:
@@ -189,3 +184,56 @@ def _beyond_name(row: dict[str, Any]) -> str:
 def _whole_definitions(found: dict[str, Any]) -> str:
     parts = (result.get("error") or indented(result["tool"]) for result in found["results"])
     return "\n".join(parts)
+
+
+# Everything below space but tab and newline, DEL, and the second set of controls: a terminal obeys these.
+
+
+def shown(result: Any) -> str:
+    """Return the content of a tool's result as text. Blocks that are not text become a short note.
+
+    A result without content is shown as its structured content, in JSON.
+    """
+    given = result if isinstance(result, dict) else {}
+    content = given.get("content")
+    if isinstance(content, list) and content:
+        return "\n".join(_block(block) for block in content)
+    return indented(given.get("structuredContent", result))
+
+
+def indented(value: Any) -> str:
+    """Return a value as indented JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _block(block: Any) -> str:
+    if not isinstance(block, dict):
+        return json.dumps(block, ensure_ascii=False)
+    kind = block.get("type")
+    if kind == "text" and isinstance(block.get("text"), str):
+        return str(block["text"])
+    if kind in ("image", "audio"):
+        return _note(kind, block.get("mimeType"), _size(block.get("data")))
+    if kind == "resource_link":
+        return _note("resource", block.get("name"), block.get("uri"))
+    if kind == "resource" and isinstance(block.get("resource"), dict):
+        return _resource(block["resource"])
+    return _note(kind or "block")
+
+
+def _resource(resource: dict[str, Any]) -> str:
+    if isinstance(resource.get("text"), str):
+        return str(resource["text"])
+    return _note("resource", resource.get("uri"), resource.get("mimeType"), _size(resource.get("blob")))
+
+
+def _note(*parts: object) -> str:
+    return f"[{' '.join(str(part) for part in parts if part)}]"
+
+
+def _size(encoded: object) -> str:
+    """Return the size of base64 data, with its unit."""
+    if not isinstance(encoded, str):
+        return ""
+    size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
+    return f"{size:,} B" if size < 10_000 else f"{size // 1000:,} kB"

@@ -29,7 +29,8 @@ from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.samples import Sample, sample_servers, write_samples, write_servers_file
 from tabane.cli.demo.site import Site
 from tabane.cli.demo.story import Story
-from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, json_option, lang, text
+from tabane.cli.options import json_option
+from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, lang, text
 from tabane.messages import say
 
 TABANE = (sys.executable, "-m", "tabane")

@@ -1,16 +1,17 @@
-"""`tabane servers add`: a server is tried, its tools are shown, and then it is kept."""
+"""`tabane servers add`: a server is tried, its tools are shown, and it is added to the file."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.configured import Place, file_option
-from tabane.cli.definition import definition, is_url
-from tabane.cli.output import Command, Terminal, examples, json_option, lang, text
-from tabane.errors import TabaneError
+from tabane.cli.options import json_option
+from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.servers_file import ServersFile, file_option
+from tabane.errors import BadArguments, TabaneError
 from tabane.gateway.servers.editing import add_server, check_addable
 from tabane.messages import say
 
@@ -99,7 +100,7 @@ class NotKept(TabaneError):
 @click.pass_obj
 def add(terminal: Terminal, /, name: str, file: str | None, untried: bool, force: bool, **given: Any) -> None:
     wanted = definition(**given)
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     # Told before the server is started, not after.
     check_addable(place.path, {name: wanted})
     result: dict[str, Any] = {"name": name, "path": str(place.path), "status": "added"}
@@ -113,7 +114,7 @@ def add(terminal: Terminal, /, name: str, file: str | None, untried: bool, force
 
 
 def _try(
-    terminal: Terminal, place: Place, name: str, wanted: dict[str, Any], *, force: bool
+    terminal: Terminal, place: ServersFile, name: str, wanted: dict[str, Any], *, force: bool
 ) -> dict[str, Any]:
     try:
         with terminal.working(say("Trying {name}", name=name)):
@@ -126,7 +127,7 @@ def _try(
     return {"works": True, **{key: found[key] for key in ("version", "about", "tools")}}
 
 
-def _tried(place: Place, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
+def _tried(place: ServersFile, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
     params = {"name": name, "definition": wanted}
     if place.hub:
         found: dict[str, Any] = place.hub.call("try_server", params)
@@ -149,7 +150,7 @@ def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
         terminal.say(say("  … and {count} more", count=len(tools) - NAMED_TOOLS))
 
 
-def _added(place: Place, result: dict[str, Any]) -> Message:
+def _added(place: ServersFile, result: dict[str, Any]) -> Message:
     if "works" in result:
         return say("Added {name} to {path}.", name=result["name"], path=place.path)
     return say(
@@ -157,3 +158,77 @@ def _added(place: Place, result: dict[str, Any]) -> Message:
         name=result["name"],
         path=place.path,
     )
+
+
+def of_command(command: Sequence[str], env: Sequence[str], cwd: str | None, folder: str) -> dict[str, Any]:
+    """A server that is started. A relative ``cwd`` counts from ``folder``, where the user stands.
+
+    Raises BadArguments where a part of ``env`` is not KEY or KEY=VALUE.
+    """
+    first, *rest = command
+    if cwd and not cwd.startswith(("~", "${")):
+        cwd = os.path.normpath(os.path.join(folder, cwd))
+    return {"command": first, "args": rest, "env": dict(_pairs("--env", env)), "cwd": cwd}
+
+
+def of_url(url: str, headers: Sequence[str], *, sse: bool) -> dict[str, Any]:
+    """A server at a URL. Raises BadArguments where a header is not KEY or KEY=VALUE."""
+    return {"type": "sse" if sse else "http", "url": url, "headers": dict(_pairs("--header", headers))}
+
+
+def is_url(word: str) -> bool:
+    """Whether a word of the command line is where a server is, and not how it is started."""
+    return word.lower().startswith(("http://", "https://"))
+
+
+def words_of(command: Sequence[str]) -> Sequence[str]:
+    """The words of a command, which may have been given in one piece, in quotes, as it was copied."""
+    if len(command) != 1 or " " not in command[0].strip() or os.path.exists(command[0]):
+        return command
+    import shlex
+
+    try:
+        return shlex.split(command[0])
+    except ValueError:
+        raise BadArguments(
+            say("A quote in the command does not end: {command}", command=command[0])
+        ) from None
+
+
+def definition(
+    command: Sequence[str],
+    at: str | None,
+    *,
+    sse: bool,
+    env: Sequence[str],
+    header: Sequence[str],
+    cwd: str | None,
+    description: str | None,
+    tags: Sequence[str],
+    disabled: bool,
+) -> dict[str, Any]:
+    """The whole definition, without what was not given. Raises BadArguments where options clash."""
+    if len(command) == 1 and not at and is_url(command[0]):
+        at = command[0]
+        command = ()
+    if bool(command) == bool(at):
+        raise BadArguments(say("Say how to reach the server: either -- COMMAND ARGS… or --url URL."))
+    command = words_of(command)
+    if at and (env or cwd):
+        raise BadArguments(say("--env and --cwd go with a command, not with --url."))
+    if command and (header or sse):
+        raise BadArguments(say("--header and --sse go with --url."))
+    found = of_url(at, header, sse=sse) if at else of_command(command, env, cwd, os.getcwd())
+    found |= {"description": description, "tags": list(tags)}
+    return {key: value for key, value in found.items() if value} | ({"enabled": False} if disabled else {})
+
+
+def _pairs(option: str, given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """A name without a value stands for the variable of that name."""
+    for pair in given:
+        key, found, value = pair.partition("=")
+        if not key:
+            raise BadArguments(
+                say("{option}: written {option} KEY=VALUE, or {option} KEY.", option=option), option
+            )
+        yield key, value if found else f"${{{key}}}"

@@ -1,54 +1,58 @@
-"""`tabane docs add`, `watch` and `import-chroma`: files and folders become documents."""
+"""`tabane docs add`, `watch` and `import-chroma`: documents made from files, folders and Chroma."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.output import Command, State, Terminal, detach_option, examples, hub_options, text
+from tabane.cli.following import follow
+from tabane.cli.options import (
+    Decorated,
+    absolute_path,
+    combined,
+    detach_option,
+    given,
+    hub_options,
+    parameter_option,
+)
+from tabane.cli.output import Command, TableState, Terminal, examples, text
+from tabane.documents.chroma.parameters import ImportChroma
+from tabane.documents.files.parameters import AddDocuments, WatchDocuments
 from tabane.errors import BadArguments
 from tabane.messages import say
 
+if TYPE_CHECKING:
+    from msgspec import Struct
+
 SHOWN = 10
-"""Files that could not be used, and are shown."""
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+"""How many of the files that could not be used are shown."""
 
 
-def _naming_options(function: _Function) -> _Function:
-    """How documents of files are called, and which files are left out."""
-    options = (
-        click.option(
-            "--id-prefix",
-            metavar="PREFIX",
-            default="",
-            help=text(say("What the ids of the documents begin with.")),
-        ),
-        click.option(
-            "--relative",
-            "--use-relative-path",
-            is_flag=True,
-            help=text(say("Take as ids the paths below the folder, not the whole ones.")),
-        ),
-        click.option("--file-type", metavar="TYPE", help=text(say("The type of these documents."))),
-        click.option(
-            "--ignore",
-            metavar="GLOB",
-            multiple=True,
-            help=text(say("Leave these out, as a .gitignore would; !GLOB takes them in again. Repeatable.")),
-        ),
-        click.option(
-            "--encoding",
-            metavar="NAME",
-            help=text(say("What texts are in that are not Unicode, where that cannot be told.")),
-        ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+def _naming_options(params: type[Struct]) -> Callable[[Decorated], Decorated]:
+    """Return the options that name the documents of files and leave out files."""
+    return combined(
+        (
+            parameter_option(
+                params, "id_prefix", metavar="PREFIX", default="",
+                help=say("What the ids of the documents begin with."),
+            ),
+            parameter_option(
+                params, "relative", "--relative", "--use-relative-path",
+                help=say("Take as ids the paths below the folder, not the whole ones."),
+            ),
+            parameter_option(params, "file_type", metavar="TYPE", help=say("The type of these documents.")),
+            parameter_option(
+                params, "ignore", metavar="GLOB",
+                help=say("Leave these out, as a .gitignore would; !GLOB takes them in again. Repeatable."),
+            ),
+            parameter_option(
+                params, "encoding", metavar="NAME",
+                help=say("What texts are in that are not Unicode, where that cannot be told."),
+            ),
+        )
+    )  # fmt: skip
 
 
 @click.command(
@@ -69,24 +73,17 @@ def _naming_options(function: _Function) -> _Function:
     ),
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path())
-@_naming_options
-@click.option(
-    "--since",
-    "--filter-from-date",
-    metavar="DATE",
-    help=text(say("Only files that were changed since then, such as 2026-01-31.")),
-)
-@click.option("--prune", is_flag=True, help=text(say("Remove documents of files that are gone from there.")))
-@click.option("--again", is_flag=True, help=text(say("Put what is unchanged, too.")))
+@_naming_options(AddDocuments)
+@parameter_option(AddDocuments, "since", "--since", "--filter-from-date", metavar="DATE",
+                  help=say("Only files that were changed since then, such as 2026-01-31."))  # fmt: skip
+@parameter_option(AddDocuments, "prune", help=say("Remove documents of files that are gone from there."))
+@parameter_option(AddDocuments, "again", help=say("Put what is unchanged, too."))
 @detach_option
 @hub_options
 @click.pass_obj
-def add(
-    terminal: Terminal, /, paths: Sequence[str], since: str | None, prune: bool, again: bool, **given: Any
-) -> None:
-    wanted = {"paths": [whole_path(path) for path in paths], "prune": prune, "again": again}
-    wanted |= {"since": since} if since else {}
-    report = terminal.follow("add_documents", wanted | _named(**given))
+def add(terminal: Terminal, /, paths: Sequence[str], **options: Any) -> None:
+    wanted = {"paths": [absolute_path(path) for path in paths], **_given(options)}
+    report = follow(terminal, "add_documents", wanted)
     terminal.show(report, lambda: show_report(terminal, report))
 
 
@@ -110,22 +107,22 @@ def add(
 @click.option("--list", "listing", is_flag=True, help=text(say("List the folders that are watched.")))
 @click.option("--remove", is_flag=True, help=text(say("Watch the folder no longer. Its documents stay.")))
 @click.option("--prune", is_flag=True, help=text(say("With --remove: remove its documents, too.")))
-@_naming_options
+@_naming_options(WatchDocuments)
 @detach_option
 @hub_options
 @click.pass_obj
 def watch(
-    terminal: Terminal, /, path: str | None, listing: bool, remove: bool, prune: bool, **given: Any
+    terminal: Terminal, /, path: str | None, listing: bool, remove: bool, prune: bool, **options: Any
 ) -> None:
     if listing or path is None:
         if not listing:
             raise BadArguments(say("Name a folder, or use --list."), "PATH")
         _list_watched(terminal)
     elif remove:
-        done = terminal.hub().call("unwatch_documents", {"path": whole_path(path), "remove": prune})
+        done = terminal.hub().call("unwatch_documents", {"path": absolute_path(path), "remove": prune})
         terminal.show(done, lambda: _tell_of_end(terminal, done))
     else:
-        report = terminal.follow("watch_documents", {"path": whole_path(path), **_named(**given)})
+        report = follow(terminal, "watch_documents", {"path": absolute_path(path), **_given(options)})
         terminal.show(report, lambda: show_report(terminal, report))
 
 
@@ -144,29 +141,20 @@ def watch(
     ),
 )
 @click.argument("path", type=click.Path())
-@click.option(
-    "--collection", metavar="NAME", help=text(say("Which one, where there are several: else documents."))
-)
-@click.option(
-    "--id-prefix", metavar="PREFIX", default="", help=text(say("What the ids of the documents begin with."))
-)
+@parameter_option(ImportChroma, "collection", metavar="NAME",
+                  help=say("Which one, where there are several: else documents."))  # fmt: skip
+@parameter_option(ImportChroma, "id_prefix", metavar="PREFIX", default="",
+                  help=say("What the ids of the documents begin with."))  # fmt: skip
 @detach_option
 @hub_options
 @click.pass_obj
-def import_chroma(terminal: Terminal, /, path: str, collection: str | None, id_prefix: str) -> None:
-    wanted = {"path": whole_path(path), "id_prefix": id_prefix}
-    wanted |= {"collection": collection} if collection else {}
-    report = terminal.follow("import_chroma", wanted)
+def import_chroma(terminal: Terminal, /, path: str, **options: Any) -> None:
+    report = follow(terminal, "import_chroma", {"path": absolute_path(path), **_given(options)})
     terminal.show(report, lambda: show_report(terminal, report))
 
 
-def whole_path(path: str) -> str:
-    """The path as the hub needs it, which has another working directory."""
-    return os.path.abspath(os.path.expanduser(path))
-
-
 def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
-    """What became of files, and the first that could not be used."""
+    """Print what became of files, and the first ones that could not be used."""
     counts = {name: f"{report[name]:,}" for name in ("new", "changed", "unchanged", "removed")}
     terminal.say(
         say(
@@ -189,13 +177,9 @@ def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
         terminal.note(say("  and {count} more; --json lists the first 200", count=more))
 
 
-def _named(
-    id_prefix: str, relative: bool, file_type: str | None, ignore: Sequence[str], encoding: str | None
-) -> dict[str, Any]:
-    wanted: dict[str, Any] = {"id_prefix": id_prefix, "relative": relative, "ignore": list(ignore)}
-    return wanted | {
-        name: value for name, value in (("file_type", file_type), ("encoding", encoding)) if value
-    }
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given; an empty text counts as not given."""
+    return given({name: value for name, value in options.items() if value != ""})
 
 
 def _list_watched(terminal: Terminal) -> None:
@@ -207,7 +191,10 @@ def _list_watched(terminal: Terminal) -> None:
         found,
         lambda: terminal.table(
             headers,
-            ([row["path"], State(row["state"]), row["files"], row["problem"]] for row in found["results"]),
+            (
+                [row["path"], TableState(row["state"]), row["files"], row["problem"]]
+                for row in found["results"]
+            ),
         ),
     )
 

@@ -1,22 +1,29 @@
-"""`tabane posts import`: files become the archive, or bring it up to date; and what that did, as a table."""
+"""`tabane posts import` and `tabane posts export`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
-from typing import Any
+from typing import IO, Any
 
 import click
 
-from tabane.cli.output import Command, Terminal, detach_option, examples, hub_options, text
+from tabane.cli.following import follow
+from tabane.cli.options import absolute_path, detach_option, hub_options, parameter_option
+from tabane.cli.output import Command, Terminal, examples, text
+from tabane.cli.posts.filters import limits, limits_options, warn_of_users
+from tabane.errors import CallerError
 from tabane.messages import Message, say
+from tabane.posts.parameters import ExportPosts
 
 SHOWN = 10
-"""Rows that could not be used, and are shown."""
+"""How many of the rows that could not be used are shown."""
 
 SAMPLE = ("twilog.csv", "results.jsonl")
-"""An archive of some hundred posts, of people who do not exist: its files."""
+"""Files of the sample archive: a few hundred posts by people who do not exist."""
 
 _KINDS: dict[str, Message] = {
     "twilog.csv": say("posts (CSV)"),
@@ -65,26 +72,21 @@ def import_(
     terminal: Terminal, /, files: Sequence[str], prune: bool, sample: bool, **paths: str | None
 ) -> None:
     named = [*files, *(sample_files() if sample else [])]
-    wanted: dict[str, Any] = {"files": [whole_path(file) for file in named], "prune": prune}
-    wanted |= {name: whole_path(path) for name, path in paths.items() if path}
-    report = terminal.follow("import_posts", wanted)
+    wanted: dict[str, Any] = {"files": [absolute_path(file) for file in named], "prune": prune}
+    wanted |= {name: absolute_path(path) for name, path in paths.items() if path}
+    report = follow(terminal, "import_posts", wanted)
     terminal.show(report, lambda: show_report(terminal, report))
     tell_of_embedding(terminal, report)
 
 
 def sample_files() -> list[str]:
-    """Where the archive is that ships."""
+    """Return the paths of the sample archive."""
     folder = resources.files("tabane.posts") / "sample"
     return [str(folder / name) for name in SAMPLE]
 
 
-def whole_path(path: str) -> str:
-    """The path as the hub needs it, which has another working directory."""
-    return os.path.abspath(os.path.expanduser(path))
-
-
 def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
-    """What an import did: by source, in all, and the first rows that could not be used."""
+    """Print the report of an import: by source, in total, and the first rows that could not be used."""
     headers = [say("source"), say("kind"), say("read"), say("duplicates"), say("bad"), say("of no post")]
     rows = [
         [os.path.basename(one["source"]) or one["source"], _KINDS.get(one["kind"], one["kind"]),
@@ -105,7 +107,7 @@ def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
 
 
 def tell_of_embedding(terminal: Terminal, report: dict[str, Any]) -> None:
-    """Say when posts that came without vectors will be found by their meaning, or why they will not."""
+    """Print whether posts without vectors are being embedded, or why not."""
     written = report["new"] + report["changed"]
     if report["vectors"] >= written or terminal.json:
         return
@@ -132,3 +134,73 @@ def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
         terminal.note(say("  and {count} more: {path}", count=f"{more:,}", path=report["report"]))
     elif more > 0:
         terminal.note(say("  and {count} more; --report FILE lists them all", count=f"{more:,}"))
+
+
+@click.command(
+    "export",
+    cls=Command,
+    help=text(
+        say(
+            "Write posts as JSON lines, with all that is known of them, or as the CSV that they can be "
+            "imported from."
+        )
+    ),
+    epilog=examples(
+        "tabane posts export > posts.jsonl",
+        "tabane posts export --format csv -o twilog.csv",
+        "tabane posts export --user alice --from 2024-01-01 -o alice.jsonl",
+    ),
+)
+@parameter_option(
+    ExportPosts,
+    "format",
+    "--format",
+    "form",
+    help=say("By default what the name of the file ends with, else jsonl."),
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="-",
+    help=text(say("The file, which is replaced when all is written; - is standard output, the default.")),
+)
+@limits_options
+@hub_options
+@click.pass_obj
+def export(terminal: Terminal, /, form: str | None, output: str, **chosen: Any) -> None:
+    hub = terminal.hub()
+    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
+    wanted = limits(**chosen) | {"format": form or ("csv" if output.lower().endswith(".csv") else "jsonl")}
+    with _opened(output) as file, terminal.working(say("Writing posts")):
+        count = sum(_write(file, part["data"]) for part in hub.stream("export_posts", wanted))
+    if output != "-":
+        result = {"path": os.path.abspath(output), "bytes": count}
+        terminal.show(
+            result, lambda: terminal.say(say("{path}: {count} bytes", path=output, count=f"{count:,}"))
+        )
+
+
+def _write(file: IO[bytes], part: str) -> int:
+    return file.write(part.encode("utf-8", "replace"))
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    """Return the file to write to. It replaces the old one when the block ends without an error."""
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file
+        os.replace(part, path)
+    except OSError as error:
+        raise CallerError(
+            say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
+        ) from None
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)

@@ -1,4 +1,4 @@
-"""`tabane servers import`: the servers that other programs have, shown, asked about, and merged into ours."""
+"""`tabane servers import`: the servers of other programs, previewed and merged into the servers file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
-from tabane.cli.configured import Book, Place, definitions, file_option
-from tabane.cli.output import Command, Terminal, examples, json_option, lang, text
+from tabane.cli.options import json_option
+from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.servers_file import ServersFile, ServersFileContent, definitions, file_option
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.servers.clients import CLIENTS
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
@@ -69,7 +70,7 @@ def import_(
     forced: bool,
     file: str | None,
 ) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     with terminal.working(say("Looking for servers")):
         looked = _looked(clients, given)
         found = [server for source in looked for server in source.servers]
@@ -114,7 +115,7 @@ def _may(terminal: Terminal, preview: Preview, agreed: bool) -> bool:
 class Preview:
     """What an import would do, as a person and as a program is shown it; no secret stands in it."""
 
-    place: Place
+    place: ServersFile
     looked: Sequence[Source]
     plan: Plan
 
@@ -170,11 +171,11 @@ class Preview:
     def _rows(self) -> list[dict[str, Any]]:
         wanted = self.plan.definitions
         configuration = configuration_of(self.place.path, wanted, self.place.variables())
-        book = Book(configuration, wanted, None)
+        book = ServersFileContent(configuration, wanted, None)
         why = {server.name: why_disabled(server) for server in configuration.servers}
         return [self._row(book, taken, why.get(taken.name)) for taken in self.plan.taken]
 
-    def _row(self, book: Book, taken: Taken, why: Message | None) -> dict[str, Any]:
+    def _row(self, book: ServersFileContent, taken: Taken, why: Message | None) -> dict[str, Any]:
         return {
             "name": taken.name,
             "from": list(taken.titles),

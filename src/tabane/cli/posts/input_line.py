@@ -1,7 +1,7 @@
-"""The line that is typed at the prompt: edited, completed, and remembered for the next time.
+"""A line typed at the prompt: edited, completed, and kept in the history.
 
-GNU readline or libedit of Python's own ``readline``: 1 ms and 0.7 MB to import. prompt_toolkit, which draws
-more, was measured at 440 ms and 19 MB; a prompt that is there at once is worth more here.
+Uses Python's own ``readline`` (GNU readline or libedit): 1 ms and 0.7 MB to import. prompt_toolkit
+draws more, but took 440 ms and 19 MB; a prompt that opens at once is worth more here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Complete = Callable[[str, str], Sequence[str]]
 """The candidates for a word, given the line before it and what is typed of it."""
 
 
-class Line:
+class InputLine:
     """Reads lines. On a terminal they can be edited; ``history`` is a file of the user's alone."""
 
     def __init__(self, history: Path, complete: Complete) -> None:

@@ -1,20 +1,20 @@
-"""The prompt itself: queries as they are typed, and commands that begin with a slash."""
+"""`tabane posts shell`: a prompt for queries and for commands that begin with a slash."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from tabane.cli.completion import COMPLETION_LIMIT
 from tabane.cli.output import Terminal, text
-from tabane.cli.posts.limits import COMPLETION_LIMIT, KINDS, no_user
-from tabane.cli.posts.shell.completing import candidates
-from tabane.cli.posts.shell.line import Line
-from tabane.cli.posts.shell.wanted import OFF, SETTINGS, Setting, Wanted, numbers
-from tabane.cli.posts.showing import VIEWS, Entry, entries, painted, show_posts
-from tabane.cli.posts.weights import PRESETS
+from tabane.cli.posts.filters import KINDS, PRESETS, no_user
+from tabane.cli.posts.input_line import InputLine
+from tabane.cli.posts.shell_settings import OFF, SETTINGS, QuerySettings, SettingCommand, numbers
+from tabane.cli.posts.view import VIEWS, ListedPost, entries, show_posts
+from tabane.cli.terminal_text import painted
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
 from tabane.messages import Message, say
 from tabane.posts.modes import MODES
@@ -37,7 +37,7 @@ ALIASES = {
 """Shorter names of commands. Text search still finds a single letter: ``|q``."""
 
 
-class Action(NamedTuple):
+class ShellCommand(NamedTuple):
     """A command that does something now."""
 
     usage: str
@@ -47,29 +47,29 @@ class Action(NamedTuple):
 
 def run_shell(terminal: Terminal) -> None:
     """Read and answer until the input ends, or /exit."""
-    Shell(terminal).run()
+    PostsShell(terminal).run()
 
 
-class Shell:
+class PostsShell:
     """One sitting at the prompt: what is wanted, and what was found last."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._wanted = Wanted()
-        self._found: list[Entry] = []
+        self._wanted = QuerySettings()
+        self._found: list[ListedPost] = []
         self._shown = 0
         self._over = False
         self._offered: dict[str, list[str]] = {}
         self._actions = {
-            "/next": Action("", say("The next page of what was found."), self._next),
-            "/details": Action(
+            "/next": ShellCommand("", say("The next page of what was found."), self._next),
+            "/details": ShellCommand(
                 "1-3,7", say("All that is known of these posts of the last result."), self._details
             ),
-            "/help": Action("", say("Show this."), self._help),
-            "/exit": Action("", say("Leave; Ctrl+D does too."), self._exit),
+            "/help": ShellCommand("", say("Show this."), self._help),
+            "/exit": ShellCommand("", say("Leave; Ctrl+D does too."), self._exit),
         }
         self._commands = [*SETTINGS, *self._actions, "/quit"]
-        self._line = Line(Path(terminal.endpoint().home) / HISTORY, self._complete)
+        self._line = InputLine(Path(terminal.endpoint().home) / HISTORY, self._complete)
 
     def run(self) -> None:
         self._guarded(self._greet)
@@ -152,7 +152,7 @@ class Shell:
 
     # -- what is wanted --------------------------------------------------------------------------
 
-    def _set(self, name: str, setting: Setting, words: list[str]) -> None:
+    def _set(self, name: str, setting: SettingCommand, words: list[str]) -> None:
         if not words:
             self._tell(name, setting)
             return
@@ -169,13 +169,13 @@ class Shell:
         if said:
             raise UnknownName(Message(" ".join(said)))
 
-    def _tell(self, name: str, setting: Setting) -> None:
+    def _tell(self, name: str, setting: SettingCommand) -> None:
         """How a command is used, and what is set now."""
         self._terminal.say(f"{name} {setting.usage}")
         if name == "/weights":
             for number, preset in enumerate(PRESETS, 1):
                 self._terminal.say(f"  {number}  {preset}")
-        plain = Wanted()
+        plain = QuerySettings()
         now = {field: getattr(self._wanted, field) for field in setting.fields}
         said = ", ".join(_shown(value) for field, value in now.items() if value != getattr(plain, field))
         if said:
@@ -185,7 +185,7 @@ class Shell:
         self._terminal.say(
             say('meaning|text: near to the meaning, holding the text (word "a phrase" -not); either will do.')
         )
-        table: dict[str, Setting | Action] = {**SETTINGS, **self._actions}
+        table: dict[str, SettingCommand | ShellCommand] = {**SETTINGS, **self._actions}
         self._terminal.table(
             ["", "", ""],
             ([_named(name), command.usage, command.about] for name, command in table.items()),
@@ -267,3 +267,22 @@ def _named(command: str) -> str:
 
 def _shown(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+Choices = Mapping[str, Callable[[], Sequence[str]]]
+"""By command, what can follow it."""
+
+_MARKS = "-@#"
+
+
+def candidates(before: str, word: str, commands: Sequence[str], choices: Choices) -> list[str]:
+    """The words that ``word`` may become, given the line before it. Case does not matter."""
+    first = before.split()[:1]
+    if not first:
+        return [name for name in commands if word and name.startswith(word)]
+    offered = choices.get(first[0])
+    if offered is None:
+        return []
+    bare = word.lstrip(_MARKS)
+    marks = word[: len(word) - len(bare)]
+    return [marks + one for one in offered() if one.casefold().startswith(bare.casefold())]

@@ -1,8 +1,7 @@
-"""Posts as a person reads them: one below the other, a line each, or with all that is known."""
+"""Posts as text: in full, one per line, or with all details."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,9 +9,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import click
 
-from tabane.cli.blocks import readable
 from tabane.cli.output import Terminal, text
-from tabane.cli.progress import cells, fitted
+from tabane.cli.terminal_text import cells, clean, fitted, padded, painted, wrapped
 from tabane.messages import Message, say
 
 View = Literal["normal", "list", "detail"]
@@ -25,7 +23,7 @@ _DAY = len("YYYY-MM-DD")
 _BY_TYPE: Mapping[int, Message] = {1: say("post"), 2: say("like"), 3: say("bookmark")}
 
 
-class Entry(NamedTuple):
+class ListedPost(NamedTuple):
     """A post in a list of them. ``score`` is None where they are not ranked by likeness."""
 
     rank: int
@@ -33,12 +31,12 @@ class Entry(NamedTuple):
     post: dict[str, Any]
 
 
-def entries(rows: Sequence[dict[str, Any]], first: int = 1) -> list[Entry]:
+def entries(rows: Sequence[dict[str, Any]], first: int = 1) -> list[ListedPost]:
     """What an operation answered, in order: ranked posts or plain ones."""
-    return [Entry(rank, row.get("score"), row.get("post", row)) for rank, row in enumerate(rows, first)]
+    return [ListedPost(rank, row.get("score"), row.get("post", row)) for rank, row in enumerate(rows, first)]
 
 
-def show_posts(terminal: Terminal, shown: Sequence[Entry], view: View) -> None:
+def show_posts(terminal: Terminal, shown: Sequence[ListedPost], view: View) -> None:
     """Print posts; a pipe is given the same without colours, and view list as columns with tabs."""
     if view == "list" and not sys.stdout.isatty():
         terminal.table([""] * 6, (_cells_of(entry) for entry in shown))
@@ -48,7 +46,7 @@ def show_posts(terminal: Terminal, shown: Sequence[Entry], view: View) -> None:
         click.echo(line)
 
 
-def lines_of(shown: Sequence[Entry], view: View, columns: int | None) -> Iterator[str]:
+def lines_of(shown: Sequence[ListedPost], view: View, columns: int | None) -> Iterator[str]:
     """The lines of a view, none wider than ``columns`` where that is known."""
     if view == "list":
         yield from _listed(shown, columns or 200)
@@ -69,44 +67,7 @@ def show_post(terminal: Terminal, post: dict[str, Any]) -> None:
         click.echo(line)
 
 
-def painted(shown: str, **style: Any) -> str:
-    """The text in a style where that can be seen and is wanted."""
-    return click.style(shown, **style) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else shown
-
-
-def clean(given: object) -> str:
-    """A text of somebody else's: it moves no cursor."""
-    return readable(str(given), on_terminal=True)
-
-
-def padded(shown: str, columns: int) -> str:
-    """The text in so many columns: cut, or filled up."""
-    shown = fitted(shown, columns)
-    return shown + " " * (columns - cells(shown))
-
-
-def wrapped(line: str, columns: int) -> Iterator[str]:
-    """The line in parts of at most so many columns, cut at a space where one is near."""
-    while cells(line) > columns:
-        end = _fitting(line, columns)
-        space = line.rfind(" ", end - end // 3, end + 1)
-        cut = space if space > 0 else max(end, 1)
-        yield line[:cut].rstrip()
-        line = line[cut:].lstrip(" ")
-    yield line
-
-
-def _fitting(line: str, columns: int) -> int:
-    """How many characters of the line have room."""
-    taken = 0
-    for number, character in enumerate(line):
-        taken += cells(character)
-        if taken > columns:
-            return number
-    return len(line)
-
-
-def _listed(shown: Sequence[Entry], columns: int) -> Iterator[str]:
+def _listed(shown: Sequence[ListedPost], columns: int) -> Iterator[str]:
     users = [_user(entry.post) for entry in shown]
     ranks = max((len(str(entry.rank)) for entry in shown), default=0)
     wide = min(_WIDEST_USER, max(map(cells, users), default=0))
@@ -120,13 +81,13 @@ def _listed(shown: Sequence[Entry], columns: int) -> Iterator[str]:
         yield f"{painted(head, bold=True)}{user} {day} {content}"
 
 
-def _cells_of(entry: Entry) -> list[object]:
+def _cells_of(entry: ListedPost) -> list[object]:
     post = entry.post
     score = "" if entry.score is None else f"{entry.score:.3f}"
     return [entry.rank, score, post["user"], post["timestamp"], post["post_id_str"], post["content"]]
 
 
-def _head(entry: Entry) -> str:
+def _head(entry: ListedPost) -> str:
     score = "" if entry.score is None else painted(f"[{entry.score:.3f}] ", fg="green")
     return f"{painted(f'{entry.rank}.', bold=True)} {score}{_address(entry.post)}"
 

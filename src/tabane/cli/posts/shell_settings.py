@@ -1,4 +1,4 @@
-"""What the next query at the prompt asks for besides its words, and the commands that change it; pure."""
+"""Mode, filters and view of the prompt's next query, and the commands that change them; pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from tabane.cli.posts.limits import KINDS, limits
-from tabane.cli.posts.showing import VIEWS, View
-from tabane.cli.posts.weights import PRESETS, WEIGHING, Weights, named, weights_of
+from tabane.cli.posts.filters import KINDS, PRESETS, WEIGHING, Weights, limits, weights_name, weights_of
+from tabane.cli.posts.view import VIEWS, View
 from tabane.errors import CallerError
 from tabane.messages import Message, say
 from tabane.posts.clock import Machine, bound
@@ -27,7 +26,7 @@ _DATES = re.compile(r"(.*?)\.\.(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class QuerySettings:
     """Mode, filters, and how what is found is shown: ``top`` posts a page.
 
     The hub chooses the mode where none is given.
@@ -67,7 +66,7 @@ class Wanted:
         """What differs from a plain search, for the prompt: empty where nothing does."""
         parts = [
             self.mode or "",
-            named(self.weights) if self.weights and self.mode in WEIGHING else "",
+            weights_name(self.weights) if self.weights and self.mode in WEIGHING else "",
             *(f"@{name}" for name in self.includes),
             *(f"-@{name}" for name in self.excludes),
             f">={self.least}" if self.least is not None else "",
@@ -79,7 +78,7 @@ class Wanted:
         return " ".join(part for part in parts if part)
 
 
-def with_users(wanted: Wanted, words: Sequence[str]) -> Wanted:
+def with_users(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """``alice bob`` alone, ``-alice`` for all others, ``>=10`` and ``<=500`` for their number of posts."""
     bounds: dict[str, int] = {}
     includes: list[str] = []
@@ -100,7 +99,7 @@ def with_users(wanted: Wanted, words: Sequence[str]) -> Wanted:
     )
 
 
-def with_dates(wanted: Wanted, words: Sequence[str]) -> Wanted:
+def with_dates(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """``FROM TO``, ``FROM..TO``, ``FROM..``, ``..TO``, or a single day or moment from which on."""
     if span := _DATES.fullmatch(" ".join(words)):
         since, until = span[1].strip(), span[2].strip()
@@ -115,14 +114,14 @@ def with_dates(wanted: Wanted, words: Sequence[str]) -> Wanted:
     return replace(wanted, since=since or None, until=until or None)
 
 
-def with_top(wanted: Wanted, words: Sequence[str]) -> Wanted:
+def with_top(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """So many posts a page."""
     if len(words) != 1 or not words[0].isdecimal() or not 1 <= int(words[0]) <= MOST:
         raise CallerError(say("/top wants a number from 1 to {most}.", most=MOST))
     return replace(wanted, top=int(words[0]))
 
 
-def with_mode(wanted: Wanted, words: Sequence[str]) -> Wanted:
+def with_mode(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """One of the modes; average and weighted can be followed by weights."""
     mode = next((mode for mode in MODES if words[0] == mode), None)
     if mode is None:
@@ -131,7 +130,7 @@ def with_mode(wanted: Wanted, words: Sequence[str]) -> Wanted:
     return with_weights(changed, words[1:]) if len(words) > 1 else changed
 
 
-def with_weights(wanted: Wanted, words: Sequence[str]) -> Wanted:
+def with_weights(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """A preset, by its name or number from 1 on, or three numbers; the mode becomes one that has weights."""
     given = " ".join(words)
     numbered = dict(enumerate(PRESETS.values(), 1))
@@ -140,7 +139,7 @@ def with_weights(wanted: Wanted, words: Sequence[str]) -> Wanted:
     return replace(wanted, weights=weights or weights_of(given), mode=mode)
 
 
-def with_view(wanted: Wanted, words: Sequence[str]) -> Wanted:
+def with_view(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """normal, list or detail."""
     view = next((view for view in VIEWS if words[0] == view), None)
     if view is None:
@@ -148,12 +147,12 @@ def with_view(wanted: Wanted, words: Sequence[str]) -> Wanted:
     return replace(wanted, view=view)
 
 
-def with_tags(wanted: Wanted, words: Sequence[str]) -> Wanted:
+def with_tags(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """Posts that have one of the tags."""
     return replace(wanted, tags=tuple(word.removeprefix("#") for word in words))
 
 
-def with_kinds(wanted: Wanted, words: Sequence[str]) -> Wanted:
+def with_kinds(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """post, like, bookmark."""
     for word in words:
         if word not in KINDS:
@@ -176,48 +175,48 @@ def numbers(text: str, most: int) -> list[int]:
     return list(found)
 
 
-class Setting(NamedTuple):
-    """A command that changes what is wanted. ``fields`` are those of :class:`Wanted` that ``off`` resets."""
+class SettingCommand(NamedTuple):
+    """A command that changes the settings. ``off`` resets its ``fields`` of :class:`QuerySettings`."""
 
     usage: str
     about: Message
-    change: Callable[[Wanted, Sequence[str]], Wanted]
+    change: Callable[[QuerySettings, Sequence[str]], QuerySettings]
     fields: tuple[str, ...]
 
-    def apply(self, wanted: Wanted, words: Sequence[str]) -> Wanted:
+    def apply(self, wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
         """``wanted`` after the command. Raises :class:`CallerError` that says what does not fit."""
         if len(words) == 1 and words[0] in OFF:
-            plain = Wanted()
+            plain = QuerySettings()
             return replace(wanted, **{name: getattr(plain, name) for name in self.fields})
         return self.change(wanted, words)
 
 
 SETTINGS = {
-    "/user": Setting(
+    "/user": SettingCommand(
         "NAME… | -NAME… | >=N <=N | off",
         say("Only posts of these users; -NAME: of all others; >=N: of users with so many posts."),
         with_users,
         ("includes", "excludes", "least", "most"),
     ),
-    "/date": Setting(
+    "/date": SettingCommand(
         "FROM TO | FROM.. | ..TO | off",
         say("Only posts of that time; a day without a time counts whole."),
         with_dates,
         ("since", "until"),
     ),
-    "/top": Setting("N", say("How many posts a page has."), with_top, ("top",)),
-    "/mode": Setting(
+    "/top": SettingCommand("N", say("How many posts a page has."), with_top, ("top",)),
+    "/mode": SettingCommand(
         "|".join(MODES) + " | off", say("What is compared with the query."), with_mode, ("mode", "weights")
     ),
-    "/weights": Setting(
+    "/weights": SettingCommand(
         "PRESET | C/R/S | off",
         say("Of content, reasoning and summary, in modes average and weighted."),
         with_weights,
         ("weights",),
     ),
-    "/view": Setting("|".join(VIEWS), say("How posts are shown."), with_view, ("view",)),
-    "/tag": Setting("TAG… | off", say("Only posts with one of these tags."), with_tags, ("tags",)),
-    "/type": Setting(
+    "/view": SettingCommand("|".join(VIEWS), say("How posts are shown."), with_view, ("view",)),
+    "/tag": SettingCommand("TAG… | off", say("Only posts with one of these tags."), with_tags, ("tags",)),
+    "/type": SettingCommand(
         " ".join(KINDS) + " | off", say("Only posts, likes or bookmarks."), with_kinds, ("kinds",)
     ),
 }

@@ -1,17 +1,18 @@
-"""The servers file as commands see it: which one is in force, what stands in it, what of that runs."""
+"""The servers file as commands use it: its location, its servers without secrets, and what runs of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tabane.cli.masking import masked, masked_text
-from tabane.cli.output import Terminal, keep, lang, text
+from tabane.cli.options import keep
+from tabane.cli.output import Terminal, lang, text
 from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.configuration import (
     Configuration,
@@ -20,6 +21,7 @@ from tabane.gateway.servers.configuration import (
     server_tables,
     why_disabled,
 )
+from tabane.gateway.servers.identity import is_secret_name
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.servers.server import Server
@@ -61,7 +63,7 @@ def running_hub(terminal: Terminal) -> HubClient | None:
 
 
 @dataclass(frozen=True)
-class Place:
+class ServersFile:
     """Which servers file is in force, and the hub that serves it, where one runs."""
 
     path: Path
@@ -69,7 +71,7 @@ class Place:
     hub: HubClient | None
 
     @classmethod
-    def found(cls, terminal: Terminal, file: str | None) -> Place:
+    def found(cls, terminal: Terminal, file: str | None) -> ServersFile:
         """The file that was named, else that of the running hub, else that of the settings.
 
         Raises HubError where a hub runs that serves another file than the one named.
@@ -90,14 +92,14 @@ class Place:
             )
         return cls(served, settings, hub)
 
-    def read(self) -> Book:
+    def read(self) -> ServersFileContent:
         """What the file says, and what the hub says of it. Raises ConfigurationError and HubError."""
         live = {row["name"]: row for row in self.hub.call("list_servers")["results"]} if self.hub else None
-        return Book(self._configuration(), definitions(self.path), live)
+        return ServersFileContent(self._configuration(), definitions(self.path), live)
 
     def problems(self, name: str) -> list[str]:
         """What is wrong with one server as it stands in the file now: warnings, and why it is disabled."""
-        book = Book(self._configuration(), {}, None)
+        book = ServersFileContent(self._configuration(), {}, None)
         why = book.row(name)["error"]
         return [*book.warnings(name), *([why] if why else [])]
 
@@ -130,7 +132,7 @@ def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 
 
 @dataclass(frozen=True)
-class Book:
+class ServersFileContent:
     """The servers of a file. ``live`` has the hub's row of each by name; None where no hub runs."""
 
     configuration: Configuration
@@ -203,3 +205,72 @@ class Book:
         else:
             message = say("There is no server {name}. See them with: tabane servers list", name=name)
         return UnknownName(message, near)
+
+
+MASK = "***"
+
+_NAMED = ("env", "headers")
+_REFERENCE = re.compile(r"(\$\{[^{}]*\})")
+_SCHEME = re.compile(r"(?i)\s*(?:(?:bearer|basic|token)\s+)?")
+_USER = re.compile(r"(://[^/?#@:]*:)[^/?#@]*@")
+_QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
+
+
+def masked(definition: Mapping[str, Any], secrets: Iterable[str] = ()) -> dict[str, Any]:
+    """The definition with every value of ``env`` and ``headers`` hidden, but for the variables it names.
+
+    ``secrets`` are values that are hidden wherever they stand. Passwords in URLs and values of secret
+    names in their queries are hidden as well. What is no text stays as it is.
+    """
+    redactor = Redactor(secrets)
+    return {key: _masked(key, value, redactor) for key, value in definition.items()}
+
+
+def masked_text(text: str, redactor: Redactor) -> str:
+    """A text of a definition that is no value of an environment: an argument, a URL."""
+    text = _USER.sub(rf"\1{MASK}@", redactor.text(text))
+    return _QUERY.sub(_without_secret, text)
+
+
+def masked_value(text: str) -> str:
+    """A value of an environment or a header: ``Bearer ${TOKEN}`` stays, ``abc`` and ``${X:-abc}`` do not."""
+    parts = _REFERENCE.split(text)
+    shown = [_without_default(part) if index % 2 else _without_text(part) for index, part in enumerate(parts)]
+    return "".join(shown)
+
+
+def _masked(key: str, value: Any, redactor: Redactor) -> Any:
+    if key in _NAMED and isinstance(value, dict):
+        return {name: masked_value(text) if isinstance(text, str) else MASK for name, text in value.items()}
+    if key in _NAMED:
+        return MASK
+    if isinstance(value, dict):
+        return {name: _inside(name, part, redactor) for name, part in value.items()}
+    return _inside(key, value, redactor)
+
+
+def _inside(name: str, value: Any, redactor: Redactor) -> Any:
+    if isinstance(value, str):
+        return masked_value(value) if is_secret_name(name) else masked_text(value, redactor)
+    if isinstance(value, list):
+        return [_inside(name, part, redactor) for part in value]
+    return (
+        {key: _inside(key, part, redactor) for key, part in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
+
+
+def _without_text(text: str) -> str:
+    return text if _SCHEME.fullmatch(text) else MASK
+
+
+def _without_default(reference: str) -> str:
+    name, found, default = reference.partition(":-")
+    return f"{name}{found}{MASK}}}" if found and default != "}" else reference
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    mark, name, value = found.groups()
+    shown = masked_value(value) if is_secret_name(name) else value
+    return f"{mark}{name}={shown}"

@@ -1,4 +1,4 @@
-"""The end of a log file, and what is added to it."""
+"""The last lines of a log file, and lines that are added to it."""
 
 from __future__ import annotations
 
