@@ -17,11 +17,11 @@ _DEPTH = 8
 
 
 def read_pairs(pairs: Iterable[str], schema: Schema) -> dict[str, Any]:
-    """The arguments that ``key=value`` pairs stand for, each of the type that ``schema`` gives its key.
+    """Return the arguments of ``key=value`` pairs, each with the type that ``schema`` gives its key.
 
-    A key that stands twice makes a list, where its type is one; a key that the schema does not know is
-    read as JSON where that is what its value is, else as text (the hub judges whether it is allowed).
-    Raises BadArguments that names the key and what it wants.
+    A repeated key makes a list if its type is one. The value of a key that is not in the schema is read as
+    JSON if it is JSON, else as text; the hub decides whether the key is allowed. Raises BadArguments that
+    names the key and its type.
     """
     values: dict[str, list[str]] = {}
     for pair in pairs:
@@ -41,7 +41,7 @@ def read_pairs(pairs: Iterable[str], schema: Schema) -> dict[str, Any]:
 
 
 def read_object(text: str | bytes, where: str) -> dict[str, Any]:
-    """The JSON object ``text``; ``where`` says whence it comes. Raises BadArguments."""
+    """Parse a JSON object. ``where`` names its source in errors. Raises BadArguments."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -98,7 +98,7 @@ def _value(key: str, text: str, part: Schema, types: frozenset[str]) -> Any:
 
 
 def _parsed(text: str) -> tuple[Any, str]:
-    """The text as JSON, and the name that JSON Schema has for what it is."""
+    """Return the text as JSON, and its type in JSON Schema."""
     try:
         value = json.loads(text, parse_constant=_number, parse_float=_number)
     except (ValueError, RecursionError):
@@ -125,7 +125,7 @@ _KINDS = {
 
 
 def _types(part: Schema, whole: Schema, depth: int = 0) -> frozenset[str]:
-    """The types that a value may have, those of anyOf and oneOf too; empty where any may stand."""
+    """Return the types that a value may have, also those in anyOf and oneOf; empty if any type is allowed."""
     named = part.get("type")
     if isinstance(named, str):
         return frozenset((named,))
@@ -152,7 +152,7 @@ def _choices(part: Schema) -> list[Any]:
 
 
 def _resolved(part: object, whole: Schema) -> Schema:
-    """The schema that a local ``$ref`` leads to; {} where it leads nowhere or in a circle."""
+    """Return the schema that a local ``$ref`` refers to; {} if it refers to nothing or to itself."""
     for _ in range(_DEPTH):
         if not isinstance(part, dict):
             return {}

@@ -68,7 +68,7 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
 
 
 class CheckupPrinter:
-    """The findings as they come: printed section by section, or kept for one JSON document."""
+    """Prints findings section by section, or collects them for one JSON document."""
 
     def __init__(self, terminal: Terminal, mending: Mending) -> None:
         self._terminal, self._mending = terminal, mending
@@ -78,7 +78,7 @@ class CheckupPrinter:
         return sum(finding.level == level for _, finding in self._found)
 
     def take(self, name: str, title: Any, findings: list[Finding]) -> None:
-        """A section of the check-up; one without findings is left out."""
+        """Add a section. A section without findings is not printed."""
         self._found += [(name, finding) for finding in findings]
         if findings and not self._terminal.json:
             self._terminal.say(click.style(text(title), bold=True) if _coloured() else title)
@@ -155,7 +155,7 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 
 def _print(findings: Iterable[Finding]) -> None:
-    """A line a finding, its mend below it; on a terminal in colour, and filled to its width."""
+    """Print each finding and its fix; on a terminal in color and wrapped to its width."""
     marks = _MARKS if can_print("".join(_MARKS.values()) + "→") else _PLAIN_MARKS
     arrow = "→" if marks is _MARKS else "->"
     if not sys.stdout.isatty():

@@ -162,7 +162,7 @@ def mcp(**_: Any) -> None:
 
 
 def _running(terminal: Terminal) -> HubClient | None:
-    """A connection to the hub that runs; None where none does."""
+    """Return a connection to the running hub, or None."""
     from tabane.hub.local import lock
 
     if not terminal.url and not lock.held(terminal.endpoint().lock):
@@ -171,7 +171,7 @@ def _running(terminal: Terminal) -> HubClient | None:
 
 
 def started(running: bool, report: dict[str, Any]) -> Message:
-    """That a hub runs, or ran already."""
+    """Return the message that a hub runs, or ran already."""
     if running:
         return say("The hub runs already (process {pid}).", pid=report["pid"])
     return say(
@@ -180,13 +180,13 @@ def started(running: bool, report: dict[str, Any]) -> Message:
 
 
 def tell_of_http(terminal: Terminal, report: dict[str, Any]) -> None:
-    """Warn on stderr if the hub runs, but not over HTTP as it should."""
+    """Print a warning if the hub does not serve HTTP although it should."""
     if report.get("http_problem"):
         terminal.note(say("Warning: {text}", text=report["http_problem"]))
 
 
 def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
-    """A result in a sentence, or as JSON."""
+    """Print a result as a sentence or as JSON."""
     terminal.show(result, lambda: terminal.say(message))
 
 

@@ -20,9 +20,9 @@ _LOOK = 0.2
 
 
 def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) -> None:
-    """The last lines that a server wrote to stderr; with ``follow`` also those it writes from now on.
+    """Print the last lines that a server wrote to stderr, and with ``follow`` also new lines.
 
-    With ``--json`` the latter are an object a line. Raises HubError, and UnknownName.
+    With ``--json``, each new line is an object. Raises HubError and UnknownName.
     """
     path = os.path.join(terminal.endpoint().logs, "servers", file_name(name))
     found = terminal.hub().call("server_logs", {"name": name, "lines": lines})
@@ -50,7 +50,7 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def last_lines(path: str, count: int) -> tuple[list[str], int]:
-    """The last ``count`` lines of a file, read from its end, and where that end was. Raises OSError."""
+    """Return the last ``count`` lines of a file, and the size of the file. Raises OSError."""
     with open(path, "rb") as file:
         at = end = file.seek(0, os.SEEK_END)
         data = b""
@@ -63,9 +63,7 @@ def last_lines(path: str, count: int) -> tuple[list[str], int]:
 
 
 def follow_file(path: str, end: int) -> Iterator[str]:
-    """Lines that are added after the first ``end`` bytes, for ever; goes on with the new file when the log
-    is rotated.
-    """
+    """Yield lines that are added after the first ``end`` bytes, without end, also across log rotation."""
     file = _opened(path)
     file.seek(end)
     rest = b""
@@ -92,7 +90,7 @@ def _end_of(path: str, lines: int) -> tuple[list[str], int]:
 
 
 def _opened(path: str) -> BinaryIO:
-    """The log, which is not there before the first line of it is."""
+    """Open the log. Waits until it exists: the first line creates it."""
     while True:
         try:
             return open(path, "rb")

@@ -23,7 +23,7 @@ speak()
 
 
 class CommandEntry(NamedTuple):
-    """Where a command is, and its line in the help."""
+    """The module and name of a command, and its line in the help."""
 
     module: str
     attribute: str
@@ -66,7 +66,7 @@ COMMANDS = {
 
 
 class Main(Group):
-    """The group that imports a command when it is asked for."""
+    """A group that imports a command on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -82,13 +82,13 @@ class Main(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A URL in place of a command is read."""
+        """Run ``read`` if the first argument is a URL."""
         if args and args[0].lower().startswith(("http://", "https://")):
             return "read", self.get_command(ctx, "read"), args
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names of the commands, without importing any of them."""
+        """Return the names of the commands without importing them."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):

@@ -28,10 +28,10 @@ _WIDEST, _NARROWEST = 30, 6
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """Show ``what``, with the seconds it takes, on standard error while the block runs.
+    """Show ``what`` and the elapsed seconds on standard error while the block runs.
 
-    Nothing is shown where that is no terminal, or where the block is quicker than :data:`FIRST`. The
-    line is driven by a timer signal, not by a thread: a process that forks a hub has no threads.
+    Nothing is shown if that is not a terminal, or before :data:`FIRST` seconds. A timer signal redraws the
+    line, not a thread: a process that forks a hub must not have threads.
     """
     if not _wanted():
         yield
@@ -48,7 +48,7 @@ def progress(what: str) -> Iterator[None]:
 
 
 class Glyphs(NamedTuple):
-    """What a bar is drawn with: done, not done, and the steps of a wheel where there is no end in sight."""
+    """Characters of a bar: done, not done, and the frames of a spinner for jobs of unknown length."""
 
     full: str
     rest: str
@@ -59,7 +59,7 @@ FINE, PLAIN = Glyphs("█", "░", _STEPS), Glyphs("#", "-", _PLAIN_STEPS)
 
 
 class Bar:
-    """The line of a job, drawn anew with each state of it. ``wanted`` is whether it is shown at all."""
+    """The progress line of a job, redrawn for each state. ``wanted`` is whether it is shown at all."""
 
     def __init__(self, lang: Lang) -> None:
         self.wanted = _wanted()
@@ -82,7 +82,7 @@ class Bar:
 
 
 def bar_line(state: dict[str, Any], columns: int, lang: Lang, glyphs: Glyphs = FINE, step: int = 0) -> str:
-    """The state of a job in a line of at most that many columns: what, how far, how fast, how long yet."""
+    """Return a job's state in at most ``columns``: title, bar, count, rate and remaining time."""
     label = state["title"] + (f": {state['note']}" if state["note"] else "")
     figures = _figures(state, lang)
     if state["total"]:
@@ -110,7 +110,7 @@ def _figures(state: dict[str, Any], lang: Lang) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A span of time as ``m:ss``, or ``h:mm:ss`` from an hour on."""
+    """Format a duration as ``m:ss``, or ``h:mm:ss`` from one hour on."""
     minutes, rest = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

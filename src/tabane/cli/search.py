@@ -17,7 +17,7 @@ KINDS = ("posts", "documents", "pages", "tools", "docs")
 
 
 def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
-    """Names separated by commas, each one of :data:`KINDS`."""
+    """Parse names separated by commas, each one of :data:`KINDS`."""
     if value is None:
         return None
     names = [name.strip() for name in value.split(",") if name.strip()]
@@ -30,7 +30,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 
 
 def _completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes the last of several kinds for the shell."""
+    """Complete the last of several kinds for the shell."""
     named, comma, last = incomplete.rpartition(",")
     rest = (kind for kind in KINDS if kind not in named.split(","))
     return [f"{named}{comma}{kind}" for kind in rest if kind.startswith(last)]
@@ -97,7 +97,7 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
 
 
 def _marked(shown: str, marks: list[list[int]]) -> str:
-    """The passage with the words that were found underlined."""
+    """Return the passage with the words that matched underlined."""
     parts, last = [], 0
     for start, end in marks:
         parts += [shown[last:start], click.style(shown[start:end], underline=True)]

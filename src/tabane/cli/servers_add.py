@@ -23,7 +23,7 @@ NAMED_TOOLS = 20
 
 
 class Add(Command):
-    """From the first word of the server's own command on, everything belongs to that."""
+    """A command whose options end at the first word of the server's own command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, self._with_mark(args))
@@ -46,7 +46,7 @@ class Add(Command):
 
 
 class NotKept(TabaneError):
-    """The server that was tried does not work. ``cause`` is what it did."""
+    """The server that was tried does not work. ``cause`` is its error."""
 
     def __init__(self, cause: TabaneError, name: str) -> None:
         super().__init__(
@@ -161,9 +161,9 @@ def _added(place: ServersFile, result: dict[str, Any]) -> Message:
 
 
 def of_command(command: Sequence[str], env: Sequence[str], cwd: str | None, folder: str) -> dict[str, Any]:
-    """A server that is started. A relative ``cwd`` counts from ``folder``, where the user stands.
+    """Return the definition of a server that is started. A relative ``cwd`` counts from ``folder``.
 
-    Raises BadArguments where a part of ``env`` is not KEY or KEY=VALUE.
+    Raises BadArguments if a part of ``env`` is not KEY or KEY=VALUE.
     """
     first, *rest = command
     if cwd and not cwd.startswith(("~", "${")):
@@ -172,17 +172,17 @@ def of_command(command: Sequence[str], env: Sequence[str], cwd: str | None, fold
 
 
 def of_url(url: str, headers: Sequence[str], *, sse: bool) -> dict[str, Any]:
-    """A server at a URL. Raises BadArguments where a header is not KEY or KEY=VALUE."""
+    """Return the definition of a server at a URL. Raises BadArguments if a header is not KEY or KEY=VALUE."""
     return {"type": "sse" if sse else "http", "url": url, "headers": dict(_pairs("--header", headers))}
 
 
 def is_url(word: str) -> bool:
-    """Whether a word of the command line is where a server is, and not how it is started."""
+    """Return whether a word of the command line is a URL, and not a command."""
     return word.lower().startswith(("http://", "https://"))
 
 
 def words_of(command: Sequence[str]) -> Sequence[str]:
-    """The words of a command, which may have been given in one piece, in quotes, as it was copied."""
+    """Return the words of a command, which may be given as one quoted argument."""
     if len(command) != 1 or " " not in command[0].strip() or os.path.exists(command[0]):
         return command
     import shlex
@@ -207,7 +207,7 @@ def definition(
     tags: Sequence[str],
     disabled: bool,
 ) -> dict[str, Any]:
-    """The whole definition, without what was not given. Raises BadArguments where options clash."""
+    """Return the whole definition, without parts that were not given. Raises BadArguments on conflicts."""
     if len(command) == 1 and not at and is_url(command[0]):
         at = command[0]
         command = ()
@@ -224,7 +224,7 @@ def definition(
 
 
 def _pairs(option: str, given: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """A name without a value stands for the variable of that name."""
+    """Yield names and values. A name without a value stands for the variable of that name."""
     for pair in given:
         key, found, value = pair.partition("=")
         if not key:

@@ -38,7 +38,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def file_option(function: _Function) -> _Function:
-    """``--servers FILE``, as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
+    """Add ``--servers FILE`` as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
     config = click.option(
         "--config",
         metavar="FILE",
@@ -58,13 +58,13 @@ def file_option(function: _Function) -> _Function:
 
 
 def running_hub(terminal: Terminal) -> HubClient | None:
-    """The hub, where one runs; none is started. Raises HubError where it does not serve this caller."""
+    """Return the running hub, or None. Raises HubError if it does not serve this caller."""
     return terminal.hub(start=False) if lock.held(terminal.endpoint().lock) else None
 
 
 @dataclass(frozen=True)
 class ServersFile:
-    """Which servers file is in force, and the hub that serves it, where one runs."""
+    """The servers file in use, and the running hub that serves it, if any."""
 
     path: Path
     settings: Settings
@@ -72,9 +72,9 @@ class ServersFile:
 
     @classmethod
     def found(cls, terminal: Terminal, file: str | None) -> ServersFile:
-        """The file that was named, else that of the running hub, else that of the settings.
+        """Return the named file, else that of the running hub, else that of the settings.
 
-        Raises HubError where a hub runs that serves another file than the one named.
+        Raises HubError if the running hub serves another file than the named one.
         """
         settings = load_settings({"servers": file, "config": terminal.config}, os.environ)
         hub = running_hub(terminal)
@@ -93,12 +93,12 @@ class ServersFile:
         return cls(served, settings, hub)
 
     def read(self) -> ServersFileContent:
-        """What the file says, and what the hub says of it. Raises ConfigurationError and HubError."""
+        """Return the content of the file, and the hub's state. Raises ConfigurationError and HubError."""
         live = {row["name"]: row for row in self.hub.call("list_servers")["results"]} if self.hub else None
         return ServersFileContent(self._configuration(), definitions(self.path), live)
 
     def problems(self, name: str) -> list[str]:
-        """What is wrong with one server as it stands in the file now: warnings, and why it is disabled."""
+        """Return the problems of a server in the current file: warnings, and why it is disabled."""
         book = ServersFileContent(self._configuration(), {}, None)
         why = book.row(name)["error"]
         return [*book.warnings(name), *([why] if why else [])]
@@ -107,13 +107,13 @@ class ServersFile:
         return read_configuration(self.path, self.variables())
 
     def variables(self) -> Variables:
-        """What variables stand for, as far as this process can say. Raises ConfigurationError."""
+        """Return the values of variables as far as this process knows them. Raises ConfigurationError."""
         keyring = keyring_lookup() if self.settings.keyring else None
         return load_variables(self.settings.home, os.environ, keyring)
 
 
 def definitions(path: Path) -> dict[str, Any]:
-    """The servers of the file as they stand there, by name; of one that stands twice, the last."""
+    """Return the servers of the file as written, by name. Of a repeated name, the last counts."""
     try:
         document = open_document(path)
     except FileNotFoundError:
@@ -123,7 +123,7 @@ def definitions(path: Path) -> dict[str, Any]:
 
 
 def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes the name of a server for the shell."""
+    """Complete the name of a server for the shell."""
     try:
         path = load_settings({"servers": ctx.params.get("file")}, os.environ).servers
         return [name for name in definitions(path) if name.startswith(incomplete)]
@@ -133,25 +133,25 @@ def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 
 @dataclass(frozen=True)
 class ServersFileContent:
-    """The servers of a file. ``live`` has the hub's row of each by name; None where no hub runs."""
+    """The servers of a file. ``live`` has the hub's row of each by name, and is None if no hub runs."""
 
     configuration: Configuration
     written: Mapping[str, Any] = field(repr=False)
     live: Mapping[str, Mapping[str, Any]] | None
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each server, in the file's order; no secret stands in it."""
+        """Return a row for each server, in the order of the file, without secrets."""
         return [self._row(server) for server in self.configuration.servers]
 
     def row(self, name: str) -> dict[str, Any]:
-        """The row of one server. Raises UnknownName with the nearest."""
+        """Return the row of a server. Raises UnknownName with similar names."""
         server = self.configuration.get(name)
         if server is None:
             raise self._unknown(name)
         return self._row(server)
 
     def definition(self, name: str, *, reveal: bool) -> dict[str, Any]:
-        """What stands in the file, its secrets hidden unless they are to be revealed."""
+        """Return the definition as written. Secrets are hidden unless ``reveal``."""
         server, written = self.configuration.get(name), self.written.get(name)
         if server is None:
             raise self._unknown(name)
@@ -160,13 +160,13 @@ class ServersFileContent:
         return dict(written) if reveal else masked(written, server.secrets)
 
     def remark(self, row: Mapping[str, Any]) -> str | None:
-        """What is wrong with the server of a row, in the words that a table has room for."""
+        """Return the problem of a row's server, short enough for a table."""
         server = self.configuration.get(row["name"])
         why = why_disabled(server) if server and row["state"] == "disabled" else None
         return why.render(lang()) if why else row["error"]
 
     def warnings(self, name: str) -> list[str]:
-        """The warnings about one server."""
+        """Return the warnings about a server."""
         found = self.configuration.warnings
         return [warning.render(lang()) for warning in found if warning.fields.get("server") == name]
 
@@ -217,23 +217,23 @@ _QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
 
 
 def masked(definition: Mapping[str, Any], secrets: Iterable[str] = ()) -> dict[str, Any]:
-    """The definition with every value of ``env`` and ``headers`` hidden, but for the variables it names.
+    """Return the definition with all values of ``env`` and ``headers`` hidden, except names of variables.
 
-    ``secrets`` are values that are hidden wherever they stand. Passwords in URLs and values of secret
-    names in their queries are hidden as well. What is no text stays as it is.
+    ``secrets`` are values that are hidden everywhere, as are passwords and secret query values in URLs.
+    Values that are not text stay unchanged.
     """
     redactor = Redactor(secrets)
     return {key: _masked(key, value, redactor) for key, value in definition.items()}
 
 
 def masked_text(text: str, redactor: Redactor) -> str:
-    """A text of a definition that is no value of an environment: an argument, a URL."""
+    """Mask a text that is not a value of an environment, such as an argument or a URL."""
     text = _USER.sub(rf"\1{MASK}@", redactor.text(text))
     return _QUERY.sub(_without_secret, text)
 
 
 def masked_value(text: str) -> str:
-    """A value of an environment or a header: ``Bearer ${TOKEN}`` stays, ``abc`` and ``${X:-abc}`` do not."""
+    """Mask a value of an environment or header: ``Bearer ${TOKEN}`` stays, ``abc`` does not."""
     parts = _REFERENCE.split(text)
     shown = [_without_default(part) if index % 2 else _without_text(part) for index, part in enumerate(parts)]
     return "".join(shown)

@@ -113,14 +113,14 @@ def _may(terminal: Terminal, preview: Preview, agreed: bool) -> bool:
 
 @dataclass(frozen=True)
 class Preview:
-    """What an import would do, as a person and as a program is shown it; no secret stands in it."""
+    """The effect of an import, shown to a user or a program without secrets."""
 
     place: ServersFile
     looked: Sequence[Source]
     plan: Plan
 
     def show(self, terminal: Terminal) -> None:
-        """The files, what is in them, and what would be taken; nothing on stdout for a program."""
+        """Print the files and the servers to import. A program gets nothing on stdout."""
         for source in self.looked:
             if source.problem and not terminal.json:
                 terminal.note(say("{title}: {problem}", title=source.title, problem=source.problem))
@@ -133,7 +133,7 @@ class Preview:
             terminal.table(headers, [*rows, *skipped])
 
     def tell(self, terminal: Terminal, done: bool) -> None:
-        """How it ended."""
+        """Print the result of the import."""
         names = ", ".join(self.plan.definitions)
         if done:
             terminal.say(say("Added to {path}: {names}.", path=self.place.path, names=names))

@@ -19,16 +19,19 @@ from typing import Any
 import click
 
 from tabane import __version__
+from tabane.cli.demo.archive import DocumentsChapter, PostsChapter
 from tabane.cli.demo.assistant import Assistant, NoAnswer
-from tabane.cli.demo.documents import Documents
-from tabane.cli.demo.fetch import fetch
-from tabane.cli.demo.page import Page, duration
-from tabane.cli.demo.posts import Posts
-from tabane.cli.demo.reader import Reader
-from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
-from tabane.cli.demo.samples import Sample, sample_servers, write_samples, write_servers_file
-from tabane.cli.demo.site import Site
-from tabane.cli.demo.story import Story
+from tabane.cli.demo.processes import MARK, kill, marked, wait_until_gone
+from tabane.cli.demo.sample_servers import (
+    SampleServer,
+    fetch,
+    sample_servers,
+    write_samples,
+    write_servers_file,
+)
+from tabane.cli.demo.steps import DemoPage, duration
+from tabane.cli.demo.tools import ToolsChapter
+from tabane.cli.demo.web_pages import DemoSite, PagesChapter
 from tabane.cli.options import json_option
 from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, lang, text
 from tabane.messages import say
@@ -54,7 +57,7 @@ STOPPING = 20.0
 @json_option
 @click.pass_obj
 def demo(terminal: Terminal, keep: bool) -> None:
-    page = Page(lang(), silent=terminal.json)
+    page = DemoPage(lang(), silent=terminal.json)
     with _interruptible():
         Demo(page, keep).run()
     if terminal.json:
@@ -63,9 +66,9 @@ def demo(terminal: Terminal, keep: bool) -> None:
 
 
 class Demo:
-    """One run: its folder, its environment, and the mark that its processes carry."""
+    """A run of the demo: its folder, its environment, and the mark of its processes."""
 
-    def __init__(self, page: Page, keep: bool) -> None:
+    def __init__(self, page: DemoPage, keep: bool) -> None:
         self._page = page
         self._keep = keep
         self._folder = Path(tempfile.mkdtemp(prefix="tabane-demo-"))
@@ -75,7 +78,7 @@ class Demo:
         self._closed = False
 
     def run(self) -> None:
-        """The whole of it. Whatever happens, its processes end and its folder goes."""
+        """Run all steps. In any case, end the demo's processes and delete its folder."""
         began = time.monotonic()
         try:
             self._page.say(say("Tabane {version}: one hub in front of real servers", version=__version__))
@@ -92,14 +95,14 @@ class Demo:
             return
         write_servers_file(self._folder / "mcp-servers.json", samples, self._environ, self._mark)
         try:
-            with Site() as site:
+            with DemoSite() as site:
                 self._allow(site)
                 self._connect([sample.name for sample in samples], site)
         except NoAnswer as error:
             self._page.failed("tabane mcp", error.message)
             self._page.aside(self._last_words())
 
-    def _fetched(self) -> list[Sample]:
+    def _fetched(self) -> list[SampleServer]:
         self._page.chapter(say("Real servers, which nobody here wrote (the first run downloads them)"))
         write_samples(self._folder)
         samples = sample_servers(self._folder, self._environ.get("PATH", os.defpath))
@@ -117,25 +120,25 @@ class Demo:
                 ready.append(sample)
         return ready
 
-    def _allow(self, site: Site) -> None:
-        """The settings of the demo's hub: the pages of its own site may be read, though they are private."""
+    def _allow(self, site: DemoSite) -> None:
+        """Write the settings of the demo's hub, which may read the private address of the demo's site."""
         settings = Path(self._environ["TABANE_CONFIG"])
         settings.write_text(f'reader_allow = ["{site.allowed}"]\n', encoding="utf-8")
 
-    def _connect(self, servers: list[str], site: Site) -> None:
+    def _connect(self, servers: list[str], site: DemoSite) -> None:
         self._page.chapter(say("One hub, started by the first assistant that connects"))
         assistant = self._assistant()
         self._page.done("tabane mcp", say("first answer"), assistant.open(timeout=60))
         whole = self._assistant("--mode", "full")
         self._page.done("tabane mcp --mode full", say("the same hub, another view"), whole.open(timeout=60))
-        story = Story(self._page, assistant, servers, self._folder, self._explain)
+        story = ToolsChapter(self._page, assistant, servers, self._folder, self._explain)
         story.listing(whole)
         story.searches()
         story.schema()
         story.calls()
-        Posts(self._page, assistant, self._run).tell()
-        Documents(self._page, assistant, self._run, self._folder).tell()
-        Reader(self._page, assistant, site).tell()
+        PostsChapter(self._page, assistant, self._run).tell()
+        DocumentsChapter(self._page, assistant, self._run, self._folder).tell()
+        PagesChapter(self._page, assistant, site).tell()
 
     def _assistant(self, *options: str) -> Assistant:
         log = str(self._folder / "bridge.log")
@@ -160,7 +163,7 @@ class Demo:
             self._page.done("tabane stop", text, time.monotonic() - began)
 
     def _stop_hub(self) -> str:
-        """What `tabane stop` said where it failed; empty where it did its work."""
+        """Return the error of `tabane stop`, or an empty text."""
         try:
             done = subprocess.run(
                 [*TABANE, "stop"],
@@ -177,7 +180,7 @@ class Demo:
         return "" if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
 
     def _run(self, *command: str) -> Any:
-        """What `tabane COMMAND --json` prints. Raises NoAnswer where it fails."""
+        """Return the JSON output of a command. Raises NoAnswer if the command fails."""
         done = subprocess.run(
             [*TABANE, *command, "--json"], env=self._environ, capture_output=True, text=True, check=False
         )
@@ -188,7 +191,7 @@ class Demo:
         return json.loads(done.stdout)
 
     def _explain(self, server: str) -> str:
-        """What the hub says is wrong with a server."""
+        """Return the error or state that the hub reports for a server."""
         asked = subprocess.run(
             [*TABANE, "rpc", "list_servers"], env=self._environ, capture_output=True, text=True, check=False
         )
@@ -234,7 +237,7 @@ class Demo:
 
 
 def _environment(folder: Path, mark: str) -> Mapping[str, str]:
-    """The environment of everything the demo starts: the user's own settings have no say in it."""
+    """Return the environment of all processes of the demo, without the user's own settings."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
     settings = folder / "tabane.toml"
     settings.touch(mode=0o600)
@@ -248,7 +251,7 @@ def _environment(folder: Path, mark: str) -> Mapping[str, str]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the demo the way Ctrl+C does: in order, with everything it started."""
+    """Let SIGTERM and SIGHUP end the demo as Ctrl+C does, with all its processes."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

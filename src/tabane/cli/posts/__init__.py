@@ -245,7 +245,7 @@ def shell(terminal: Terminal) -> None:
 
 
 def _mode(mode: str | None, weights: str | None) -> dict[str, Any]:
-    """Mode and weights as parameters; weights alone mean the average."""
+    """Return mode and weights as parameters. The default mode with weights is average."""
     if weights is None:
         return {"mode": mode} if mode else {}
     return {"mode": mode or WEIGHING[0], "weights": list(weights_of(weights))}
@@ -292,7 +292,7 @@ def _print_stats(
 
 
 def _print_counts(terminal: Terminal, header: Message, rows: list[dict[str, Any]]) -> None:
-    """Values with their numbers of posts; on a terminal also as bars."""
+    """Print values with their number of posts; on a terminal also as bars."""
     most = max((row["post_count"] for row in rows), default=1)
     drawn = sys.stdout.isatty()
     terminal.table(

@@ -27,7 +27,7 @@ Complete = Callable[[str, str], Sequence[str]]
 
 
 class InputLine:
-    """Reads lines. On a terminal they can be edited; ``history`` is a file of the user's alone."""
+    """Reads lines, with editing on a terminal. ``history`` is a file that only the user can read."""
 
     def __init__(self, history: Path, complete: Complete) -> None:
         self._history, self._complete = history, complete
@@ -40,11 +40,11 @@ class InputLine:
 
     @property
     def edited(self) -> bool:
-        """Whether somebody sits there who types."""
+        """Whether a user types at a terminal."""
         return self._edited
 
     def read(self, prompt: str) -> str:
-        """The next line. Raises EOFError at the end, KeyboardInterrupt at Ctrl+C."""
+        """Return the next line. Raises EOFError at the end, KeyboardInterrupt at Ctrl+C."""
         if self._edited:
             return self._remembered(input(prompt))
         line = sys.stdin.readline()
@@ -78,7 +78,7 @@ class InputLine:
         return line
 
     def _kept(self) -> list[str]:
-        """What was typed before; a file that has grown is cut to its end."""
+        """Return the lines of the history. A long history file is cut to its last lines."""
         try:
             lines = read_owned(self._history).decode("utf-8", "replace").splitlines()
         except (FileNotFoundError, ConfigurationError):
@@ -96,7 +96,7 @@ class InputLine:
 
 
 def _readline() -> Any:
-    """The module, which some builds of Python lack: lines can be typed all the same."""
+    """Return the module readline, or None if this Python was built without it."""
     try:
         import readline
     except ImportError:

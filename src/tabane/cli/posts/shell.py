@@ -38,7 +38,7 @@ ALIASES = {
 
 
 class ShellCommand(NamedTuple):
-    """A command that does something now."""
+    """A command that runs at once."""
 
     usage: str
     about: Message
@@ -51,7 +51,7 @@ def run_shell(terminal: Terminal) -> None:
 
 
 class PostsShell:
-    """One sitting at the prompt: what is wanted, and what was found last."""
+    """A session at the prompt: the settings of the next query, and the last results."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -87,7 +87,7 @@ class PostsShell:
             click.echo("")
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Do something. What goes wrong is said, and the prompt comes again."""
+        """Run a function. Print its errors instead of raising them."""
         try:
             work()
         except KeyboardInterrupt:
@@ -163,14 +163,14 @@ class PostsShell:
         self._remark(self._wanted.summary() or say("All posts."))
 
     def _check_users(self, names: list[str]) -> None:
-        """Raises UnknownName with those that may be meant."""
+        """Raise UnknownName with similar names if a user does not exist."""
         unknown = self._terminal.hub().call("suggest_users", {"user_list": names}) if names else {}
         said = [text(no_user(name, near)) for name, near in unknown.items()]
         if said:
             raise UnknownName(Message(" ".join(said)))
 
     def _tell(self, name: str, setting: SettingCommand) -> None:
-        """How a command is used, and what is set now."""
+        """Print the usage of a command and its current setting."""
         self._terminal.say(f"{name} {setting.usage}")
         if name == "/weights":
             for number, preset in enumerate(PRESETS, 1):
@@ -220,7 +220,7 @@ class PostsShell:
             click.echo(painted(text(said), dim=True))
 
     def _complete(self, before: str, word: str) -> list[str]:
-        """Called while a line is typed: what cannot be had is not offered."""
+        """Return completions while a line is typed; none if the hub cannot be reached."""
         try:
             return candidates(
                 before, word, self._commands, _CHOICES | {"/user": self._users, "/tag": self._tags}
@@ -241,7 +241,7 @@ class PostsShell:
         return self._once("/tag", asked)
 
     def _once(self, name: str, ask: Callable[[], list[str]]) -> list[str]:
-        """What the hub offers, asked once a sitting."""
+        """Return completions from the hub, which is asked once per session."""
         if name not in self._offered:
             self._offered[name] = ask()
         return self._offered[name]
@@ -276,7 +276,7 @@ _MARKS = "-@#"
 
 
 def candidates(before: str, word: str, commands: Sequence[str], choices: Choices) -> list[str]:
-    """The words that ``word`` may become, given the line before it. Case does not matter."""
+    """Return the words that complete ``word``, given the line before it. Case does not matter."""
     first = before.split()[:1]
     if not first:
         return [name for name in commands if word and name.startswith(word)]

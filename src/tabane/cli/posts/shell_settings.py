@@ -27,9 +27,9 @@ _DATES = re.compile(r"(.*?)\.\.(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class QuerySettings:
-    """Mode, filters, and how what is found is shown: ``top`` posts a page.
+    """Mode, filters and view of queries. ``top`` is the number of posts per page.
 
-    The hub chooses the mode where none is given.
+    If the mode is None, the hub chooses it.
     """
 
     mode: Mode | None = None
@@ -46,7 +46,7 @@ class QuerySettings:
     view: View = "normal"
 
     def params(self, query: str) -> dict[str, Any]:
-        """The parameters of search_similar."""
+        """Return the parameters of search_similar."""
         narrowed = limits(
             users=self.includes,
             not_users=self.excludes,
@@ -63,7 +63,7 @@ class QuerySettings:
         return {"query": query, **mode, "top_k": MOST, **weights, **narrowed}
 
     def summary(self) -> str:
-        """What differs from a plain search, for the prompt: empty where nothing does."""
+        """Return the settings that differ from the defaults, for the prompt."""
         parts = [
             self.mode or "",
             weights_name(self.weights) if self.weights and self.mode in WEIGHING else "",
@@ -79,7 +79,7 @@ class QuerySettings:
 
 
 def with_users(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
-    """``alice bob`` alone, ``-alice`` for all others, ``>=10`` and ``<=500`` for their number of posts."""
+    """Parse ``alice bob`` (only these), ``-alice`` (all others), ``>=10`` and ``<=500`` (number of posts)."""
     bounds: dict[str, int] = {}
     includes: list[str] = []
     excludes: list[str] = []
@@ -100,7 +100,7 @@ def with_users(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
 
 
 def with_dates(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
-    """``FROM TO``, ``FROM..TO``, ``FROM..``, ``..TO``, or a single day or moment from which on."""
+    """Parse ``FROM TO``, ``FROM..TO``, ``FROM..``, ``..TO``, or a single start."""
     if span := _DATES.fullmatch(" ".join(words)):
         since, until = span[1].strip(), span[2].strip()
     else:
@@ -115,14 +115,14 @@ def with_dates(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
 
 
 def with_top(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
-    """So many posts a page."""
+    """Parse the number of posts per page."""
     if len(words) != 1 or not words[0].isdecimal() or not 1 <= int(words[0]) <= MOST:
         raise CallerError(say("/top wants a number from 1 to {most}.", most=MOST))
     return replace(wanted, top=int(words[0]))
 
 
 def with_mode(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
-    """One of the modes; average and weighted can be followed by weights."""
+    """Parse a mode. Modes average and weighted can be followed by weights."""
     mode = next((mode for mode in MODES if words[0] == mode), None)
     if mode is None:
         raise CallerError(say("There is no mode {mode}: {modes}", mode=words[0], modes=", ".join(MODES)))
@@ -131,7 +131,7 @@ def with_mode(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
 
 
 def with_weights(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
-    """A preset, by its name or number from 1 on, or three numbers; the mode becomes one that has weights."""
+    """Parse the name or number (from 1) of a preset, or three numbers. Sets a mode that uses weights."""
     given = " ".join(words)
     numbered = dict(enumerate(PRESETS.values(), 1))
     weights = numbered.get(int(given)) if given.isdecimal() else None
@@ -140,7 +140,7 @@ def with_weights(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
 
 
 def with_view(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
-    """normal, list or detail."""
+    """Parse a view: normal, list or detail."""
     view = next((view for view in VIEWS if words[0] == view), None)
     if view is None:
         raise CallerError(say("There is no view {view}: {views}", view=words[0], views=", ".join(VIEWS)))
@@ -148,12 +148,12 @@ def with_view(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
 
 
 def with_tags(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
-    """Posts that have one of the tags."""
+    """Parse tags. Posts with one of them are found."""
     return replace(wanted, tags=tuple(word.removeprefix("#") for word in words))
 
 
 def with_kinds(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
-    """post, like, bookmark."""
+    """Parse types of posts: post, like, bookmark."""
     for word in words:
         if word not in KINDS:
             raise CallerError(say("There is no type {kind}: {kinds}", kind=word, kinds=", ".join(KINDS)))
@@ -161,7 +161,7 @@ def with_kinds(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
 
 
 def numbers(text: str, most: int) -> list[int]:
-    """``1-3,7`` as 1, 2, 3, 7, of 1 to ``most``. Raises CallerError."""
+    """Parse ``1-3,7`` as 1, 2, 3, 7. Raises CallerError if a number is not from 1 to ``most``."""
     found: dict[int, None] = {}
     for part in text.replace(",", " ").split():
         match = _RANGE.fullmatch(part)
@@ -184,7 +184,7 @@ class SettingCommand(NamedTuple):
     fields: tuple[str, ...]
 
     def apply(self, wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
-        """``wanted`` after the command. Raises :class:`CallerError` that says what does not fit."""
+        """Return the settings after the command. Raises CallerError that says what is wrong."""
         if len(words) == 1 and words[0] in OFF:
             plain = QuerySettings()
             return replace(wanted, **{name: getattr(plain, name) for name in self.fields})
@@ -223,7 +223,7 @@ SETTINGS = {
 
 
 def _joined(words: Sequence[str]) -> list[str]:
-    """Words as dates: a time belongs to the day before it."""
+    """Combine words into dates: a time belongs to the day before it."""
     dates: list[str] = []
     for word in words:
         if ":" in word and dates and ":" not in dates[-1]:

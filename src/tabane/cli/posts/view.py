@@ -24,7 +24,7 @@ _BY_TYPE: Mapping[int, Message] = {1: say("post"), 2: say("like"), 3: say("bookm
 
 
 class ListedPost(NamedTuple):
-    """A post in a list of them. ``score`` is None where they are not ranked by likeness."""
+    """A post in a list. ``score`` is None if the list is not ranked by similarity."""
 
     rank: int
     score: float | None
@@ -32,7 +32,7 @@ class ListedPost(NamedTuple):
 
 
 def entries(rows: Sequence[dict[str, Any]], first: int = 1) -> list[ListedPost]:
-    """What an operation answered, in order: ranked posts or plain ones."""
+    """Return the results of an operation in order. They are ranked posts or plain ones."""
     return [ListedPost(rank, row.get("score"), row.get("post", row)) for rank, row in enumerate(rows, first)]
 
 
@@ -47,7 +47,7 @@ def show_posts(terminal: Terminal, shown: Sequence[ListedPost], view: View) -> N
 
 
 def lines_of(shown: Sequence[ListedPost], view: View, columns: int | None) -> Iterator[str]:
-    """The lines of a view, none wider than ``columns`` where that is known."""
+    """Yield the lines of a view, cut or wrapped to ``columns`` unless it is None."""
     if view == "list":
         yield from _listed(shown, columns or 200)
         return
@@ -60,7 +60,7 @@ def lines_of(shown: Sequence[ListedPost], view: View, columns: int | None) -> It
 
 
 def show_post(terminal: Terminal, post: dict[str, Any]) -> None:
-    """One post with all that is known of it."""
+    """Print a post with all its details."""
     columns = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else None
     click.echo(_address(post))
     for line in (*_body(clean(post["content"]), columns), *_known(post, columns)):
@@ -114,7 +114,7 @@ def _body(content: str, columns: int | None, indent: str = _INDENT) -> Iterator[
 
 
 def _known(post: dict[str, Any], columns: int | None) -> Iterator[str]:
-    """What a post is, and what a model wrote about it."""
+    """Yield the details of a post, and what a model wrote about it."""
     tags = " ".join(f"#{tag}" for tag in post.get("tags", ()))
     facts = (
         (say("id"), post["post_id_str"]),

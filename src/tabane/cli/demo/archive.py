@@ -1,4 +1,4 @@
-"""What the demo shows of the document store: texts and a folder put, found, changed, read and deleted."""
+"""Steps with posts and documents: imported, searched, changed and deleted."""
 
 from __future__ import annotations
 
@@ -8,13 +8,64 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tabane.cli.demo.assistant import Answer, Assistant, NoAnswer
-from tabane.cli.demo.page import Page
-from tabane.cli.demo.step import Run, awaited, lacking, model_there, step
+from tabane.cli.demo.assistant import Assistant, AssistantReply, NoAnswer
+from tabane.cli.demo.steps import DemoPage, RunCommand, awaited, lacking, model_there, step
 from tabane.messages import Message, say
 
 EMBEDDING = 60.0
-"""Seconds that a model has to be loaded; a small one takes two."""
+"""Time limit for a model to load and embed, in seconds; a small one takes a few."""
+
+POST_WORDS = ("こたつ", "こたつを出した日が、猫の新年です。")
+POST_MEANING = (
+    "northern lights",
+    "Aurora at 48 degrees north, phone camera, hands shaking. The sky was pink.",
+)
+"""What is asked, and the post that must be among the answers. The latter two have no word in common."""
+
+
+class PostsChapter:
+    """Shows posts, with an assistant and commands of one hub."""
+
+    def __init__(
+        self, page: DemoPage, assistant: Assistant, run: RunCommand, patience: float = EMBEDDING
+    ) -> None:
+        self._page, self._assistant, self._run, self._patience = page, assistant, run, patience
+
+    def tell(self) -> None:
+        self._page.chapter(say("An archive of posts, found by words and by meaning"))
+        step(self._page, "posts import", self._import)
+        step(self._page, f"「{POST_WORDS[0]}」", self._by_words)
+        if model_there(self._page, self._run, f'"{POST_MEANING[0]}"'):
+            step(self._page, f'"{POST_MEANING[0]}"', self._by_meaning)
+
+    def _import(self) -> tuple[Message, float]:
+        began = time.perf_counter()
+        report = self._run("posts", "import", "--sample")
+        seconds = time.perf_counter() - began
+        stats = self._run("posts", "stats")
+        if not report["new"] or report["bad"] or stats["total_posts"] != report["new"]:
+            raise NoAnswer(say("{count} posts are there after the import.", count=stats["total_posts"]))
+        return say(
+            "{posts} posts of {users} people who do not exist",
+            posts=stats["total_posts"],
+            users=stats["total_users"],
+        ), seconds
+
+    def _by_words(self) -> tuple[str, float]:
+        term, expected = POST_WORDS
+        answer = self._assistant.ask("search_posts_by_text", {"search_term": term})
+        if expected not in answer.text:
+            raise lacking(expected, answer)
+        return expected, answer.seconds
+
+    def _by_meaning(self) -> tuple[str, float]:
+        query, expected = POST_MEANING
+
+        def ask() -> AssistantReply:
+            return self._assistant.call("search_similar", {"query": query, "mode": "content", "top_k": 3})
+
+        return expected, awaited(self._page, query, expected, ask, self._patience)
+
 
 GARDEN, HOUSE = "notes/庭.md", "notes/moving.md"
 BEFORE, AFTER = (
@@ -47,11 +98,11 @@ TAKEN = 4
 INSIDE = "卵をオーブンで"
 
 
-class Documents:
-    """Tells it, with the assistant and the commands of one hub. The sample folder is made in ``folder``."""
+class DocumentsChapter:
+    """Shows documents, with an assistant and commands of one hub. Sample files are created in ``folder``."""
 
     def __init__(
-        self, page: Page, assistant: Assistant, run: Run, folder: Path, patience: float = EMBEDDING
+        self, page: DemoPage, assistant: Assistant, run: RunCommand, folder: Path, patience: float = EMBEDDING
     ) -> None:
         self._page, self._assistant, self._run, self._patience = page, assistant, run, patience
         self._folder = folder / "shelf"
@@ -84,12 +135,12 @@ class Documents:
             raise NoAnswer(say("What came back differs: {text}", text=answer.text))
         return say("{id}: updated, {count} chunks", id=HOUSE, count=details["chunks"]), answer.seconds
 
-    def _putting(self, filepath: str, text: str) -> tuple[Answer, dict[str, Any]]:
+    def _putting(self, filepath: str, text: str) -> tuple[AssistantReply, dict[str, Any]]:
         answer = self._assistant.ask("put_document", {"filepath": filepath, "text": text})
         return answer, json.loads(answer.text)["details"]
 
     def _found(self, query: str, expected: str, filepath: str) -> tuple[str, float]:
-        """The passage is in the answer, and under the document that it was put in."""
+        """Check that the answer contains the passage and its document."""
         answer = self._assistant.ask("search_documents", {"query": query})
         for part in (filepath, expected):
             if part not in answer.text:
@@ -97,7 +148,7 @@ class Documents:
         return f"{filepath}: {expected}", answer.seconds
 
     def _by_meaning(self) -> tuple[str, float]:
-        def ask() -> Answer:
+        def ask() -> AssistantReply:
             return self._assistant.call("search_documents", {"query": MEANING})
 
         return f"{HOUSE}: {BASKET}", awaited(self._page, MEANING, BASKET, ask, self._patience)
@@ -131,7 +182,7 @@ class Documents:
         return found
 
     def _attach(self) -> tuple[Message, float]:
-        """A client attaches the document as a resource."""
+        """Read the document as a resource, as a client that attaches it."""
         uri = f"tabane://documents/{quote(GARDEN, safe='')}"
         listed = self._assistant.request("resources/list", {})
         if uri not in [resource["uri"] for resource in listed.result["resources"]]:

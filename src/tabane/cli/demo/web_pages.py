@@ -1,12 +1,102 @@
-"""A small site that the demo serves on loopback, and a door beside it that nobody may go through."""
+"""Steps with web pages: read in parts, remembered, and private addresses refused."""
 
 from __future__ import annotations
 
+import re
 import threading
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from types import TracebackType
 from typing import Any
+
+from tabane.cli.demo.assistant import Assistant, AssistantReply, NoAnswer
+from tabane.cli.demo.steps import DemoPage, lacking, step
+from tabane.messages import Message, say
+
+PART = 300
+"""Tokens of a part: the guide takes more than one."""
+
+MOST_PARTS = 20
+QUESTION = "thickness of culms tied with hemp"
+REFUSED = "reader_allow"
+"""The setting that a refusal of the guard names, in every language."""
+
+_CURSOR = re.compile(r"cursor ([\w-]+)")
+_TAGS = re.compile("[\U000e0000-\U000e007f]")
+
+
+class PagesChapter:
+    """Shows pages, with an assistant of a hub that may read only the pages of ``site``."""
+
+    def __init__(self, page: DemoPage, assistant: Assistant, site: DemoSite) -> None:
+        self._page, self._assistant, self._site = page, assistant, site
+
+    def tell(self) -> None:
+        self._page.chapter(say("Pages as Markdown: whole, clean, and nothing from a private network"))
+        step(self._page, "read_url_content", self._whole)
+        step(self._page, "read_url_content", self._encoding)
+        step(self._page, self._site.door, lambda: self._refused(self._site.door))
+        step(self._page, "302 → " + self._site.door, lambda: self._refused(self._site.url(MOVED)))
+        step(self._page, "remember_url", self._remember)
+        step(self._page, "search_everything", self._search)
+
+    def _whole(self) -> tuple[Message, float]:
+        """Check that the parts of the guide contain each section once, in order, and nothing else."""
+        first = self._read(GUIDE, max_tokens=PART)
+        parts = [first, *self._further(first)]
+        text = "\n".join(part.text for part in parts)
+        places = [text.find(words) for words in SECTIONS.values() if text.count(words) == 1]
+        if len(places) < len(SECTIONS) or places != sorted(places):
+            raise NoAnswer(say("Not all of the page was read: {text}", text=text))
+        if MENU in text or HIDDEN in text or _TAGS.search(text):
+            raise NoAnswer(say("More was read than a person sees: {text}", text=text))
+        asked = self._site.asked.count(GUIDE)
+        if len(parts) < 2 or asked != 1:
+            raise NoAnswer(say("{count} parts came of {asked} requests.", count=len(parts), asked=asked))
+        return say(
+            "{count} sections in {parts} parts, fetched once; no menu, no hidden text",
+            count=len(SECTIONS),
+            parts=len(parts),
+        ), sum(part.seconds for part in parts)
+
+    def _further(self, first: AssistantReply) -> list[AssistantReply]:
+        """Return the parts after the first, each read with the cursor of the part before it."""
+        parts: list[AssistantReply] = []
+        last = first
+        while (cursor := _CURSOR.search(last.text.rstrip().rpartition("\n")[2])) and len(parts) < MOST_PARTS:
+            last = self._read(GUIDE, max_tokens=PART, cursor=cursor[1])
+            parts.append(last)
+        return parts
+
+    def _encoding(self) -> tuple[str, float]:
+        answer = self._read(TEA)
+        if LEAVES not in answer.text:
+            raise lacking(LEAVES, answer)
+        return f"Shift_JIS: {LEAVES}", answer.seconds
+
+    def _refused(self, url: str) -> tuple[Message, float]:
+        """Check that the guard refuses the address and that no connection was made."""
+        answer = self._assistant.call("read_url_content", {"url": url})
+        if not answer.failed or REFUSED not in answer.text or self._site.knocks:
+            raise NoAnswer(say("The guard let it through: {answer}", answer=answer.text))
+        return say("refused: a private address, and no connection was made"), answer.seconds
+
+    def _remember(self) -> tuple[Message, float]:
+        answer = self._assistant.ask("remember_url", {"url": self._site.url(GUIDE)})
+        if f"remembered: {self._site.url(GUIDE)}" not in answer.text:
+            raise lacking("remembered", answer)
+        return say("the page is a document now"), answer.seconds
+
+    def _search(self) -> tuple[str, float]:
+        answer = self._assistant.ask("search_everything", {"query": QUESTION})
+        expected = f'get_document {{"filepath":"{self._site.url(GUIDE)}"}}'
+        if expected not in answer.text:
+            raise lacking(expected, answer)
+        return f'"{QUESTION}" → {expected}', answer.seconds
+
+    def _read(self, path: str, **more: object) -> AssistantReply:
+        return self._assistant.ask("read_url_content", {"url": self._site.url(path), **more})
+
 
 HOST = "127.0.0.1"
 GUIDE, TEA, MOVED = "/guide", "/ocha", "/moved"
@@ -50,9 +140,11 @@ LEAVES = "玉露は五十度の湯で二分、煎茶は八十度で一分。湯�
 """The sentence of the page in Shift_JIS, whose encoding no header names."""
 
 
-class Site:
-    """Serves pages while it is entered. ``asked`` are the paths that were asked for, ``knocks`` who came to
-    the door: connections, whatever was said on them."""
+class DemoSite:
+    """A small site on the loopback interface, served in a ``with`` block.
+
+    ``asked`` are the requested paths. ``knocks`` counts connections to the forbidden port.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -62,19 +154,19 @@ class Site:
 
     @property
     def allowed(self) -> str:
-        """What the setting reader_allow has to name, so that the pages are read."""
+        """Return the address for the setting reader_allow."""
         return f"{HOST}:{self._pages.port}"
 
     @property
     def door(self) -> str:
-        """An address of this machine that the setting does not name."""
+        """Return an address of this machine that the setting does not allow."""
         return f"http://{HOST}:{self._door.port}/"
 
     def url(self, path: str) -> str:
         return f"http://{self.allowed}{path}"
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
-        """What a path is answered with: status, headers, body."""
+        """Return status, headers and body for a path."""
         self.asked.append(path)
         if path == GUIDE:
             return 200, {"Content-Type": "text/html; charset=utf-8"}, _guide().encode()
@@ -84,7 +176,7 @@ class Site:
             return 302, {"Location": self.door}, b""
         return 404, {"Content-Type": "text/plain"}, b"There is no such page.\n"
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> DemoSite:
         for server in (self._pages, self._door):
             threading.Thread(target=server.serve_forever, args=(0.05,), name="site", daemon=True).start()
         return self
@@ -101,7 +193,7 @@ class _Server(ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, site: Site, closed: bool = False) -> None:
+    def __init__(self, site: DemoSite, closed: bool = False) -> None:
         self._site, self._closed = site, closed
         super().__init__((HOST, 0), lambda *given: _Handler(site, *given))
 
@@ -115,7 +207,7 @@ class _Server(ThreadingTCPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    def __init__(self, site: Site, *given: Any) -> None:
+    def __init__(self, site: DemoSite, *given: Any) -> None:
         self._site = site
         super().__init__(*given)
 
@@ -128,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: what is printed here is the demo's."""
+        """Print nothing: the output belongs to the demo."""
 
 
 def _guide() -> str:

@@ -1,4 +1,4 @@
-"""Which processes descend from the demo: all of them carry a mark in their environment."""
+"""Processes that the demo started, found by a mark in their environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ session or parent takes it away."""
 
 
 def marked(mark: str) -> dict[int, str]:
-    """The processes that carry ``mark``, without this one: pid → program name."""
+    """Return the processes with ``mark`` except this one: pid to program name."""
     found = _from_proc(mark) if sys.platform == "linux" else _from_ps(mark)
     found.pop(os.getpid(), None)
     return found

@@ -1,18 +1,20 @@
-"""The real servers of the demo, and the sample data they work on."""
+"""Real servers for the demo: their versions, sample data and download."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tabane.cli.demo.remains import MARK
+from tabane.cli.demo.processes import MARK
 from tabane.messages import Message, say
 
 PASSED_ON = (
@@ -32,10 +34,10 @@ COMMITS = ("Plant the first seeds", "Water the garden")
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """One server: where it is published, its pinned version, and why it cannot run here, if so.
+class SampleServer:
+    """A server, its registry and pinned version, and the reason if it cannot run here.
 
-    ``command`` starts it, ``fetch`` downloads what it needs and ends.
+    ``command`` starts it, ``fetch`` downloads it.
     """
 
     name: str
@@ -49,7 +51,7 @@ class Sample:
 
     @property
     def program(self) -> str:
-        """The package without registry, scope and version: ``server-memory``."""
+        """Return the package without registry, scope and version: ``server-memory``."""
         return self.package.rpartition("/")[2].replace("==", "@").partition("@")[0]
 
     @property
@@ -57,8 +59,8 @@ class Sample:
         return self.package.replace("==", "@").rpartition("@")[2]
 
 
-def sample_servers(folder: Path, path: str) -> list[Sample]:
-    """The servers of the demo on the programs that ``path`` finds; ``folder`` holds the sample data."""
+def sample_servers(folder: Path, path: str) -> list[SampleServer]:
+    """Return the servers of the demo, with programs found on ``path`` and sample data in ``folder``."""
     git = None if shutil.which("git", path=path) else say("git is not on this machine")
     garden, notes = str(folder / "garden"), str(folder / "notes")
     memory = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}
@@ -78,18 +80,18 @@ def _pypi(
     package: str,
     arguments: tuple[str, ...],
     missing: Message | None = None,
-) -> Sample:
+) -> SampleServer:
     program = package.partition("==")[0]
     beside = Path(sys.executable).with_name("uvx")
     uvx = str(beside) if beside.exists() else shutil.which("uvx", path=path)
     if uvx:
         run: tuple[str, ...] = (uvx, "--quiet", "--python", sys.executable, package.replace("==", "@"))
-        return Sample(name, package, "PyPI", (*run, *arguments), (*run, "--help"), missing=missing)
+        return SampleServer(name, package, "PyPI", (*run, *arguments), (*run, "--help"), missing=missing)
     # Without uv: an environment of its own for each, made by what every Python has.
     home = folder / f"python-{name}"
     script = f'"{sys.executable}" -m venv "{home}" && "{home}/bin/pip" install -q "{package}"'
     command = (str(home / "bin" / program), *arguments)
-    return Sample(name, package, "PyPI", command, ("sh", "-c", script), missing=missing)
+    return SampleServer(name, package, "PyPI", command, ("sh", "-c", script), missing=missing)
 
 
 def _npm(
@@ -99,19 +101,19 @@ def _npm(
     arguments: tuple[str, ...],
     env: Mapping[str, str] | None = None,
     tags: tuple[str, ...] = (),
-) -> Sample:
+) -> SampleServer:
     package = f"@modelcontextprotocol/server-{name}@{version}"
     npx = shutil.which("npx", path=path)
     if not npx or not shutil.which("node", path=path):
         missing = say("Node.js with npx is not on this machine (nodejs.org, 18 or newer)")
-        return Sample(name, package, "npm", missing=missing)
+        return SampleServer(name, package, "npm", missing=missing)
     command = (npx, "--yes", "--prefer-offline", package, *arguments)
     fetch = (npx, "--yes", f"--package={package}", "--", "node", "--eval", "0")
-    return Sample(name, package, "npm", command, fetch, env, tags)
+    return SampleServer(name, package, "npm", command, fetch, env, tags)
 
 
 def write_samples(folder: Path) -> None:
-    """Make the sample data: a folder of notes, and a small git repository where git is there."""
+    """Create the sample data: a folder of notes, and a small git repository if git is installed."""
     (folder / "notes").mkdir()
     (folder / "notes" / "readme.txt").write_text("束ね, to bundle.\n", encoding="utf-8")
     if shutil.which("git"):
@@ -140,7 +142,9 @@ def _make_repository(folder: Path) -> None:
         git("commit", "--quiet", "--message", message)
 
 
-def write_servers_file(file: Path, samples: list[Sample], environ: Mapping[str, str], mark: str) -> None:
+def write_servers_file(
+    file: Path, samples: list[SampleServer], environ: Mapping[str, str], mark: str
+) -> None:
     """Write mcp-servers.json as a user would have it, with each server marked as the demo's."""
     passed = {name: f"${{{name}}}" for name in sorted(environ) if name.upper().startswith(PASSED_ON)}
     servers = {
@@ -154,3 +158,89 @@ def write_servers_file(file: Path, samples: list[Sample], environ: Mapping[str, 
     }
     file.touch(mode=0o600)
     file.write_text(json.dumps({"mcpServers": servers}, ensure_ascii=False, indent=2), encoding="utf-8")
+
+
+LIMIT = 120.0
+"""Seconds that one server may take to be downloaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleDownload:
+    """A download that has ended: its time in seconds, and the reason if it failed."""
+
+    sample: SampleServer
+    seconds: float
+    failure: Message | None = None
+
+
+class Download:
+    """A running download. Its output goes to ``log``."""
+
+    def __init__(self, sample: SampleServer, log: Path, environ: Mapping[str, str]) -> None:
+        self.sample = sample
+        self._log = log
+        self._began = time.monotonic()
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                sample.fetch,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def poll(self) -> SampleDownload | None:
+        """Return the result, or None while it runs."""
+        seconds = time.monotonic() - self._began
+        status = self._process.poll()
+        if status is None and seconds < LIMIT:
+            return None
+        if status == 0:
+            return SampleDownload(self.sample, seconds)
+        self.stop()
+        if status is None:
+            return SampleDownload(
+                self.sample, seconds, say("not downloaded within {limit:.0f} s", limit=LIMIT)
+            )
+        return SampleDownload(
+            self.sample, seconds, say("the download failed: {reason}", reason=self._reason())
+        )
+
+    def stop(self) -> None:
+        """Kill the download and its children, if it still runs."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return
+        finally:
+            self._process.wait()
+
+    def _reason(self) -> str:
+        lines = self._log.read_text("utf-8", "replace").strip().splitlines() or ["no word why"]
+        errors = [line for line in lines if "error" in line.lower()]
+        return (errors or lines)[-1].strip()[:200]
+
+
+def fetch(
+    samples: list[SampleServer],
+    folder: Path,
+    environ: Mapping[str, str],
+    waiting: Callable[[list[str]], None],
+) -> Iterator[SampleDownload]:
+    """Download all servers in parallel, and yield each when it is done. Stops the rest if the caller stops.
+
+    ``waiting`` is called ten times per second with the names of the running downloads.
+    """
+    running = [Download(sample, folder / f"{sample.name}.log", environ) for sample in samples]
+    try:
+        while running:
+            waiting([download.sample.program for download in running])
+            for download in list(running):
+                if fetched := download.poll():
+                    running.remove(download)
+                    yield fetched
+            time.sleep(0.1)
+    finally:
+        for download in running:
+            download.stop()

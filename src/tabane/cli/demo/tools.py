@@ -1,4 +1,4 @@
-"""What the demo shows: real servers behind one hub, and an assistant that finds and uses their tools."""
+"""Steps with the tools of real servers: listed, searched, described and called."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tabane.cli.demo.assistant import Answer, Assistant, NoAnswer
-from tabane.cli.demo.page import Page, duration
-from tabane.cli.demo.samples import COMMITS
-from tabane.cli.demo.step import Telling, lacking, step
+from tabane.cli.demo.assistant import Assistant, AssistantReply, NoAnswer
+from tabane.cli.demo.sample_servers import COMMITS
+from tabane.cli.demo.steps import DemoPage, StepFunction, duration, lacking, step
 from tabane.messages import Message, say
 
 LISTING = 90.0
@@ -33,15 +32,15 @@ SEARCHES = (
 """What is asked, and the tool that must be among the answers."""
 
 
-class Story:
-    """Tells it chapter by chapter, for the servers named in ``servers``; ``folder`` has their data.
+class ToolsChapter:
+    """Shows the tools of ``servers``, whose data is in ``folder``.
 
-    ``explain`` says why a server lists no tools, as far as that is known.
+    ``explain`` returns the reason if a server lists no tools.
     """
 
     def __init__(
         self,
-        page: Page,
+        page: DemoPage,
         assistant: Assistant,
         servers: list[str],
         folder: Path,
@@ -89,7 +88,7 @@ class Story:
             self._step("describe_tools", self._describe(name))
 
     def calls(self) -> None:
-        """Use one or two tools of each server and check what comes back."""
+        """Call one or two tools of each server, and check the results."""
         self._page.chapter(say("It calls tools, and reads back what they did"))
         for server, tell in (
             ("filesystem", self._files),
@@ -113,7 +112,7 @@ class Story:
 
     def _wait_for_lists(
         self, whole: Assistant, deadline: float
-    ) -> tuple[list[dict[str, Any]], Answer, dict[str, int]]:
+    ) -> tuple[list[dict[str, Any]], AssistantReply, dict[str, int]]:
         while True:
             tools, answer = whole.tools()
             names = [tool["name"] for tool in tools]
@@ -220,7 +219,7 @@ class Story:
         self._step("everything__get-sum", add)
 
     def _slip(self) -> None:
-        """A misspelt name is answered with the right one, before any server is bothered."""
+        """Check that the answer to a misspelled name contains the right one."""
         name = next((name for _, name in SEARCHES if self._has(name)), None)
         if name is None:
             return
@@ -237,12 +236,12 @@ class Story:
     def _has(self, tool: str) -> bool:
         return tool.partition("__")[0] in self._servers
 
-    def _call(self, name: str, arguments: dict[str, Any]) -> Answer:
+    def _call(self, name: str, arguments: dict[str, Any]) -> AssistantReply:
         answer = self._assistant.ask("call_tool", {"name": name, "arguments": arguments})
         self._times.append(answer.seconds)
         return answer
 
-    def _step(self, name: str, run: Telling) -> None:
+    def _step(self, name: str, run: StepFunction) -> None:
         step(self._page, name, run)
 
 
