@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tabane.cli.options import json_option
-from tabane.cli.output import Command, Terminal, examples, text
+from tabane.cli.output import Command, Terminal, examples
 from tabane.errors import TabaneError
 from tabane.messages import say
 
@@ -36,11 +36,9 @@ def completed(ctx: click.Context, ask: Callable[[HubClient], Iterable[str]], inc
 @click.command(
     "completion",
     cls=Command,
-    help=text(
-        say(
-            "Print the script that makes a shell complete commands, names of servers and names of tools. "
-            "Have the shell read it at its start."
-        )
+    help=say(
+        "Print the script that makes a shell complete commands, names of servers and names of tools. "
+        "Have the shell read it at its start."
     ),
     epilog=examples(
         "tabane completion bash >> ~/.bashrc",

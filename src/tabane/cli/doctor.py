@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import hub_options, json_option
+from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import FAILED, Command, TableState, Terminal, can_print, examples, lang, text
 from tabane.errors import HubError
 from tabane.messages import say
@@ -28,20 +28,16 @@ _COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
 @click.command(
     "doctor",
     cls=Command,
-    help=text(
-        say(
-            "Look whether everything is in order: settings and servers file, variables, commands, the hub, "
-            "files and their permissions, assistants, and each server's start. Each finding says how to mend "
-            "it. The exit status is 1 where something does not work."
-        )
+    help=say(
+        "Look whether everything is in order: settings and servers file, variables, commands, the hub, "
+        "files and their permissions, assistants, and each server's start. Each finding says how to mend "
+        "it. The exit status is 1 where something does not work."
     ),
     epilog=examples("tabane doctor", "tabane doctor --quick", "tabane doctor --fix"),
 )
-@click.option("--quick", is_flag=True, help=text(say("Do not start the servers.")))
-@click.option(
-    "--fix",
-    is_flag=True,
-    help=text(say("Mend what is safe to mend: permissions, a socket left behind, caches.")),
+@option("--quick", is_flag=True, help=say("Do not start the servers."))
+@option(
+    "--fix", is_flag=True, help=say("Mend what is safe to mend: permissions, a socket left behind, caches.")
 )
 @json_option
 @click.pass_obj
@@ -189,12 +185,10 @@ def _coloured() -> bool:
 @click.command(
     "health",
     cls=Command,
-    help=text(
-        say(
-            "Check whether each running server answers, and show the state of all servers. A server "
-            "that is not running is checked without starting it. The exit status is 1 if a server "
-            "does not answer or cannot start."
-        )
+    help=say(
+        "Check whether each running server answers, and show the state of all servers. A server "
+        "that is not running is checked without starting it. The exit status is 1 if a server "
+        "does not answer or cannot start."
     ),
     epilog=examples("tabane health", "tabane health --json"),
 )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import combined, json_option, mode_option
-from tabane.cli.output import Command, Terminal, examples, text
+from tabane.cli.options import combined, json_option, mode_option, option
+from tabane.cli.output import Command, Terminal, examples
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.servers.clients import CLIENTS, Client, client_named
 from tabane.messages import Message, say
@@ -107,12 +107,8 @@ def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
 
 _shared = combined(
     (
-        click.option(
-            "--name", default="tabane", show_default=True, help=text(say("What Tabane is called there."))
-        ),
-        click.option(
-            "--dry-run", is_flag=True, help=text(say("Say what would be done, and change nothing."))
-        ),
+        option("--name", default="tabane", show_default=True, help=say("What Tabane is called there.")),
+        option("--dry-run", is_flag=True, help=say("Say what would be done, and change nothing.")),
         json_option,
     )
 )
@@ -121,12 +117,10 @@ _shared = combined(
 @click.command(
     "install",
     cls=Command,
-    help=text(
-        say(
-            "Put Tabane into an assistant's own file: claude-desktop, claude-code, cursor, vscode or "
-            "windsurf. Assistants that search tools themselves are given all of them (mode full), the others "
-            "a few that find the rest. Everything else in the file stays as it is, and a copy is kept."
-        )
+    help=say(
+        "Put Tabane into an assistant's own file: claude-desktop, claude-code, cursor, vscode or "
+        "windsurf. Assistants that search tools themselves are given all of them (mode full), the others "
+        "a few that find the rest. Everything else in the file stays as it is, and a copy is kept."
     ),
     epilog=examples(
         "tabane install claude-desktop",
@@ -137,13 +131,11 @@ _shared = combined(
 )
 @click.argument("client", metavar="[CLIENT]", required=False, shell_complete=_names)
 @mode_option()
-@click.option(
-    "--print", "only_print", is_flag=True, help=text(say("Print what to put into the file of any client."))
-)
-@click.option(
+@option("--print", "only_print", is_flag=True, help=say("Print what to put into the file of any client."))
+@option(
     "--force",
     is_flag=True,
-    help=text(say("Also where the assistant does not seem to be installed, or the name is taken.")),
+    help=say("Also where the assistant does not seem to be installed, or the name is taken."),
 )
 @_shared
 @click.pass_obj
@@ -180,7 +172,7 @@ def install(
 @click.command(
     "uninstall",
     cls=Command,
-    help=text(say("Take Tabane out of an assistant's own file. The rest of the file stays as it is.")),
+    help=say("Take Tabane out of an assistant's own file. The rest of the file stays as it is."),
     epilog=examples("tabane uninstall cursor", "tabane uninstall claude-desktop --dry-run"),
 )
 @click.argument("client", metavar="CLIENT", shell_complete=_names)

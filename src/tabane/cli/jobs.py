@@ -30,7 +30,7 @@ def job_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
     "jobs",
     cls=Group,
     invoke_without_command=True,
-    help=text(say("List what the hub works on, follow it and cancel it. Without a command: list.")),
+    help=say("List what the hub works on, follow it and cancel it. Without a command: list."),
 )
 @hub_options
 @click.pass_context
@@ -44,7 +44,7 @@ _job = click.argument("job", metavar="ID", shell_complete=job_ids)
 
 @jobs.command(
     "list",
-    help=text(say("List the jobs that run, and the last ones that are over.")),
+    help=say("List the jobs that run, and the last ones that are over."),
     epilog=examples("tabane jobs list", "tabane jobs list --json"),
 )
 @hub_options
@@ -56,7 +56,7 @@ def list_(terminal: Terminal) -> None:
 
 @jobs.command(
     "follow",
-    help=text(say("Watch a job until it is over, and print its result. It runs on after Ctrl+C.")),
+    help=say("Watch a job until it is over, and print its result. It runs on after Ctrl+C."),
     epilog=examples("tabane jobs follow 3fa9c1"),
 )
 @_job
@@ -75,7 +75,7 @@ def follow_(terminal: Terminal, job: str) -> None:
 
 @jobs.command(
     "cancel",
-    help=text(say("Stop a job. What it has done until then stays.")),
+    help=say("Stop a job. What it has done until then stays."),
     epilog=examples("tabane jobs cancel 3fa9c1"),
 )
 @_job

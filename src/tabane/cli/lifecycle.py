@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.hub_process import end_hub, reach_hub
-from tabane.cli.options import hub_options, json_option, mode_option
+from tabane.cli.options import hub_options, json_option, mode_option, option
 from tabane.cli.output import Command, TableState, Terminal, examples, lang, text
 from tabane.cli.servers_file import server_names
 from tabane.errors import HubError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command(
     "stop",
     cls=Command,
-    help=text(say("Stop the hub: calls in flight are finished, then all servers are ended.")),
+    help=say("Stop the hub: calls in flight are finished, then all servers are ended."),
     epilog=examples("tabane stop"),
 )
 @json_option
@@ -38,9 +38,7 @@ def stop(terminal: Terminal) -> None:
 @click.command(
     "restart",
     cls=Command,
-    help=text(
-        say("Stop the hub and start it with the flags it had. Assistants stay connected and are served on.")
-    ),
+    help=say("Stop the hub and start it with the flags it had. Assistants stay connected and are served on."),
     epilog=examples("tabane restart"),
 )
 @json_option
@@ -67,12 +65,10 @@ def restart(terminal: Terminal) -> None:
 @click.command(
     "status",
     cls=Command,
-    help=text(say("Show what runs. The exit status is 1 where no hub does.")),
+    help=say("Show what runs. The exit status is 1 where no hub does."),
     epilog=examples("tabane status", "tabane status --settings", "tabane status --json"),
 )
-@click.option(
-    "--settings", "with_settings", is_flag=True, help=text(say("Show each setting and where it came from."))
-)
+@option("--settings", "with_settings", is_flag=True, help=say("Show each setting and where it came from."))
 @hub_options
 @click.pass_obj
 def status(terminal: Terminal, with_settings: bool) -> None:
@@ -91,21 +87,19 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @click.command(
     "logs",
     cls=Command,
-    help=text(say("Show the end of the hub's log, or of what a server wrote to standard error.")),
+    help=say("Show the end of the hub's log, or of what a server wrote to standard error."),
     epilog=examples("tabane logs", "tabane logs -f", "tabane logs --server time -n 200"),
 )
-@click.option("-f", "--follow", is_flag=True, help=text(say("Go on showing what is added, until Ctrl+C.")))
-@click.option(
+@option("-f", "--follow", is_flag=True, help=say("Go on showing what is added, until Ctrl+C."))
+@option(
     "-n",
     "--lines",
     default=50,
     show_default=True,
     type=click.IntRange(1, 10_000),
-    help=text(say("How many lines.")),
+    help=say("How many lines."),
 )
-@click.option(
-    "--server", metavar="NAME", shell_complete=server_names, help=text(say("The log of this server."))
-)
+@option("--server", metavar="NAME", shell_complete=server_names, help=say("The log of this server."))
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
@@ -127,29 +121,25 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
 @click.command(
     "mcp",
     cls=Command,
-    help=text(
-        say(
-            "Carry MCP between an assistant, on standard input and output, and the hub, which is started "
-            "where none runs. This is the command that assistants are configured with."
-        )
+    help=say(
+        "Carry MCP between an assistant, on standard input and output, and the hub, which is started "
+        "where none runs. This is the command that assistants are configured with."
     ),
     epilog=examples(
         "tabane mcp", "tabane mcp --mode light", "tabane mcp --standalone --servers /etc/mcp.json"
     ),
 )
 @mode_option(envvar="TABANE_MODE")
-@click.option(
-    "--standalone", is_flag=True, help=text(say("Run the hub in this process; it ends with the client."))
-)
-@click.option("--servers", metavar="FILE", help=text(say("The file that names the MCP servers.")))
-@click.option("--config", metavar="FILE", help=text(say("The settings file.")))
-@click.option("--home", metavar="PATH", help=text(say("The folder of the hub; TABANE_HOME.")))
-@click.option(
+@option("--standalone", is_flag=True, help=say("Run the hub in this process; it ends with the client."))
+@option("--servers", metavar="FILE", help=say("The file that names the MCP servers."))
+@option("--config", metavar="FILE", help=say("The settings file."))
+@option("--home", metavar="PATH", help=say("The folder of the hub; TABANE_HOME."))
+@option(
     "--url",
     "--websocket",
     envvar="TABANE_URL",
     metavar="URL",
-    help=text(say("Another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN.")),
+    help=say("Another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN."),
 )
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.

@@ -104,11 +104,9 @@ class Main(Group):
 @click.group(
     cls=Main,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": None},
-    help=text(
-        say(
-            "One local hub that an AI assistant connects to once, and through which it finds and uses "
-            "the tools of all your MCP servers."
-        )
+    help=say(
+        "One local hub that an AI assistant connects to once, and through which it finds and uses "
+        "the tools of all your MCP servers."
     ),
     epilog=examples(
         "tabane demo", "tabane servers add time uvx mcp-server-time", "tabane tools search 'time zone'"

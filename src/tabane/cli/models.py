@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from tabane.cli.following import follow
-from tabane.cli.options import detach_option, given, hub_options
-from tabane.cli.output import Group, Terminal, examples, text
+from tabane.cli.options import detach_option, given, hub_options, option
+from tabane.cli.output import Group, Terminal, examples
 from tabane.messages import Message, say
 
 
@@ -16,9 +16,7 @@ from tabane.messages import Message, say
     "models",
     cls=Group,
     invoke_without_command=True,
-    help=text(
-        say("Look after the embedding model, by which texts are found by their meaning. Alone: show it.")
-    ),
+    help=say("Look after the embedding model, by which texts are found by their meaning. Alone: show it."),
 )
 @hub_options
 @click.pass_context
@@ -28,7 +26,7 @@ def models(ctx: click.Context) -> None:
 
 
 @models.command(
-    help=text(say("Show which model there is, where it came from and what runs; or why there is none.")),
+    help=say("Show which model there is, where it came from and what runs; or why there is none."),
     epilog=examples("tabane models show", "tabane models show --json"),
 )
 @hub_options
@@ -39,11 +37,9 @@ def show(terminal: Terminal) -> None:
 
 
 @models.command(
-    help=text(
-        say(
-            "Fetch the model that the settings want, and the reranker; or MODEL, which is a name at "
-            "huggingface.co (org/name, or org/name@revision). Fetched again, it goes on where it stopped."
-        )
+    help=say(
+        "Fetch the model that the settings want, and the reranker; or MODEL, which is a name at "
+        "huggingface.co (org/name, or org/name@revision). Fetched again, it goes on where it stopped."
     ),
     epilog=examples("tabane models pull", "tabane models pull cl-nagoya/ruri-v3-30m"),
 )
@@ -57,9 +53,7 @@ def pull(terminal: Terminal, model: str | None) -> None:
 
 
 @models.command(
-    help=text(
-        say("Embed a TEXT, and compare it with OTHER: their likeness, and the time that a question takes.")
-    ),
+    help=say("Embed a TEXT, and compare it with OTHER: their likeness, and the time that a question takes."),
     epilog=examples("tabane models test", "tabane models test 'wild cats' 'Lions live in Africa.'"),
 )
 @click.argument("words", required=False, metavar="TEXT")
@@ -74,16 +68,14 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
 
 
 @models.command(
-    help=text(
-        say(
-            "Embed again what was embedded with another model: everything, or one collection. Until that "
-            "is done, searches use what there is. Stopped, it goes on where it stood."
-        )
+    help=say(
+        "Embed again what was embedded with another model: everything, or one collection. Until that "
+        "is done, searches use what there is. Stopped, it goes on where it stood."
     ),
     epilog=examples("tabane models reembed", "tabane models reembed --collection posts"),
 )
-@click.option("--collection", metavar="NAME", help=text(say("This collection alone.")))
-@click.option("--model", metavar="MODEL", help=text(say("With this model; else with that of the settings.")))
+@option("--collection", metavar="NAME", help=say("This collection alone."))
+@option("--model", metavar="MODEL", help=say("With this model; else with that of the settings."))
 @detach_option
 @hub_options
 @click.pass_obj
@@ -143,10 +135,7 @@ def _process(process: dict[str, Any]) -> Message:
     if process["memory_mb"] is None:
         return say("{pid}: {model}", pid=process["pid"], model=process["model"])
     return say(
-        "{pid}: {model}, {memory} MB",
-        pid=process["pid"],
-        model=process["model"],
-        memory=process["memory_mb"],
+        "{pid}: {model}, {memory} MB", pid=process["pid"], model=process["model"], memory=process["memory_mb"]
     )
 
 

@@ -19,6 +19,11 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _Decorator = Callable[[Any], Any]
 
 
+def option(*declarations: str, help: Message, **own: Any) -> _Decorator:
+    """Return a click option with help in the user's language."""
+    return click.option(*declarations, help=text(help), **own)
+
+
 def parameter_option(
     params: type[Struct], name: str, *declarations: str, help: Message | None = None, **own: Any
 ) -> _Decorator:

@@ -187,7 +187,10 @@ _TOKEN = "TABANE_TOKEN"
 
 
 class Command(click.Command):
-    """A command that prints its errors in the user's language."""
+    """A command with its help and its errors in the user's language."""
+
+    def __init__(self, name: str | None = None, *, help: Shown | None = None, **attributes: Any) -> None:
+        super().__init__(name, help=None if help is None else text(help), **attributes)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -202,6 +205,9 @@ class Command(click.Command):
 
 class Group(click.Group):
     """A group of such commands."""
+
+    def __init__(self, name: str | None = None, *, help: Shown | None = None, **attributes: Any) -> None:
+        super().__init__(name, help=None if help is None else text(help), **attributes)
 
     command_class = Command
     group_class = type

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import given, hub_options, parameter_option
-from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
+from tabane.cli.options import given, hub_options, option, parameter_option
+from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang
 from tabane.cli.terminal_text import readable
 from tabane.errors import TabaneError
 from tabane.messages import say
@@ -18,11 +18,9 @@ from tabane.reader.parameters import MOST_TOKENS, ReadUrl
 @click.command(
     "read",
     cls=Command,
-    help=text(
-        say(
-            "Print the content of a page, PDF or other URL as Markdown, with its title, author and date in "
-            "front. The command may be left out: tabane URL."
-        )
+    help=say(
+        "Print the content of a page, PDF or other URL as Markdown, with its title, author and date in "
+        "front. The command may be left out: tabane URL."
     ),
     epilog=examples(
         "tabane read https://example.com/",
@@ -45,7 +43,7 @@ from tabane.reader.parameters import MOST_TOKENS, ReadUrl
 @parameter_option(ReadUrl, "format", help=say("How the content is written; raw is what was served."))
 @parameter_option(ReadUrl, "links", "--links/--no-links", help=say("Keep links, or their texts alone."))
 @parameter_option(ReadUrl, "refresh", help=say("Ask the site, even where the page was just read."))
-@click.option("--remember", is_flag=True, help=text(say("Also put the page into documents.")))
+@option("--remember", is_flag=True, help=say("Also put the page into documents."))
 @hub_options
 @click.pass_obj
 def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> None:

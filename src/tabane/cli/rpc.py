@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from tabane.cli.following import hand_over
-from tabane.cli.options import hub_options
-from tabane.cli.output import Command, Terminal, examples, text
+from tabane.cli.options import hub_options, option
+from tabane.cli.output import Command, Terminal, examples
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.wire.json import encode
@@ -21,7 +21,7 @@ _NONE = object()
 @click.command(
     "rpc",
     cls=Command,
-    help=text(say("Call METHOD of the hub and print its result as JSON; a result in parts as lines of it.")),
+    help=say("Call METHOD of the hub and print its result as JSON; a result in parts as lines of it."),
     epilog=examples(
         "tabane rpc hub_status",
         'tabane rpc search_tools --params \'{"query": "read a file"}\'',
@@ -29,11 +29,11 @@ _NONE = object()
     ),
 )
 @click.argument("method")
-@click.option(
+@option(
     "--params",
     default="{}",
     metavar="JSON",
-    help=text(say("The parameters, a JSON object; - reads them from standard input.")),
+    help=say("The parameters, a JSON object; - reads them from standard input."),
 )
 @hub_options
 @click.pass_obj

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import hub_options
+from tabane.cli.options import hub_options, option
 from tabane.cli.output import Command, Terminal, examples, text
 from tabane.messages import say
 from tabane.wire import json
@@ -37,11 +37,10 @@ def _completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
 
 
 @click.command(
-    help=text(
-        say(
-            "Search posts, documents, pages that were read, tools and Tabane's own documentation, in English "
-            "or Japanese."
-        )
+    cls=Command,
+    help=say(
+        "Search posts, documents, pages that were read, tools and Tabane's own documentation, in English "
+        "or Japanese."
     ),
     epilog=examples(
         "tabane search 'restart a server'",
@@ -50,27 +49,17 @@ def _completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@click.option(
+@option(
     "--in",
     "places",
     metavar="KIND,…",
     callback=_kinds,
     shell_complete=_completed,
-    help=text(
-        say(
-            "What to look among: posts, documents, pages, tools, docs (Tabane's own); all where none is "
-            "named."
-        )
+    help=say(
+        "What to look among: posts, documents, pages, tools, docs (Tabane's own); all where none is named."
     ),
 )
-@click.option(
-    "--limit",
-    "top_k",
-    type=click.IntRange(1, 100),
-    default=10,
-    show_default=True,
-    help=text(say("How many.")),
-)
+@option("--limit", "top_k", type=click.IntRange(1, 100), default=10, show_default=True, help=say("How many."))
 @hub_options
 @click.pass_obj
 def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None, top_k: int) -> None:
@@ -130,11 +119,9 @@ def command(reference: Mapping[str, Any]) -> str:
 @click.command(
     "manual",
     cls=Command,
-    help=text(
-        say(
-            "Print a page of Tabane's documentation, or the section around a line of it. Without SECTION, "
-            "list the pages."
-        )
+    help=say(
+        "Print a page of Tabane's documentation, or the section around a line of it. Without SECTION, "
+        "list the pages."
     ),
     epilog=examples("tabane manual", "tabane manual servers.md", "tabane manual servers.md:40"),
 )

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from tabane.cli.log_files import show_server_log
-from tabane.cli.options import hub_options, json_option
-from tabane.cli.output import Group, TableState, Terminal, examples, state_word, text
+from tabane.cli.options import hub_options, json_option, option
+from tabane.cli.output import Group, TableState, Terminal, examples, state_word
 from tabane.cli.servers_add import add
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
 from tabane.cli.servers_import import import_
@@ -18,7 +18,7 @@ from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 
 
-@click.group("servers", cls=Group, help=text(say("List, add, change and look after MCP servers.")))
+@click.group("servers", cls=Group, help=say("List, add, change and look after MCP servers."))
 def servers() -> None: ...
 
 
@@ -34,7 +34,7 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 
 @servers.command(
     "list",
-    help=text(say("List the servers of the file, with their state where a hub runs.")),
+    help=say("List the servers of the file, with their state where a hub runs."),
     epilog=examples("tabane servers list", "tabane servers list --json"),
 )
 @file_option
@@ -51,16 +51,14 @@ def list_(terminal: Terminal, file: str | None) -> None:
 
 
 @servers.command(
-    help=text(
-        say(
-            "Show one server: what stands in the file, secrets hidden, and how it does. Variables are "
-            "shown by name."
-        )
+    help=say(
+        "Show one server: what stands in the file, secrets hidden, and how it does. Variables are "
+        "shown by name."
     ),
     epilog=examples("tabane servers show time", "tabane servers show github --reveal"),
 )
 @_name
-@click.option("--reveal", is_flag=True, help=text(say("Show what stands in the file, secrets too.")))
+@option("--reveal", is_flag=True, help=say("Show what stands in the file, secrets too."))
 @file_option
 @hub_options
 @click.pass_obj
@@ -76,9 +74,7 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
         terminal.note(warning)
 
 
-@servers.command(
-    help=text(say("Take a server out of the file.")), epilog=examples("tabane servers remove time")
-)
+@servers.command(help=say("Take a server out of the file."), epilog=examples("tabane servers remove time"))
 @_name
 @file_option
 @json_option
@@ -89,9 +85,7 @@ def remove(terminal: Terminal, name: str, file: str | None) -> None:
     _changed(terminal, place, name, "removed", say("Removed {name} from {path}.", name=name, path=place.path))
 
 
-@servers.command(
-    help=text(say("Switch a server on in the file.")), epilog=examples("tabane servers enable time")
-)
+@servers.command(help=say("Switch a server on in the file."), epilog=examples("tabane servers enable time"))
 @_name
 @file_option
 @json_option
@@ -103,7 +97,7 @@ def enable(terminal: Terminal, name: str, file: str | None) -> None:
 
 
 @servers.command(
-    help=text(say("Switch a server off in the file: it is kept, but not started.")),
+    help=say("Switch a server off in the file: it is kept, but not started."),
     epilog=examples("tabane servers disable time"),
 )
 @_name
@@ -120,7 +114,7 @@ def disable(terminal: Terminal, name: str, file: str | None) -> None:
 
 
 @servers.command(
-    help=text(say("Start a server and wait for its tools.")), epilog=examples("tabane servers start time")
+    help=say("Start a server and wait for its tools."), epilog=examples("tabane servers start time")
 )
 @_name
 @hub_options
@@ -130,7 +124,7 @@ def start(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=text(say("Stop a server; it stays stopped until it is started again.")),
+    help=say("Stop a server; it stays stopped until it is started again."),
     epilog=examples("tabane servers stop time"),
 )
 @_name
@@ -141,7 +135,7 @@ def stop(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=text(say("Stop a server and start it again.")), epilog=examples("tabane servers restart time")
+    help=say("Stop a server and start it again."), epilog=examples("tabane servers restart time")
 )
 @_name
 @hub_options
@@ -151,7 +145,7 @@ def restart(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=text(say("Start a server where it does not run, and list its tools.")),
+    help=say("Start a server where it does not run, and list its tools."),
     epilog=examples("tabane servers test time"),
 )
 @_name
@@ -165,14 +159,14 @@ def test(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=text(say("Show what a server wrote to its error output.")),
+    help=say("Show what a server wrote to its error output."),
     epilog=examples("tabane servers logs time", "tabane servers logs time -f --lines 500"),
 )
 @_name
-@click.option("--follow", "-f", is_flag=True,
-              help=text(say("Go on showing what is added, until Ctrl+C.")))  # fmt: skip
-@click.option("--lines", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True,
-              help=text(say("How many lines, the last ones.")))  # fmt: skip
+@option("--follow", "-f", is_flag=True,
+              help=say("Go on showing what is added, until Ctrl+C."))  # fmt: skip
+@option("--lines", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True,
+              help=say("How many lines, the last ones."))  # fmt: skip
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, name: str, lines: int, follow: bool) -> None:

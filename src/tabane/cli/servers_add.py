@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import json_option
-from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.options import json_option, option
+from tabane.cli.output import Command, Terminal, examples, lang
 from tabane.cli.servers_file import ServersFile, file_option
 from tabane.errors import BadArguments, TabaneError
 from tabane.gateway.servers.editing import add_server, check_addable
@@ -61,12 +61,10 @@ class NotKept(TabaneError):
 
 @click.command(
     cls=Add,
-    help=text(
-        say(
-            "Try a server, one that is started by a command or one at a URL, show its tools, and add it to "
-            "the file. What does not work is not kept. A value of the environment is best a variable, "
-            "--env KEY='${KEY}' or just --env KEY, with its value in secrets.env of Tabane's home."
-        )
+    help=say(
+        "Try a server, one that is started by a command or one at a URL, show its tools, and add it to "
+        "the file. What does not work is not kept. A value of the environment is best a variable, "
+        "--env KEY='${KEY}' or just --env KEY, with its value in secrets.env of Tabane's home."
     ),
     epilog=examples(
         "tabane servers add time -- uvx mcp-server-time",
@@ -77,24 +75,16 @@ class NotKept(TabaneError):
 )
 @click.argument("name", metavar="NAME")
 @click.argument("command", metavar="[URL | [--] COMMAND ARGS…]", nargs=-1, type=click.UNPROCESSED)
-@click.option("--url", "at", metavar="URL", help=text(say("Where the server is, in place of a command.")))
-@click.option(
-    "--sse", is_flag=True, help=text(say("The URL is of a server of the old kind (HTTP with SSE)."))
-)
-@click.option("--env", multiple=True, metavar="KEY=VALUE", help=text(say("Its environment; repeatable.")))
-@click.option(
-    "--header", multiple=True, metavar="KEY=VALUE", help=text(say("Headers for the URL; repeatable."))
-)
-@click.option(
-    "--cwd", metavar="FOLDER", help=text(say("The folder it runs in; else that of the servers file."))
-)
-@click.option("--description", metavar="TEXT", help=text(say("What it is for; found by tool searches.")))
-@click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help=text(say("A tag for its tools; repeatable."))
-)
-@click.option("--disabled", is_flag=True, help=text(say("Add it switched off, untried.")))
-@click.option("--no-try", "untried", is_flag=True, help=text(say("Add it without trying it.")))
-@click.option("--force", is_flag=True, help=text(say("Keep it even where it does not work.")))
+@option("--url", "at", metavar="URL", help=say("Where the server is, in place of a command."))
+@option("--sse", is_flag=True, help=say("The URL is of a server of the old kind (HTTP with SSE)."))
+@option("--env", multiple=True, metavar="KEY=VALUE", help=say("Its environment; repeatable."))
+@option("--header", multiple=True, metavar="KEY=VALUE", help=say("Headers for the URL; repeatable."))
+@option("--cwd", metavar="FOLDER", help=say("The folder it runs in; else that of the servers file."))
+@option("--description", metavar="TEXT", help=say("What it is for; found by tool searches."))
+@option("--tag", "tags", multiple=True, metavar="TAG", help=say("A tag for its tools; repeatable."))
+@option("--disabled", is_flag=True, help=say("Add it switched off, untried."))
+@option("--no-try", "untried", is_flag=True, help=say("Add it without trying it."))
+@option("--force", is_flag=True, help=say("Keep it even where it does not work."))
 @file_option
 @json_option
 @click.pass_obj

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import keep
-from tabane.cli.output import Terminal, lang, text
+from tabane.cli.options import combined, keep, option
+from tabane.cli.output import Terminal, lang
 from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.configuration import (
     Configuration,
@@ -34,27 +34,19 @@ from tabane.settings.spelling import nearest
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def file_option(function: _Function) -> _Function:
-    """Add ``--servers FILE`` as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
-    config = click.option(
-        "--config",
-        metavar="FILE",
-        type=click.Path(),
-        expose_value=False,
-        callback=keep("config"),
-        help=text(say("The settings file.")),
+file_option = combined(
+    (
+        option(
+            "--servers", "file", metavar="FILE", type=click.Path(),
+            help=say("The servers file, where it is not the running hub's or your own."),
+        ),
+        option(
+            "--config", metavar="FILE", type=click.Path(), expose_value=False, callback=keep("config"),
+            help=say("The settings file."),
+        ),
     )
-    servers = click.option(
-        "--servers",
-        "file",
-        metavar="FILE",
-        type=click.Path(),
-        help=text(say("The servers file, where it is not the running hub's or your own.")),
-    )
-    return servers(config(function))
+)  # fmt: skip
+"""Adds ``--servers FILE`` as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
 
 
 def running_hub(terminal: Terminal) -> HubClient | None:

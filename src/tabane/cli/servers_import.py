@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import json_option
+from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.cli.servers_file import ServersFile, ServersFileContent, definitions, file_option
 from tabane.errors import BadArguments, ConfigurationError
@@ -28,12 +28,10 @@ _NAMES = [client.name for client in CLIENTS]
 @click.command(
     "import",
     cls=Command,
-    help=text(
-        say(
-            "Take over the servers that other programs have: Claude Desktop, Claude Code, Cursor, VS Code "
-            "and Windsurf, of the user and of the folder you are in. What would be taken is shown first, "
-            "secrets hidden; the programs' own files are only read."
-        )
+    help=say(
+        "Take over the servers that other programs have: Claude Desktop, Claude Code, Cursor, VS Code "
+        "and Windsurf, of the user and of the folder you are in. What would be taken is shown first, "
+        "secrets hidden; the programs' own files are only read."
     ),
     epilog=examples(
         "tabane servers import",
@@ -43,20 +41,17 @@ _NAMES = [client.name for client in CLIENTS]
     ),
 )
 @click.argument("clients", metavar="[CLIENT]…", nargs=-1, type=click.Choice(_NAMES))
-@click.option(
+@option(
     "--from",
     "given",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help=text(say("Take the servers of this file.")),
+    help=say("Take the servers of this file."),
 )
-@click.option("--dry-run", is_flag=True, help=text(say("Show what would be taken, and change nothing.")))
-@click.option("--yes", "-y", "agreed", is_flag=True, help=text(say("Do not ask.")))
-@click.option(
-    "--force",
-    "forced",
-    is_flag=True,
-    help=text(say("Also import servers whose tools Tabane already contains.")),
+@option("--dry-run", is_flag=True, help=say("Show what would be taken, and change nothing."))
+@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask."))
+@option(
+    "--force", "forced", is_flag=True, help=say("Also import servers whose tools Tabane already contains.")
 )
 @file_option
 @json_option

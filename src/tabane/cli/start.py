@@ -13,7 +13,7 @@ from tabane.build import this_build
 from tabane.cli.following import hand_over, result_of, watched
 from tabane.cli.hub_process import reach_hub
 from tabane.cli.lifecycle import started, tell, tell_of_http
-from tabane.cli.options import Decorated, combined, json_option
+from tabane.cli.options import Decorated, combined, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.errors import HubError
 from tabane.messages import Message, say
@@ -41,21 +41,21 @@ def settings_options(function: Decorated) -> Decorated:
     from tabane.settings import OPTIONS
 
     options = []
-    for option in OPTIONS:
-        if option.kind == "switch":
-            declared = f"{option.flag}/{option.flag.replace('--', '--no-', 1)}"
-            options.append(click.option(declared, option.name, default=None, help=text(option.help)))
+    for setting in OPTIONS:
+        if setting.kind == "switch":
+            declared = f"{setting.flag}/{setting.flag.replace('--', '--no-', 1)}"
+            options.append(option(declared, setting.name, default=None, help=setting.help))
         else:
-            metavar = "|".join(option.choices) or option.kind.upper()
-            flags = (*_ORIGINAL.get(option.name, ()), option.flag)
-            options.append(click.option(*flags, option.name, metavar=metavar, help=text(option.help)))
+            metavar = "|".join(setting.choices) or setting.kind.upper()
+            flags = (*_ORIGINAL.get(setting.name, ()), setting.flag)
+            options.append(option(*flags, setting.name, metavar=metavar, help=setting.help))
     return combined(options)(function)
 
 
 @click.command(
     "start",
     cls=Command,
-    help=text(say("Start the hub as a process of its own, which runs until it is stopped.")),
+    help=say("Start the hub as a process of its own, which runs until it is stopped."),
     epilog=examples(
         "tabane start",
         "tabane start --servers ~/mcp-servers.json --lang ja",
@@ -63,9 +63,7 @@ def settings_options(function: Decorated) -> Decorated:
         "tabane start --foreground",
     ),
 )
-@click.option(
-    "--foreground", is_flag=True, help=text(say("Stay here, log to standard error, end at Ctrl+C."))
-)
+@option("--foreground", is_flag=True, help=say("Stay here, log to standard error, end at Ctrl+C."))
 @json_option
 @settings_options
 @click.pass_obj

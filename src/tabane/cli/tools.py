@@ -12,7 +12,7 @@ import click
 
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.completion import COMPLETION_LIMIT
-from tabane.cli.options import given, hub_options
+from tabane.cli.options import given, hub_options, option
 from tabane.cli.output import FAILED, Group, Terminal, examples, text
 from tabane.cli.servers_file import definitions, running_hub, server_names
 from tabane.cli.terminal_text import readable
@@ -51,17 +51,17 @@ def _remembered(terminal: Terminal) -> list[str]:
     return remembered_names(settings.home / "catalogue.db", definitions(settings.servers))
 
 
-_of_server = click.option(
-    "--server", metavar="NAME", shell_complete=server_names, help=text(say("Only tools of this server."))
+_of_server = option(
+    "--server", metavar="NAME", shell_complete=server_names, help=say("Only tools of this server.")
 )
 
 
-@click.group("tools", cls=Group, help=text(say("Find, read and call the tools of all servers.")))
+@click.group("tools", cls=Group, help=say("Find, read and call the tools of all servers."))
 def tools() -> None: ...
 
 
 @tools.command(
-    help=text(say("Find tools by what they do, in English or Japanese.")),
+    help=say("Find tools by what they do, in English or Japanese."),
     epilog=examples(
         "tabane tools search 'create an issue'",
         "tabane tools search 時刻 --limit 3",
@@ -69,16 +69,12 @@ def tools() -> None: ...
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@click.option(
-    "--limit", type=click.IntRange(1, 50), default=5, show_default=True, help=text(say("How many."))
-)
+@option("--limit", type=click.IntRange(1, 50), default=5, show_default=True, help=say("How many."))
 @_of_server
-@click.option("--match", type=click.Choice(MATCHES), default=MATCHES[0], show_default=True,
-              help=text(say("How the query is compared; all but the first compare names.")))  # fmt: skip
-@click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help=text(say("Only tools with this tag; repeatable."))
-)
-@click.option("--category", metavar="NAME", help=text(say("Only tools of this category.")))
+@option("--match", type=click.Choice(MATCHES), default=MATCHES[0], show_default=True,
+              help=say("How the query is compared; all but the first compare names."))  # fmt: skip
+@option("--tag", "tags", multiple=True, metavar="TAG", help=say("Only tools with this tag; repeatable."))
+@option("--category", metavar="NAME", help=say("Only tools of this category."))
 @hub_options
 @click.pass_obj
 def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
@@ -88,7 +84,7 @@ def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
 
 @tools.command(
     "list",
-    help=text(say("List all tools, or those of one server.")),
+    help=say("List all tools, or those of one server."),
     epilog=examples("tabane tools list", "tabane tools list --server git"),
 )
 @_of_server
@@ -106,11 +102,11 @@ def list_(terminal: Terminal, server: str | None) -> None:
 
 
 @tools.command(
-    help=text(say("Show the parameters of tools.")),
+    help=say("Show the parameters of tools."),
     epilog=examples("tabane tools show time__get_current_time", "tabane tools show git__git_log --full"),
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=tool_names)
-@click.option("--full", is_flag=True, help=text(say("The whole definition, as the server gives it.")))
+@option("--full", is_flag=True, help=say("The whole definition, as the server gives it."))
 @hub_options
 @click.pass_obj
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
@@ -122,12 +118,10 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
 
 
 @tools.command(
-    help=text(
-        say(
-            "Call a tool. Arguments are key=value, read by the tool's own schema; a key that stands twice "
-            "makes a list. A - reads a JSON object from standard input. The exit status is 1 where the "
-            "tool says that it failed."
-        )
+    help=say(
+        "Call a tool. Arguments are key=value, read by the tool's own schema; a key that stands twice "
+        "makes a list. A - reads a JSON object from standard input. The exit status is 1 where the "
+        "tool says that it failed."
     ),
     epilog=examples(
         "tabane tools call time__get_current_time timezone=Asia/Tokyo",
@@ -137,9 +131,7 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
 )
 @click.argument("name", metavar="NAME", shell_complete=tool_names)
 @click.argument("pairs", metavar="[key=value…]", nargs=-1)
-@click.option(
-    "--args", "whole", metavar="JSON", help=text(say("The arguments as a JSON object; - for standard input."))
-)
+@option("--args", "whole", metavar="JSON", help=say("The arguments as a JSON object; - for standard input."))
 @hub_options
 @click.pass_obj
 def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None) -> None:

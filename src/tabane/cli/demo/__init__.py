@@ -32,8 +32,8 @@ from tabane.cli.demo.sample_servers import (
 from tabane.cli.demo.steps import DemoPage, duration
 from tabane.cli.demo.tools import ToolsChapter
 from tabane.cli.demo.web_pages import DemoSite, PagesChapter
-from tabane.cli.options import json_option
-from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, lang, text
+from tabane.cli.options import json_option, option
+from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, lang
 from tabane.messages import say
 
 TABANE = (sys.executable, "-m", "tabane")
@@ -44,16 +44,14 @@ STOPPING = 20.0
 @click.command(
     "demo",
     cls=Command,
-    help=text(
-        say(
-            "Show the main job on real servers, from PyPI and npm: start a hub in a temporary home, search, "
-            "read a schema and call tools as an assistant would, check each step, and leave no process "
-            "behind. The first run downloads the servers."
-        )
+    help=say(
+        "Show the main job on real servers, from PyPI and npm: start a hub in a temporary home, search, "
+        "read a schema and call tools as an assistant would, check each step, and leave no process "
+        "behind. The first run downloads the servers."
     ),
     epilog=examples("tabane demo", "tabane demo --keep"),
 )
-@click.option("--keep", is_flag=True, help=text(say("Keep the folder with the servers file and the data.")))
+@option("--keep", is_flag=True, help=say("Keep the folder with the servers file and the data."))
 @json_option
 @click.pass_obj
 def demo(terminal: Terminal, keep: bool) -> None:

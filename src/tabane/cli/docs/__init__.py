@@ -11,8 +11,8 @@ import click
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.completion import COMPLETION_LIMIT, completed
 from tabane.cli.docs.files import add, import_chroma, watch
-from tabane.cli.options import absolute_path, given, hub_options, parameter_option
-from tabane.cli.output import FAILED, WRONG_USAGE, Group, Terminal, examples, text
+from tabane.cli.options import absolute_path, given, hub_options, option, parameter_option
+from tabane.cli.output import FAILED, WRONG_USAGE, Group, Terminal, examples
 from tabane.cli.terminal_text import readable
 from tabane.documents.files import decoding, kinds
 from tabane.documents.parameters import LONGEST_PART, ListDocuments, PutDocument, SearchDocuments
@@ -37,16 +37,14 @@ def document_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str
     return completed(ctx, ask, incomplete)
 
 
-@click.group("docs", cls=Group, help=text(say("Keep documents, and find them by words and by meaning.")))
+@click.group("docs", cls=Group, help=say("Keep documents, and find them by words and by meaning."))
 def docs() -> None: ...
 
 
 @docs.command(
-    help=text(
-        say(
-            "Put a text, in place of what is there under its id. FILE is a text file, - is standard input. "
-            "For PDF, HTML, DOCX and folders use: tabane docs add"
-        )
+    help=say(
+        "Put a text, in place of what is there under its id. FILE is a text file, - is standard input. "
+        "For PDF, HTML, DOCX and folders use: tabane docs add"
     ),
     epilog=examples(
         "tabane docs put notes.md",
@@ -55,15 +53,15 @@ def docs() -> None: ...
     ),
 )
 @click.argument("file", metavar="FILE|-", type=click.Path())
-@click.option("--id", "filepath", metavar="ID", help=text(say("Its id; by default the path of the file.")))
+@option("--id", "filepath", metavar="ID", help=say("Its id; by default the path of the file."))
 @parameter_option(PutDocument, "file_type", metavar="TYPE", help=say("Its type, to filter by."))
-@click.option(
+@option(
     "--metadata",
     metavar="KEY=VALUE",
     multiple=True,
-    help=text(say("Metadata of your own, to filter by; a key that is repeated makes a list.")),
+    help=say("Metadata of your own, to filter by; a key that is repeated makes a list."),
 )
-@click.option("--encoding", metavar="NAME", help=text(say("What the text is in, where it is not Unicode.")))
+@option("--encoding", metavar="NAME", help=say("What the text is in, where it is not Unicode."))
 @hub_options
 @click.pass_obj
 def put(
@@ -86,7 +84,7 @@ docs.add_command(add)
 
 
 @docs.command(
-    help=text(say("Find documents, with the passages that answer.")),
+    help=say("Find documents, with the passages that answer."),
     epilog=examples(
         "tabane docs search 'how do we release'",
         "tabane docs search 'release -draft' --file-type spec --mode lexical",
@@ -96,10 +94,10 @@ docs.add_command(add)
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
 @parameter_option(SearchDocuments, "top_k", "--top-k", "--limit", "top_k", help=say("How many."))
 @parameter_option(SearchDocuments, "file_type", metavar="TYPE", help=say("Only documents of this type."))
-@click.option(
+@option(
     "--filters",
     metavar="JSON",
-    help=text(say("Only documents with such metadata: eq, ne, gt, gte, lt, lte, in, nin, $and, $or, $not.")),
+    help=say("Only documents with such metadata: eq, ne, gt, gte, lt, lte, in, nin, $and, $or, $not."),
 )
 @parameter_option(
     SearchDocuments,
@@ -123,7 +121,7 @@ def search(
 
 
 @docs.command(
-    help=text(say("Print the text of a document.")),
+    help=say("Print the text of a document."),
     epilog=examples("tabane docs get notes/today.md", "tabane docs get notes/today.md --json"),
 )
 @click.argument("filepath", metavar="ID", shell_complete=document_ids)
@@ -136,13 +134,13 @@ def get(terminal: Terminal, filepath: str) -> None:
 
 @docs.command(
     "list",
-    help=text(say("List documents, those whose ids begin with PREFIX.")),
+    help=say("List documents, those whose ids begin with PREFIX."),
     epilog=examples("tabane docs list", "tabane docs list notes/ --file-type markdown --all"),
 )
 @click.argument("prefix", required=False, default="", shell_complete=document_ids)
 @parameter_option(ListDocuments, "file_type", metavar="TYPE", help=say("Only documents of this type."))
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help=text(say("How many.")))
-@click.option("--all", "everything", is_flag=True, help=text(say("All of them.")))
+@option("--limit", type=click.IntRange(1), default=100, show_default=True, help=say("How many."))
+@option("--all", "everything", is_flag=True, help=say("All of them."))
 @hub_options
 @click.pass_obj
 def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, everything: bool) -> None:
@@ -158,12 +156,12 @@ def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, ev
 
 
 @docs.command(
-    help=text(say("Delete documents. Files that they were made of stay.")),
+    help=say("Delete documents. Files that they were made of stay."),
     epilog=examples("tabane docs delete notes/today.md", "tabane docs delete --prefix notes/ --yes"),
 )
 @click.argument("filepaths", nargs=-1, metavar="[ID]…", shell_complete=document_ids)
-@click.option("--prefix", metavar="PREFIX", help=text(say("All documents whose ids begin so.")))
-@click.option("--yes", "-y", "agreed", is_flag=True, help=text(say("Do not ask.")))
+@option("--prefix", metavar="PREFIX", help=say("All documents whose ids begin so."))
+@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask."))
 @hub_options
 @click.pass_obj
 def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agreed: bool) -> None:
@@ -181,7 +179,7 @@ def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agr
 
 
 @docs.command(
-    help=text(say("Show how many documents are kept, and how many of their parts are embedded.")),
+    help=say("Show how many documents are kept, and how many of their parts are embedded."),
     epilog=examples("tabane docs stats"),
 )
 @hub_options

@@ -15,9 +15,10 @@ from tabane.cli.options import (
     detach_option,
     given,
     hub_options,
+    option,
     parameter_option,
 )
-from tabane.cli.output import Command, TableState, Terminal, examples, text
+from tabane.cli.output import Command, TableState, Terminal, examples
 from tabane.documents.chroma.parameters import ImportChroma
 from tabane.documents.files.parameters import AddDocuments, WatchDocuments
 from tabane.errors import BadArguments
@@ -58,12 +59,10 @@ def _naming_options(params: type[Struct]) -> Callable[[Decorated], Decorated]:
 @click.command(
     "add",
     cls=Command,
-    help=text(
-        say(
-            "Make documents of files and folders: Markdown, text, source code, HTML, PDF, DOCX. What is "
-            "hidden, or left out by a .gitignore, is passed over, and so is what is unchanged. Stopped, the "
-            "same command goes on."
-        )
+    help=say(
+        "Make documents of files and folders: Markdown, text, source code, HTML, PDF, DOCX. What is "
+        "hidden, or left out by a .gitignore, is passed over, and so is what is unchanged. Stopped, the "
+        "same command goes on."
     ),
     epilog=examples(
         "tabane docs add ~/notes",
@@ -90,11 +89,9 @@ def add(terminal: Terminal, /, paths: Sequence[str], **options: Any) -> None:
 @click.command(
     "watch",
     cls=Command,
-    help=text(
-        say(
-            "Make documents of a folder's files, and follow what is added, changed and removed there from "
-            "then on, after restarts too."
-        )
+    help=say(
+        "Make documents of a folder's files, and follow what is added, changed and removed there from "
+        "then on, after restarts too."
     ),
     epilog=examples(
         "tabane docs watch ~/notes",
@@ -104,9 +101,9 @@ def add(terminal: Terminal, /, paths: Sequence[str], **options: Any) -> None:
     ),
 )
 @click.argument("path", required=False, type=click.Path())
-@click.option("--list", "listing", is_flag=True, help=text(say("List the folders that are watched.")))
-@click.option("--remove", is_flag=True, help=text(say("Watch the folder no longer. Its documents stay.")))
-@click.option("--prune", is_flag=True, help=text(say("With --remove: remove its documents, too.")))
+@option("--list", "listing", is_flag=True, help=say("List the folders that are watched."))
+@option("--remove", is_flag=True, help=say("Watch the folder no longer. Its documents stay."))
+@option("--prune", is_flag=True, help=say("With --remove: remove its documents, too."))
 @_naming_options(WatchDocuments)
 @detach_option
 @hub_options
@@ -129,11 +126,9 @@ def watch(
 @click.command(
     "import-chroma",
     cls=Command,
-    help=text(
-        say(
-            "Take over the documents of a Chroma collection, as semche made them. Names, texts, metadata "
-            "and dates are kept; the texts are embedded anew."
-        )
+    help=say(
+        "Take over the documents of a Chroma collection, as semche made them. Names, texts, metadata "
+        "and dates are kept; the texts are embedded anew."
     ),
     epilog=examples(
         "tabane docs import-chroma ./chroma_db",

@@ -9,16 +9,9 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import hub_options, parameter_option
+from tabane.cli.options import hub_options, option, parameter_option
 from tabane.cli.output import Group, Terminal, examples, text
-from tabane.cli.posts.filters import (
-    WEIGHING,
-    limits,
-    limits_options,
-    mode_options,
-    warn_of_users,
-    weights_of,
-)
+from tabane.cli.posts.filters import WEIGHING, limits, limits_options, mode_options, warn_of_users, weights_of
 from tabane.cli.posts.transfer import export, import_
 from tabane.cli.posts.view import VIEWS, View, entries, show_post, show_posts
 from tabane.cli.terminal_text import painted
@@ -33,7 +26,7 @@ _HEADERS = {"user": say("user"), "tag": say("tag"), "type": say("type")}
 @click.group(
     "posts",
     cls=Group,
-    help=text(say("Search your archive of posts, by meaning and by words; import and export it.")),
+    help=say("Search your archive of posts, by meaning and by words; import and export it."),
 )
 def posts() -> None: ...
 
@@ -41,21 +34,15 @@ def posts() -> None: ...
 posts.add_command(import_)
 
 
-_view = click.option(
-    "--view",
-    type=click.Choice(VIEWS),
-    default="normal",
-    show_default=True,
-    help=text(say("How posts are shown.")),
+_view = option(
+    "--view", type=click.Choice(VIEWS), default="normal", show_default=True, help=say("How posts are shown.")
 )
 
 
 @posts.command(
-    help=text(
-        say(
-            "Find posts by what they mean. QUERY is meaning|text: posts near to the meaning that hold the "
-            'text (word "a phrase" -not); either alone will do.'
-        )
+    help=say(
+        "Find posts by what they mean. QUERY is meaning|text: posts near to the meaning that hold the "
+        'text (word "a phrase" -not); either alone will do.'
     ),
     epilog=examples(
         "tabane posts search '猫の写真'",
@@ -91,7 +78,7 @@ def search(
 
 @posts.command(
     "text",
-    help=text(say('Find posts that hold a text, newest first: word "a phrase" -not.')),
+    help=say('Find posts that hold a text, newest first: word "a phrase" -not.'),
     epilog=examples("tabane posts text 'Python -Ruby'", "tabane posts text 日記 --source summary --limit 5"),
 )
 @click.argument("term", nargs=-1, required=True, metavar="TERM")
@@ -116,7 +103,7 @@ def text_(
 
 
 @posts.command(
-    help=text(say("Find the posts nearest to one.")),
+    help=say("Find the posts nearest to one."),
     epilog=examples("tabane posts related 1609704062058496137 --limit 5"),
 )
 @click.argument("post_id", metavar="ID")
@@ -145,7 +132,7 @@ def related(
 
 
 @posts.command(
-    help=text(say("Show one post with all that is known of it.")),
+    help=say("Show one post with all that is known of it."),
     epilog=examples("tabane posts get 1609704062058496137"),
 )
 @click.argument("post_id", metavar="ID")
@@ -162,15 +149,11 @@ posts.add_command(_former, "show")  # its name up to 0.1.0
 
 
 @posts.command(
-    help=text(say("Show how large the archive is, and who or what is in it most often.")),
+    help=say("Show how large the archive is, and who or what is in it most often."),
     epilog=examples("tabane posts stats", "tabane posts stats --by tag --user alice --limit 20"),
 )
-@click.option(
-    "--by",
-    type=click.Choice(list(_FIELDS)),
-    default="user",
-    show_default=True,
-    help=text(say("What is counted.")),
+@option(
+    "--by", type=click.Choice(list(_FIELDS)), default="user", show_default=True, help=say("What is counted.")
 )
 @parameter_option(Facet, "limit", default=10, help=say("How many."))
 @limits_options
@@ -185,7 +168,7 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
 
 
 @posts.command(
-    help=text(say("List all users of the archive, those with most posts first.")),
+    help=say("List all users of the archive, those with most posts first."),
     epilog=examples("tabane posts users"),
 )
 @hub_options
@@ -196,7 +179,7 @@ def users(terminal: Terminal) -> None:
 
 
 @posts.command(
-    help=text(say("Show who may be meant by names that no user has.")),
+    help=say("Show who may be meant by names that no user has."),
     epilog=examples("tabane posts suggest alcie bbo"),
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
@@ -210,7 +193,7 @@ def suggest(terminal: Terminal, names: Sequence[str]) -> None:
 
 
 @posts.command(
-    help=text(say("Show how many posts each year, month or day has.")),
+    help=say("Show how many posts each year, month or day has."),
     epilog=examples("tabane posts timeline", "tabane posts timeline --unit year --user alice"),
 )
 @parameter_option(Timeline, "unit", default="month", show_default=True, help=say("The length of a period."))
@@ -228,11 +211,9 @@ posts.add_command(export)
 
 
 @posts.command(
-    help=text(
-        say(
-            "Search at a prompt, query after query: with history, completion of commands and users, and "
-            "pages. /help lists its commands, Ctrl+D leaves."
-        )
+    help=say(
+        "Search at a prompt, query after query: with history, completion of commands and users, and "
+        "pages. /help lists its commands, Ctrl+D leaves."
     ),
     epilog=examples("tabane posts shell"),
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.completion import COMPLETION_LIMIT, completed
-from tabane.cli.options import combined, given, parameter_option
+from tabane.cli.options import combined, given, option, parameter_option
 from tabane.cli.output import Terminal, text
 from tabane.errors import CallerError
 from tabane.messages import Message, say
@@ -36,45 +36,45 @@ def user_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
 
 limits_options = combined(
     (
-        click.option(
+        option(
             "--user",
             "users",
             multiple=True,
             metavar="NAME",
             shell_complete=user_names,
-            help=text(say("Only posts of this user; repeatable.")),
+            help=say("Only posts of this user; repeatable."),
         ),
-        click.option(
+        option(
             "--not-user",
             "not_users",
             multiple=True,
             metavar="NAME",
             shell_complete=user_names,
-            help=text(say("No posts of this user; repeatable.")),
+            help=say("No posts of this user; repeatable."),
         ),
-        click.option(
+        option(
             "--min-posts",
             "least",
             type=click.IntRange(0),
-            help=text(say("Only users with so many posts in the archive.")),
+            help=say("Only users with so many posts in the archive."),
         ),
-        click.option(
+        option(
             "--max-posts",
             "most",
             type=click.IntRange(0),
-            help=text(say("Only users with at most so many posts in the archive.")),
+            help=say("Only users with at most so many posts in the archive."),
         ),
-        click.option(
+        option(
             "--from",
             "since",
             metavar="DATE",
-            help=text(say("Only posts from then on: YYYY-MM-DD, YYYYMMDD, or with HH:MM:SS.")),
+            help=say("Only posts from then on: YYYY-MM-DD, YYYYMMDD, or with HH:MM:SS."),
         ),
-        click.option(
+        option(
             "--to",
             "until",
             metavar="DATE",
-            help=text(say("Only posts until then; a day without a time counts whole.")),
+            help=say("Only posts until then; a day without a time counts whole."),
         ),
         parameter_option(
             Among, "tags", "--tag", "tags", metavar="TAG", help=say("Only posts with this tag; repeatable.")
@@ -99,14 +99,12 @@ mode_options = combined(
                 "What is compared: one text of a post, all three together, or words and meaning (hybrid)."
             ),
         ),
-        click.option(
+        option(
             "--weights", metavar="C/R/S",
-            help=text(
-                say(
+            help=say(
                     "Of content, reasoning and summary, such as equal or 0.7/0.2/0.1; for modes average and "
                     "weighted, the former where none is given."
-                )
-            ),
+                ),
         ),
     )
 )  # fmt: skip

@@ -26,14 +26,7 @@ HISTORY = "posts_history"
 _MOST_TAGS = 1000  # that are offered
 
 
-ALIASES = {
-    "?": "/help",
-    "/?": "/help",
-    "/d": "/details",
-    "q": "/exit",
-    "/q": "/exit",
-    "/quit": "/exit",
-}
+ALIASES = {"?": "/help", "/?": "/help", "/d": "/details", "q": "/exit", "/q": "/exit", "/quit": "/exit"}
 """Shorter names of commands. Text search still finds a single letter: ``|q``."""
 
 
@@ -187,8 +180,7 @@ class PostsShell:
         )
         table: dict[str, SettingCommand | ShellCommand] = {**SETTINGS, **self._actions}
         self._terminal.table(
-            ["", "", ""],
-            ([_named(name), command.usage, command.about] for name, command in table.items()),
+            ["", "", ""], ([_named(name), command.usage, command.about] for name, command in table.items())
         )
 
     def _exit(self, words: list[str]) -> None:

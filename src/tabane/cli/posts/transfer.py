@@ -12,8 +12,8 @@ from typing import IO, Any
 import click
 
 from tabane.cli.following import follow
-from tabane.cli.options import absolute_path, detach_option, hub_options, parameter_option
-from tabane.cli.output import Command, Terminal, examples, text
+from tabane.cli.options import absolute_path, detach_option, hub_options, option, parameter_option
+from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.posts.filters import limits, limits_options, warn_of_users
 from tabane.errors import CallerError
 from tabane.messages import Message, say
@@ -38,12 +38,10 @@ _KINDS: dict[str, Message] = {
 @click.command(
     "import",
     cls=Command,
-    help=text(
-        say(
-            "Take posts in: from a twilog.csv, an archive of X (zip or folder), a model's results (.jsonl), "
-            "folders of vectors, or the folder of an original twilog. What is there already stays; only "
-            "what is new or changed is written. Stopped, the same command goes on."
-        )
+    help=say(
+        "Take posts in: from a twilog.csv, an archive of X (zip or folder), a model's results (.jsonl), "
+        "folders of vectors, or the folder of an original twilog. What is there already stays; only "
+        "what is new or changed is written. Stopped, the same command goes on."
     ),
     epilog=examples(
         "tabane posts import twilog.csv",
@@ -53,18 +51,12 @@ _KINDS: dict[str, Message] = {
     ),
 )
 @click.argument("files", nargs=-1, metavar="FILE…", type=click.Path())
-@click.option("-e", "--embeddings", metavar="DIR", help=text(say("A folder with the vectors of posts.")))
-@click.option(
-    "-r", "--reasoning", metavar="DIR", help=text(say("A folder with the vectors of their reasoning."))
-)
-@click.option(
-    "-s", "--summary", metavar="DIR", help=text(say("A folder with the vectors of their summaries."))
-)
-@click.option("--prune", is_flag=True, help=text(say("Remove posts that none of the files has.")))
-@click.option("--report", metavar="FILE", help=text(say("List every row there that could not be used.")))
-@click.option(
-    "--sample", is_flag=True, help=text(say("A small archive that was made up, to try things with."))
-)
+@option("-e", "--embeddings", metavar="DIR", help=say("A folder with the vectors of posts."))
+@option("-r", "--reasoning", metavar="DIR", help=say("A folder with the vectors of their reasoning."))
+@option("-s", "--summary", metavar="DIR", help=say("A folder with the vectors of their summaries."))
+@option("--prune", is_flag=True, help=say("Remove posts that none of the files has."))
+@option("--report", metavar="FILE", help=say("List every row there that could not be used."))
+@option("--sample", is_flag=True, help=say("A small archive that was made up, to try things with."))
 @detach_option
 @hub_options
 @click.pass_obj
@@ -139,11 +131,9 @@ def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
 @click.command(
     "export",
     cls=Command,
-    help=text(
-        say(
-            "Write posts as JSON lines, with all that is known of them, or as the CSV that they can be "
-            "imported from."
-        )
+    help=say(
+        "Write posts as JSON lines, with all that is known of them, or as the CSV that they can be "
+        "imported from."
     ),
     epilog=examples(
         "tabane posts export > posts.jsonl",
@@ -158,12 +148,12 @@ def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
     "form",
     help=say("By default what the name of the file ends with, else jsonl."),
 )
-@click.option(
+@option(
     "-o",
     "--output",
     metavar="FILE",
     default="-",
-    help=text(say("The file, which is replaced when all is written; - is standard output, the default.")),
+    help=say("The file, which is replaced when all is written; - is standard output, the default."),
 )
 @limits_options
 @hub_options
