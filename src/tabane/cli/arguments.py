@@ -1,4 +1,4 @@
-"""A tool's arguments as they are typed: ``key=value`` read by the tool's own schema; pure."""
+"""Arguments of a tool as typed: ``key=value`` pairs read by the tool's schema, or a JSON object; pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tabane.errors import BadArguments
-from tabane.messages import say
+from tabane.messages import Message, say
 
 Schema = dict[str, Any]
 
@@ -45,10 +45,38 @@ def read_object(text: str | bytes, where: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadArguments(say("{where}: not JSON: {detail}", where=where, detail=error)) from None
+        raise BadArguments(
+            say("{where}: not JSON: {detail}", where=where, detail=_json_error(error))
+        ) from None
     if not isinstance(value, dict):
         raise BadArguments(say('{where}: a JSON object is wanted, such as {{"query": "cats"}}', where=where))
     return value
+
+
+def _json_error(error: Exception) -> Message:
+    """Return an error of Python's JSON parser as a message that can be translated."""
+    if not isinstance(error, json.JSONDecodeError):
+        return say("nested too deeply") if isinstance(error, RecursionError) else Message(str(error))
+    known = {message.template: message for message in _JSON_ERRORS}
+    return say(
+        "{why}: line {line} column {column} (char {place})",
+        why=known.get(error.msg, error.msg), line=error.lineno, column=error.colno, place=error.pos,
+    )  # fmt: skip
+
+
+_JSON_ERRORS = (
+    say("Expecting value"),
+    say("Expecting property name enclosed in double quotes"),
+    say("Expecting ':' delimiter"),
+    say("Expecting ',' delimiter"),
+    say("Extra data"),
+    say("Unterminated string starting at"),
+    say("Invalid control character at"),
+    say("Invalid \\escape"),
+    say("Invalid \\uXXXX escape"),
+    say("Illegal trailing comma before end of object"),
+    say("Illegal trailing comma before end of array"),
+)
 
 
 def _argument(key: str, texts: list[str], part: object, whole: Schema) -> Any:
