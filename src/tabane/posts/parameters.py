@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -10,7 +10,9 @@ from tabane.posts import filtering
 from tabane.posts.clock import Unit
 from tabane.posts.filtering import DateFilter, LogType, UserFilter
 from tabane.posts.modes import Mode, Source
-from tabane.posts.searching import Limits, Wish
+
+if TYPE_CHECKING:
+    from tabane.posts.searching import Limits, Wish
 
 LONGEST_QUERY = 10_000  # characters
 LONGEST_TEXT = 100_000
@@ -72,6 +74,8 @@ class Among(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def limits(self) -> Limits:
         """The same, checked. Raises :class:`~tabane.errors.BadArguments` that names the path."""
+        from tabane.posts.searching import Limits
+
         return Limits(
             filtering.read(UserFilter, self.user_filter, "user_filter"),
             filtering.read(DateFilter, self.date_filter, "date_filter"),
@@ -87,6 +91,8 @@ class Similar(Among, frozen=True, forbid_unknown_fields=True, kw_only=True):
     weights: Weights | None = None
 
     def wish(self) -> Wish:
+        from tabane.posts.searching import Wish
+
         weights = None if self.weights is None else tuple(self.weights)
         return Wish(self.mode or "content", weights, self.limits(), usual=self.mode is None)
 

@@ -1,4 +1,4 @@
-"""The result of a tool on a terminal."""
+"""Text on a terminal: results of tools, and lines cut to its columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.cli.terminal_text import readable
+from tabane.cli.terminal_text import cells, fitted, readable
 from tabane.cli.tools import shown
 
 
@@ -65,3 +65,17 @@ def test_any_text_can_be_printed(text: str, on_terminal: bool) -> None:
 @given(st.text())
 def test_a_proper_text_is_not_changed_where_no_terminal_is(text: str) -> None:
     assert readable(text, on_terminal=False) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        ("short", 5, "short"),
+        ("longer", 5, "long…"),
+        ("束ねる", 6, "束ねる"),
+        ("束ねる", 5, "束ね…"),
+    ],
+)
+def test_a_line_is_cut_to_the_columns_that_it_takes(text: str, columns: int, shown: str) -> None:
+    assert fitted(text, columns) == shown
+    assert cells(shown) <= columns
