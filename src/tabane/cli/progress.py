@@ -36,7 +36,7 @@ def progress(what: str) -> Iterator[None]:
     if not _wanted():
         yield
         return
-    line = _Line(what)
+    line = _ElapsedLine(what)
     before = signal.signal(signal.SIGALRM, line.step)
     signal.setitimer(signal.ITIMER_REAL, FIRST, EVERY)
     try:
@@ -116,7 +116,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class _Line:
+class _ElapsedLine:
     def __init__(self, what: str) -> None:
         self._what = what
         self._began = time.monotonic()

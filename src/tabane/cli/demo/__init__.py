@@ -19,9 +19,10 @@ from typing import Any
 import click
 
 from tabane import __version__
-from tabane.cli.demo.archive import DocumentsChapter, PostsChapter
+from tabane.cli.demo.archive_steps import DocumentsChapter, PostsChapter
 from tabane.cli.demo.assistant import Assistant, NoAnswer
-from tabane.cli.demo.processes import MARK, kill, marked, wait_until_gone
+from tabane.cli.demo.marked_processes import MARK, kill, marked, wait_until_gone
+from tabane.cli.demo.page_steps import DemoSite, PagesChapter
 from tabane.cli.demo.sample_servers import (
     SampleServer,
     fetch,
@@ -30,8 +31,7 @@ from tabane.cli.demo.sample_servers import (
     write_servers_file,
 )
 from tabane.cli.demo.steps import DemoPage, duration
-from tabane.cli.demo.tools import ToolsChapter
-from tabane.cli.demo.web_pages import DemoSite, PagesChapter
+from tabane.cli.demo.tool_steps import ToolsChapter
 from tabane.cli.options import json_option, option
 from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, lang
 from tabane.messages import say

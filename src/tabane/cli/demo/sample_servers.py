@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tabane.cli.demo.processes import MARK
+from tabane.cli.demo.marked_processes import MARK
 from tabane.messages import Message, say
 
 PASSED_ON = (

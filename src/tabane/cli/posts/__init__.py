@@ -11,7 +11,14 @@ import click
 
 from tabane.cli.options import hub_options, option, parameter_option
 from tabane.cli.output import Group, Terminal, examples, text
-from tabane.cli.posts.filters import WEIGHING, limits, limits_options, mode_options, warn_of_users, weights_of
+from tabane.cli.posts.post_options import (
+    WEIGHING,
+    limits,
+    limits_options,
+    mode_options,
+    warn_of_users,
+    weights_of,
+)
 from tabane.cli.posts.transfer import export, import_
 from tabane.cli.posts.view import VIEWS, View, entries, show_post, show_posts
 from tabane.cli.terminal_text import painted

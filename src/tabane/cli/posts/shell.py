@@ -10,8 +10,8 @@ import click
 
 from tabane.cli.completion import COMPLETION_LIMIT
 from tabane.cli.output import Terminal, text
-from tabane.cli.posts.filters import KINDS, PRESETS, no_user
 from tabane.cli.posts.input_line import InputLine
+from tabane.cli.posts.post_options import KINDS, PRESETS, no_user
 from tabane.cli.posts.shell_settings import OFF, SETTINGS, QuerySettings, SettingCommand, numbers
 from tabane.cli.posts.view import VIEWS, ListedPost, entries, show_posts
 from tabane.cli.terminal_text import painted

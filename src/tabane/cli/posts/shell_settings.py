@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from tabane.cli.posts.filters import KINDS, PRESETS, WEIGHING, Weights, limits, weights_name, weights_of
+from tabane.cli.posts.post_options import KINDS, PRESETS, WEIGHING, Weights, limits, weights_name, weights_of
 from tabane.cli.posts.view import VIEWS, View
 from tabane.errors import CallerError
 from tabane.messages import Message, say

@@ -14,7 +14,7 @@ import click
 from tabane.cli.following import follow
 from tabane.cli.options import absolute_path, detach_option, hub_options, option, parameter_option
 from tabane.cli.output import Command, Terminal, examples
-from tabane.cli.posts.filters import limits, limits_options, warn_of_users
+from tabane.cli.posts.post_options import limits, limits_options, warn_of_users
 from tabane.errors import CallerError
 from tabane.messages import Message, say
 from tabane.posts.parameters import ExportPosts
