@@ -81,11 +81,6 @@ class Working:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
-@pytest.fixture
 def working(home: Home) -> Iterator[Working]:
     hub = Working(home, lock.HAND)
     yield hub

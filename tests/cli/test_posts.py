@@ -15,7 +15,7 @@ import pytest
 from tabane.cli.posts.post_options import PRESETS, weights_name, weights_of
 from tabane.cli.terminal_text import cells, wrapped
 from tabane.errors import CallerError
-from tests.cli.archive import POSTS, with_model, write_archive
+from tests.cli.archive import POSTS, archive_hub, with_model, write_archive
 from tests.cli.home import Home, hub
 from tests.posts.importing.archives import row, write_csv
 
@@ -23,13 +23,7 @@ from tests.posts.importing.archives import row, write_csv
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """Five posts, with vectors of a model that is there."""
-    home = with_model(tmp_path_factory.mktemp("home"))
-    files = write_archive(home.folder / "archive")
-    with hub(home):
-        assert home.run("models", "test").status == 0  # by its name alone, a folder is known once it was open
-        flags = [word for flag in ("-e", "-r", "-s") for word in (flag, files[flag])]
-        done = home.run("posts", "import", "archive/twilog.csv", *flags)
-        assert done.status == 0, done.err
+    with archive_hub(tmp_path_factory.mktemp("home")) as home:
         yield home
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MARKS = {"ok": "✓", "note": "·", "warning": "!", "fault": "✗"}
 _PLAIN_MARKS = {"ok": "+", "note": "-", "warning": "!", "fault": "x"}
-_COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
+_COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
 
 
 @click.command(
@@ -77,7 +77,7 @@ class CheckupPrinter:
         """Add a section. A section without findings is not printed."""
         self._found += [(name, finding) for finding in findings]
         if findings and not self._terminal.json:
-            self._terminal.say(click.style(text(title), bold=True) if _coloured() else title)
+            self._terminal.say(click.style(text(title), bold=True) if _colored() else title)
             _print(findings)
             self._terminal.say("")
 
@@ -121,7 +121,7 @@ def _patient(terminal: Terminal) -> Patient:
     from tabane.hub.local.client import connect
     from tabane.hub.local.endpoint import Endpoint, home_of
 
-    # The user's own hub, whatever TABANE_URL names: its files are what is looked at.
+    # the user's own hub even if TABANE_URL names another: its files are checked
     endpoint = Endpoint(home_of(os.environ), os.environ)
     if not lock.held(endpoint.lock):
         return examine(os.environ, None, None)
@@ -136,7 +136,7 @@ def _record_path(patient: Patient) -> None:
     from tabane.hub.search_path import record
 
     if patient.settings.home.is_dir():
-        # Where it cannot be written, the check of the home says why.
+        # if it cannot be written, the check of the home reports the reason
         with suppress(OSError):
             record(patient.settings.home, os.environ)
 
@@ -168,7 +168,7 @@ def _print(findings: Iterable[Finding]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        table.add_row(Text(marks[finding.level], _COLOURS[finding.level]), Text(text(finding.title)))
+        table.add_row(Text(marks[finding.level], _COLORS[finding.level]), Text(text(finding.title)))
         if finding.mend:
             table.add_row("", Text(f"{arrow} {text(finding.mend)}", "dim"))
     Console(highlight=False).print(table)
@@ -178,7 +178,7 @@ def _indented(lines: str) -> str:
     return lines.replace("\n", "\n  ")
 
 
-def _coloured() -> bool:
+def _colored() -> bool:
     return sys.stdout.isatty()
 
 

@@ -16,7 +16,7 @@ from tabane.gateway.processes.stderr import file_name
 from tabane.messages import say
 
 _CHUNK = 1 << 16
-_LOOK = 0.2
+_POLL = 0.2
 
 
 def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) -> None:
@@ -71,7 +71,7 @@ def follow_file(path: str, end: int) -> Iterator[str]:
         while True:
             chunk = file.read(_CHUNK)
             if not chunk:
-                time.sleep(_LOOK)
+                time.sleep(_POLL)
                 if _replaced(path, file.fileno()):
                     file.close()
                     file = _opened(path)
@@ -95,7 +95,7 @@ def _opened(path: str) -> BinaryIO:
         try:
             return open(path, "rb")
         except FileNotFoundError:
-            time.sleep(_LOOK)
+            time.sleep(_POLL)
 
 
 def _replaced(path: str, fd: int) -> bool:

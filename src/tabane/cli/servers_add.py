@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tabane.messages import Message
 
 NAMED_TOOLS = 20
-"""Tools that are listed one by one when a server is added."""
+"""How many tools are listed when a server is added."""
 
 
-class Add(Command):
+class AddCommand(Command):
     """A command whose options end at the first word of the server's own command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -45,7 +45,7 @@ class Add(Command):
         return args
 
 
-class NotKept(TabaneError):
+class ServerTrialFailed(TabaneError):
     """The server that was tried does not work. ``cause`` is its error."""
 
     def __init__(self, cause: TabaneError, name: str) -> None:
@@ -60,7 +60,7 @@ class NotKept(TabaneError):
 
 
 @click.command(
-    cls=Add,
+    cls=AddCommand,
     help=say(
         "Try a server, one that is started by a command or one at a URL, show its tools, and add it to "
         "the file. What does not work is not kept. A value of the environment is best a variable, "
@@ -91,7 +91,7 @@ class NotKept(TabaneError):
 def add(terminal: Terminal, /, name: str, file: str | None, untried: bool, force: bool, **given: Any) -> None:
     wanted = definition(**given)
     place = ServersFile.found(terminal, file)
-    # Told before the server is started, not after.
+    # report a file that cannot be changed before starting the server
     check_addable(place.path, {name: wanted})
     result: dict[str, Any] = {"name": name, "path": str(place.path), "status": "added"}
     if not untried and not given["disabled"]:
@@ -111,7 +111,7 @@ def _try(
             found = _tried(place, name, wanted)
     except TabaneError as error:
         if not force:
-            raise NotKept(error, name) from None
+            raise ServerTrialFailed(error, name) from None
         terminal.warn(error)
         return {"works": False}
     return {"works": True, **{key: found[key] for key in ("version", "about", "tools")}}

@@ -67,14 +67,14 @@ def import_(
 ) -> None:
     place = ServersFile.found(terminal, file)
     with terminal.working(say("Looking for servers")):
-        looked = _looked(clients, given)
-        found = [server for source in looked for server in source.servers]
-        preview = Preview(place, looked, plan(found, definitions(place.path), forced=forced))
+        found_sources = _sources(clients, given)
+        found = [server for source in found_sources for server in source.servers]
+        preview = ImportPreview(place, found_sources, plan(found, definitions(place.path), forced=forced))
     preview.show(terminal)
-    if given and looked[0].problem:
-        raise ConfigurationError(looked[0].problem)
+    if given and found_sources[0].problem:
+        raise ConfigurationError(found_sources[0].problem)
     if preview.plan.taken and not dry_run:
-        # A file that cannot be changed is told of before anything is asked.
+        # report a file that cannot be changed before asking
         check_addable(place.path, preview.plan.definitions)
     done = bool(preview.plan.taken) and not dry_run and _may(terminal, preview, agreed)
     if done:
@@ -82,7 +82,7 @@ def import_(
     terminal.show(preview.result("imported" if done else "unchanged"), lambda: preview.tell(terminal, done))
 
 
-def _looked(clients: Sequence[str], given: Path | None) -> list[Source]:
+def _sources(clients: Sequence[str], given: Path | None) -> list[Source]:
     if given:
         return [source_of(Path(os.path.abspath(given)))]
     wanted = [client for client in CLIENTS if not clients or client.name in clients]
@@ -98,7 +98,7 @@ def _looked(clients: Sequence[str], given: Path | None) -> list[Source]:
     )
 
 
-def _may(terminal: Terminal, preview: Preview, agreed: bool) -> bool:
+def _may(terminal: Terminal, preview: ImportPreview, agreed: bool) -> bool:
     if agreed:
         return True
     if not terminal.asks:
@@ -107,16 +107,16 @@ def _may(terminal: Terminal, preview: Preview, agreed: bool) -> bool:
 
 
 @dataclass(frozen=True)
-class Preview:
+class ImportPreview:
     """The effect of an import, shown to a user or a program without secrets."""
 
     place: ServersFile
-    looked: Sequence[Source]
+    sources: Sequence[Source]
     plan: Plan
 
     def show(self, terminal: Terminal) -> None:
         """Print the files and the servers to import. A program gets nothing on stdout."""
-        for source in self.looked:
+        for source in self.sources:
             if source.problem and not terminal.json:
                 terminal.note(say("{title}: {problem}", title=source.title, problem=source.problem))
         if terminal.json:
@@ -159,7 +159,7 @@ class Preview:
                     "servers": len(source.servers),
                     "problem": source.problem.render(lang()) if source.problem else None,
                 }
-                for source in self.looked
+                for source in self.sources
             ],
         }
 

@@ -1,4 +1,4 @@
-"""`tabane demo`: the main job on real servers, in a temporary home of its own, every step checked."""
+"""`tabane demo`: real servers in a temporary home, used step by step; each step is checked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tabane.messages import say
 
 TABANE = (sys.executable, "-m", "tabane")
 STOPPING = 20.0
-"""Seconds that hub and servers have to end once they are asked to."""
+"""Time limit for the hub and its servers to stop, in seconds."""
 
 
 @click.command(
@@ -129,11 +129,11 @@ class Demo:
         self._page.done("tabane mcp", say("first answer"), assistant.open(timeout=60))
         whole = self._assistant("--mode", "full")
         self._page.done("tabane mcp --mode full", say("the same hub, another view"), whole.open(timeout=60))
-        story = ToolsChapter(self._page, assistant, servers, self._folder, self._explain)
-        story.listing(whole)
-        story.searches()
-        story.schema()
-        story.calls()
+        chapter = ToolsChapter(self._page, assistant, servers, self._folder, self._explain)
+        chapter.listing(whole)
+        chapter.searches()
+        chapter.schema()
+        chapter.calls()
         PostsChapter(self._page, assistant, self._run).tell()
         DocumentsChapter(self._page, assistant, self._run, self._folder).tell()
         PagesChapter(self._page, assistant, site).tell()
@@ -223,7 +223,7 @@ class Demo:
             )
 
     def _clean_up(self) -> None:
-        # The user may press Ctrl+C once more: what runs must still be ended.
+        # another Ctrl+C must not prevent the cleanup
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for assistant in [] if self._closed else self._assistants:
             assistant.close()
@@ -242,7 +242,7 @@ def _environment(folder: Path, mark: str) -> Mapping[str, str]:
     home = folder / "home"
     home.mkdir(mode=0o700)
     places = {"TABANE_HOME": str(home), "TABANE_CONFIG": str(settings), "TABANE_HTTP": "false"}
-    # A model is a download of its own: the demo uses one that is here.
+    # the demo downloads no model, but uses one that is on this machine
     places["TABANE_MODEL_OFFLINE"] = "true"
     return environ | places | {MARK: mark}
 

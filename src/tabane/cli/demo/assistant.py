@@ -19,10 +19,10 @@ from tabane.messages import say
 
 PROTOCOL = "2025-11-25"
 MAX_WAITING = 1000
-"""Lines the child may be ahead of us."""
+"""Limit of lines that wait to be read."""
 
 CLOSING = 10.0
-"""Seconds a child has to end once its input is closed."""
+"""Time limit for a child to end after its input is closed, in seconds."""
 
 
 class NoAnswer(TabaneError):

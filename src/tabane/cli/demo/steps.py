@@ -17,7 +17,7 @@ from tabane.messages import Lang, Message, say
 
 NAME_WIDTH = 30
 LONGEST = 1000
-"""Columns of a reason, which may take several lines of a terminal."""
+"""Longest reason in columns; it may take several lines of a terminal."""
 
 SIGNS = {"done": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
 
@@ -77,12 +77,12 @@ class DemoPage:
 
     def _step(self, outcome: str, name: str, text: str, seconds: float | None) -> None:
         self.steps.append({"name": name, "outcome": outcome, "text": text, "seconds": seconds})
-        sign, colour = SIGNS[outcome]
+        sign, color = SIGNS[outcome]
         label = name + " " * max(0, NAME_WIDTH - cells(name))
         room = max(20, self._width - cells(label) - 17)
         text = fitted(" ".join(text.splitlines()), room if outcome == "done" else LONGEST)
         took = "" if seconds is None else " " * (room - cells(text) + 1) + f"{duration(seconds):>9}"
-        self._print(f"   {click.style(sign, fg=colour)} {label} {text}{took}")
+        self._print(f"   {click.style(sign, fg=color)} {label} {text}{took}")
 
     def _print(self, line: str) -> None:
         if not self._silent:
@@ -104,12 +104,12 @@ def duration(seconds: float) -> str:
 
 
 StepFunction = Callable[[], tuple[str, float]] | Callable[[], tuple[Message, float]]
-"""Does it, and gives what is printed and the seconds it took. Raises NoAnswer where it is not so."""
+"""Runs a step and returns the text to print and the seconds it took. Raises NoAnswer if it fails."""
 
 RunCommand = Callable[..., Any]
-"""Runs a command of tabane with ``--json``, and gives what it printed. Raises NoAnswer."""
+"""Runs a command of tabane with ``--json`` and returns its output. Raises NoAnswer."""
 
-_BETWEEN = 0.3  # seconds between two looks
+_RETRY = 0.3  # seconds between two attempts
 
 
 def step(page: DemoPage, name: str, run: StepFunction) -> None:
@@ -153,7 +153,7 @@ def awaited(
         if time.monotonic() > deadline:
             raise lacking(expected, answer)
         page.waiting([query])
-        time.sleep(_BETWEEN)
+        time.sleep(_RETRY)
 
 
 def lacking(expected: str, answer: AssistantReply) -> NoAnswer:

@@ -15,7 +15,7 @@ from tabane.cli.demo.steps import DemoPage, StepFunction, duration, lacking, ste
 from tabane.messages import Message, say
 
 LISTING = 90.0
-"""Seconds the servers have, together, to start and list their tools."""
+"""Time limit for all servers to start and list their tools, in seconds."""
 
 DIARY = "束ねる日記: the hub wrote this. 🎋\n"
 
@@ -29,7 +29,7 @@ SEARCHES = (
     ("覚えたことを検索", "memory__search_nodes"),
     ("add two numbers", "everything__get-sum"),
 )
-"""What is asked, and the tool that must be among the answers."""
+"""Queries, and the tool that must be among the results."""
 
 
 class ToolsChapter:

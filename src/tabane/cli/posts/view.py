@@ -37,7 +37,7 @@ def entries(rows: Sequence[dict[str, Any]], first: int = 1) -> list[ListedPost]:
 
 
 def show_posts(terminal: Terminal, shown: Sequence[ListedPost], view: View) -> None:
-    """Print posts; a pipe is given the same without colours, and view list as columns with tabs."""
+    """Print posts. A pipe gets them without colors, and the view list as columns with tabs."""
     if view == "list" and not sys.stdout.isatty():
         terminal.table([""] * 6, (_cells_of(entry) for entry in shown))
         return
