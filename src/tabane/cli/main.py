@@ -1,7 +1,7 @@
-"""`tabane`: the group of all commands, each imported when it is used.
+"""`tabane`: the group of all commands, each imported on first use.
 
-A command is added as a line of :data:`COMMANDS`: its module, the name of the click command in it, and
-what it does in a few words, which is all that ``tabane --help`` needs.
+To add a command, add an entry to :data:`COMMANDS`: its module, its name there, and its line in the help.
+``tabane --help`` needs no more.
 """
 
 from __future__ import annotations
