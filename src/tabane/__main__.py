@@ -1,4 +1,4 @@
-"""Entry point of `tabane`. Processes that must start fast are dispatched before any library is imported."""
+"""Entry point of `tabane`. Processes that must start fast begin before any library is imported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line of this process. Ends it with the command's exit status."""
+    """Run the command line, and exit with the status of the command."""
     command, arguments = sys.argv[1:2], sys.argv[2:]
     if command == ["mcp"]:
         from tabane.hub.bridge import mcp
@@ -28,7 +28,7 @@ def main() -> None:
 def _interruptible() -> None:
     """Let Ctrl+C end a command even if it was started by a program that ignores SIGINT.
 
-    A shell script's `tabane … &` inherits that, and so does what `nohup` starts.
+    A shell script's `tabane … &` inherits this setting, as do programs that `nohup` starts.
     """
     import signal
 
@@ -37,7 +37,7 @@ def _interruptible() -> None:
 
 
 def _print_anything() -> None:
-    """Escape halves of surrogate pairs, which servers send and no terminal takes."""
+    """Escape halves of surrogate pairs, which servers may send and terminals cannot print."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

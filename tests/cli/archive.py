@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.home import Home
+from tests.cli.home import Home, hub
 from tests.posts.importing.archives import row, vector, write_csv, write_results, write_vectors
 from tests.search.embedding import tiny
 
@@ -32,6 +33,19 @@ def with_model(folder: Path, **settings: object) -> Home:
     file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
     file.chmod(0o600)
     return home
+
+
+@contextmanager
+def archive_hub(folder: Path) -> Iterator[Home]:
+    """A hub with the archive and its vectors, whose model is open."""
+    home = with_model(folder)
+    files = write_archive(home.folder / "archive")
+    with hub(home):
+        assert home.run("models", "test").status == 0  # by its name alone, a folder is known once it was open
+        flags = [word for flag in ("-e", "-r", "-s") for word in (flag, files[flag])]
+        done = home.run("posts", "import", "archive/twilog.csv", *flags)
+        assert done.status == 0, done.err
+        yield home
 
 
 def vectors(axes: Mapping[int, int]) -> dict[int, bytes]:

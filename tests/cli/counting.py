@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from tabane.cli.output import Command, Terminal, detach_option, hub_options
+from tabane.cli.following import follow
+from tabane.cli.options import detach_option, hub_options
+from tabane.cli.output import Command, Terminal
 
 
 @click.command(cls=Command)
@@ -15,7 +17,7 @@ from tabane.cli.output import Command, Terminal, detach_option, hub_options
 @hub_options
 @click.pass_obj
 def counting(terminal: Terminal, gate: str, to: int, operation: str) -> None:
-    found = terminal.follow(operation, {"gate": gate, "to": to})
+    found = follow(terminal, operation, {"gate": gate, "to": to})
     terminal.show(found, lambda: terminal.say(f"counted to {found['counted']}"))
 
 

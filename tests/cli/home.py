@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,13 +95,30 @@ class Home:
 
     def run_on_terminal(self, *arguments: str, columns: int = 100) -> Outcome:
         """The same with standard output on a terminal of that width."""
+        return self._on_terminal(arguments, "", columns, {"COLUMNS": str(columns)}, output_alone=True)
+
+    def converse(self, *arguments: str, typed: str = "", columns: int = 100, **variables: str) -> Outcome:
+        """The same with all three standard streams on the terminal, and ``typed`` waiting to be read."""
+        return self._on_terminal(arguments, typed, columns, variables, output_alone=False)
+
+    def _on_terminal(
+        self,
+        arguments: Sequence[str],
+        typed: str,
+        columns: int,
+        variables: Mapping[str, str],
+        *,
+        output_alone: bool,
+    ) -> Outcome:
         ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        os.write(ours, typed.encode())
         process = subprocess.Popen(
             [sys.executable, "-m", "tabane", *arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if output_alone else theirs,
             stdout=theirs,
-            stderr=subprocess.PIPE,
-            env={**self.environment, "TERM": "xterm", "COLUMNS": str(columns)},
+            stderr=subprocess.PIPE if output_alone else theirs,
+            env={**self.environment, "TERM": "xterm", **variables},
             cwd=self.folder,
         )
         os.close(theirs)
@@ -112,30 +129,7 @@ class Home:
             os.close(ours)
             process.kill()
             process.wait()
-        return Outcome(process.returncode, out.decode().replace("\r\n", "\n"), err.decode())
-
-    def converse(self, *arguments: str, typed: str = "", columns: int = 100, **variables: str) -> Outcome:
-        """The same with all three standard streams on the terminal, and ``typed`` waiting to be read."""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        os.write(ours, typed.encode())
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tabane", *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**self.environment, "TERM": "xterm", **variables},
-            cwd=self.folder,
-        )
-        os.close(theirs)
-        try:
-            out = _read_to_end(ours)
-            process.wait(timeout=LIMIT)
-        finally:
-            os.close(ours)
-            process.kill()
-            process.wait()
-        return Outcome(process.returncode, out.decode().replace("\r\n", "\n"), "")
+        return Outcome(process.returncode, out.decode().replace("\r\n", "\n"), (err or b"").decode())
 
     def child(self, *arguments: str) -> dict[str, Any]:
         """The definition of a server of the tests' own."""

@@ -145,3 +145,14 @@ def test_whole_json_is_an_object_or_refused_with_where_it_comes_from() -> None:
     for text in ("[1]", "{", "", "5", b"\xff", "[" * 100_000):
         with pytest.raises(BadArguments, match="--args: "):
             read_object(text, "--args")
+
+
+def test_a_json_error_can_be_translated_and_keeps_its_english_text() -> None:
+    with pytest.raises(BadArguments) as refused:
+        read_object("{", "--params")
+    english = (
+        "--params: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
+    )
+    assert refused.value.text("en") == english
+    japanese = "二重引用符で囲んだプロパティ名が必要です: 1行目の2文字目（先頭から1文字）"
+    assert refused.value.text("ja").endswith(japanese)

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from tabane.cli.main import COMMANDS, main
-from tabane.cli.output import Command, Terminal, json_option, lang, text
+from tabane.cli.options import json_option
+from tabane.cli.output import Command, Terminal, lang, text
 from tabane.errors import BadArguments, HubError, TabaneError, UnknownName
 from tabane.messages import say
 from tests.patience import LONG
@@ -61,12 +62,47 @@ def test_help_imports_no_command_and_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    "command", ["posts search", "docs search", "read", "tools search", "search", "jobs list"]
+)
+def test_options_of_a_command_import_no_event_loop(command: str) -> None:
+    script = (
+        f"import sys\nsys.argv = ['tabane', *{command.split()}, '--help']\nfrom tabane.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "assert 'asyncio' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr
+
+
 def test_wrong_usage_ends_with_two_and_names_the_mistake(tmp_path: Path) -> None:
     for arguments in (["nope"], ["status", "--nope"], ["mcp", "--mode", "loud"], ["logs", "-n", "0"]):
         done = run(tmp_path, *arguments)
         assert done.returncode == 2
         assert done.stdout == ""
         assert "Error" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ([], ["使い方: tabane [オプション] コマンド [引数]...", "オプション:", "コマンド:"]),
+        (["jobs", "--help"], ["使い方: tabane jobs [オプション] [コマンド] [引数]..."]),
+        (
+            ["docs", "search"],
+            ["使い方: tabane docs search [オプション] QUERY", "エラー: 次の引数がありません: 'QUERY'"],
+        ),
+        (
+            ["logs", "-n", "x"],
+            ["エラー: '-n' / '--lines' の値が正しくありません: 'x' は 整数 として正しくありません。"],
+        ),
+    ],
+)
+def test_usage_and_its_errors_are_japanese_for_a_japanese_user(
+    tmp_path: Path, arguments: list[str], lines: list[str]
+) -> None:
+    done = run(tmp_path, *arguments, TABANE_LANG="ja")
+    assert set(lines) <= set((done.stdout + done.stderr).splitlines())
 
 
 def test_a_machine_gets_json_and_a_person_words(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tabane.cli.demo import documents, posts, reader
+from tabane.cli.demo.archive_steps import MEANING, DocumentsChapter, PostsChapter
 from tabane.cli.demo.assistant import Assistant, NoAnswer
-from tabane.cli.demo.page import Page, fitted, width
-from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
-from tabane.cli.demo.site import GUIDE, Site
-from tabane.cli.demo.story import Story
+from tabane.cli.demo.marked_processes import MARK, kill, marked, wait_until_gone
+from tabane.cli.demo.page_steps import GUIDE, DemoSite, PagesChapter
+from tabane.cli.demo.steps import DemoPage
+from tabane.cli.demo.tool_steps import ToolsChapter
 from tests.cli.home import Home, hub
 from tests.patience import LONG
 
@@ -58,11 +58,11 @@ def assistant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Assist
 def test_where_a_hub_says_yes_and_does_nothing_no_step_is_printed_as_done(
     assistant: Assistant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = Page("en")
-    story = Story(page, assistant, SERVERS, tmp_path)
-    story.searches()
-    story.schema()
-    story.calls()
+    page = DemoPage("en")
+    chapter = ToolsChapter(page, assistant, SERVERS, tmp_path)
+    chapter.searches()
+    chapter.schema()
+    chapter.calls()
     assert {step["outcome"] for step in page.steps} == {"failed"}
     assert len(page.steps) >= 16
     assert "✓" not in capsys.readouterr().out
@@ -77,15 +77,15 @@ def test_an_archive_that_is_not_there_or_not_asked_is_no_step_that_was_done(assi
             "models show": {"state": "here"},
         }[" ".join(command[:2])]
 
-    page = Page("en", silent=True)
-    posts.Posts(page, assistant, run, patience=0).tell()
+    page = DemoPage("en", silent=True)
+    PostsChapter(page, assistant, run, patience=0).tell()
     assert [step["outcome"] for step in page.steps] == ["failed"] * 3
 
 
 @pytest.mark.parametrize("assistant", [LIAR], indirect=True, ids=["liar"])
 def test_without_a_model_the_question_by_meaning_is_said_to_be_skipped(assistant: Assistant) -> None:
-    page = Page("en", silent=True)
-    posts.Posts(page, assistant, lambda *command: {"state": "none"}).tell()
+    page = DemoPage("en", silent=True)
+    PostsChapter(page, assistant, lambda *command: {"state": "none"}).tell()
     assert page.steps[-1]["outcome"] == "skipped"
     assert "tabane models pull" in page.steps[-1]["text"]
 
@@ -99,10 +99,10 @@ def test_documents_that_are_not_there_and_pages_that_nobody_fetched_are_no_steps
             return {"state": "here"}
         return {"new": 0, "changed": 0, "unchanged": 0, "bad": 0}
 
-    page = Page("en", silent=True)
-    documents.Documents(page, assistant, run, tmp_path, patience=0).tell()
-    with Site() as site:
-        reader.Reader(page, assistant, site).tell()
+    page = DemoPage("en", silent=True)
+    DocumentsChapter(page, assistant, run, tmp_path, patience=0).tell()
+    with DemoSite() as site:
+        PagesChapter(page, assistant, site).tell()
     assert [step["outcome"] for step in page.steps] == ["failed"] * (12 + 6)
 
 
@@ -114,10 +114,10 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def told(home: Home, site: Site, allowed: str, *, documents_too: bool = True) -> list[dict[str, Any]]:
+def told(home: Home, site: DemoSite, allowed: str, *, documents_too: bool = True) -> list[dict[str, Any]]:
     """The steps of both chapters with a hub that may read what ``allowed`` names."""
     home.environment["TABANE_READER_ALLOW"] = allowed
-    page = Page("en", silent=True)
+    page = DemoPage("en", silent=True)
     with hub(home):
         command = [sys.executable, "-m", "tabane", "mcp"]
         child = Assistant(command, home.environment, str(home.folder / "log"))
@@ -125,25 +125,25 @@ def told(home: Home, site: Site, allowed: str, *, documents_too: bool = True) ->
             child.open(timeout=LONG)
             if documents_too:
                 run = lambda *command: home.run(*command, "--json").json  # noqa: E731
-                documents.Documents(page, child, run, home.folder).tell()
-            reader.Reader(page, child, site).tell()
+                DocumentsChapter(page, child, run, home.folder).tell()
+            PagesChapter(page, child, site).tell()
         finally:
             child.close()
     return page.steps
 
 
 def test_documents_and_pages_are_shown_by_a_hub_and_by_meaning_only_with_a_model(home: Home) -> None:
-    with Site() as site:
+    with DemoSite() as site:
         steps = told(home, site, site.allowed)
         assert site.asked.count(GUIDE) == 1
         assert site.knocks == 0
-    assert {step["outcome"] for step in steps if step["name"] != f'"{documents.MEANING}"'} == {"done"}
+    assert {step["outcome"] for step in steps if step["name"] != f'"{MEANING}"'} == {"done"}
     (skipped,) = [step for step in steps if step["outcome"] == "skipped"]
     assert "tabane models pull" in skipped["text"]
 
 
 def test_a_hub_that_goes_through_the_door_has_not_kept_it_shut(home: Home) -> None:
-    with Site() as site:
+    with DemoSite() as site:
         steps = told(home, site, "127.0.0.1", documents_too=False)
         assert site.knocks > 0
     failed = [step["name"] for step in steps if step["outcome"] == "failed"]
@@ -151,7 +151,7 @@ def test_a_hub_that_goes_through_the_door_has_not_kept_it_shut(home: Home) -> No
 
 
 def test_the_site_of_the_demo_is_gone_when_it_is_left() -> None:
-    with Site() as site:
+    with DemoSite() as site:
         port = int(site.allowed.rpartition(":")[2])
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
@@ -195,18 +195,3 @@ def wait_for(mark: str, pid: int) -> dict[int, str]:
         if pid in (found := marked(mark)):
             return found
     raise AssertionError("the child was never found")
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "shown"),
-    [
-        ("short", 5, "short"),
-        ("longer", 5, "long…"),
-        ("束ねる", 6, "束ねる"),
-        ("束ねる", 5, "束ね…"),
-        ("a\nb", 9, "a b"),
-    ],
-)
-def test_a_line_is_cut_to_the_columns_that_it_takes(text: str, columns: int, shown: str) -> None:
-    assert fitted(text, columns) == shown
-    assert width(shown) <= columns

@@ -28,11 +28,6 @@ from tests.patience import LONG
 from tests.upstreams_http.raw import modern, serving
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
 def examined(home: Home, *flags: str, environment: Mapping[str, str] | None = None) -> Outcome:
     done = home.run("doctor", "--json", *flags, environment=environment)
     assert "Traceback" not in done.err

@@ -27,11 +27,6 @@ NAMES = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")
 ENTRY = {"command": "/opt/tabane", "args": ["mcp"]}
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
 def file_of(home: Home, client: str) -> Path:
     settings = home.folder / ("Library/Application Support" if MAC else "config")
     return {

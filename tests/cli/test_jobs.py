@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from tabane.cli.progress import FINE, PLAIN, bar_line, cells, clock
+from tabane.cli.progress import FINE, PLAIN, bar_line, clock
+from tabane.cli.terminal_text import cells
 from tabane.hub.local import lock
 from tests.cli.home import Home, Outcome
 from tests.cli.on_terminal import OnTerminal, on_terminal
@@ -77,11 +78,6 @@ class Working:
         os.close(self._gate)
         self.process.kill()
         self.process.communicate()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.cli.masking import MASK, masked, masked_value
+from tabane.cli.servers_file import MASK, masked, masked_value
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.posts.showing import wrapped
-from tabane.cli.posts.weights import PRESETS, named, weights_of
-from tabane.cli.progress import cells
+from tabane.cli.posts.post_options import PRESETS, weights_name, weights_of
+from tabane.cli.terminal_text import cells, wrapped
 from tabane.errors import CallerError
-from tests.cli.archive import POSTS, with_model, write_archive
+from tests.cli.archive import POSTS, archive_hub, with_model, write_archive
 from tests.cli.home import Home, hub
 from tests.posts.importing.archives import row, write_csv
 
@@ -24,13 +23,7 @@ from tests.posts.importing.archives import row, write_csv
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """Five posts, with vectors of a model that is there."""
-    home = with_model(tmp_path_factory.mktemp("home"))
-    files = write_archive(home.folder / "archive")
-    with hub(home):
-        assert home.run("models", "test").status == 0  # by its name alone, a folder is known once it was open
-        flags = [word for flag in ("-e", "-r", "-s") for word in (flag, files[flag])]
-        done = home.run("posts", "import", "archive/twilog.csv", *flags)
-        assert done.status == 0, done.err
+    with archive_hub(tmp_path_factory.mktemp("home")) as home:
         yield home
 
 
@@ -299,9 +292,9 @@ def test_a_file_that_cannot_be_written_is_said_so(home: Home) -> None:
 def test_weights_are_presets_or_three_numbers() -> None:
     for name, weights in PRESETS.items():
         assert weights_of(name) == weights
-        assert named(weights) == name
+        assert weights_name(weights) == name
     assert weights_of("1, 2,3") == weights_of("1/2/3") == weights_of("1 2 3") == (1, 2, 3)
-    assert named((1, 2, 0.25)) == "1/2/0.25"
+    assert weights_name((1, 2, 0.25)) == "1/2/0.25"
     for wrong in ("", "1/2", "a/b/c", "1/2/3/4"):
         with pytest.raises(CallerError):
             weights_of(wrong)

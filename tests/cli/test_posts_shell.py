@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.posts.shell.completing import candidates
-from tabane.cli.posts.shell.wanted import SETTINGS, Wanted, numbers
+from tabane.cli.posts.shell import candidates
+from tabane.cli.posts.shell_settings import SETTINGS, QuerySettings, numbers
 from tabane.errors import CallerError
-from tests.cli.archive import POSTS, with_model, write_archive
+from tests.cli.archive import POSTS, archive_hub, with_model
 from tests.cli.home import Home, hub
 from tests.cli.on_terminal import OnTerminal, on_terminal
 from tests.hub.peers import answer, played_hub
@@ -27,12 +27,7 @@ STATS = {"total_posts": 5, "total_users": 3, "date_range": {}}
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    home = with_model(tmp_path_factory.mktemp("home"))
-    files = write_archive(home.folder / "archive")
-    with hub(home):
-        assert home.run("models", "test").status == 0
-        flags = [word for flag in ("-e", "-r", "-s") for word in (flag, files[flag])]
-        assert home.run("posts", "import", files["csv"], *flags).status == 0
+    with archive_hub(tmp_path_factory.mktemp("home")) as home:
         yield home
 
 
@@ -221,8 +216,8 @@ def test_lines_of_a_pipe_are_answered_without_a_prompt(home: Home) -> None:
 # -- the rules, without a terminal ---------------------------------------------------------------
 
 
-def after(*lines: str) -> Wanted:
-    wanted = Wanted()
+def after(*lines: str) -> QuerySettings:
+    wanted = QuerySettings()
     for line in lines:
         name, *words = line.split()
         wanted = SETTINGS[name].apply(wanted, words)

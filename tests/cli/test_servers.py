@@ -15,11 +15,6 @@ from tests.upstreams_http.raw import modern, serving
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
 # -- listing -------------------------------------------------------------------------------------
 
 

@@ -22,11 +22,6 @@ GREEN, DIM = "\x1b[32m", "\x1b[2m"
 CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\r")
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
 def width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.posts.shell.shell import ALIASES
-from tabane.cli.posts.shell.wanted import SETTINGS
+from tabane.cli.posts.shell import ALIASES
+from tabane.cli.posts.shell_settings import SETTINGS
 from tests.docs.pages import ROOT, blocks, links
 from tests.docs.test_models import typed
 

@@ -6,7 +6,7 @@ import csv
 import re
 from pathlib import Path
 
-from tabane.cli.posts.shell.wanted import SETTINGS, Wanted
+from tabane.cli.posts.shell_settings import SETTINGS, QuerySettings
 from tests.docs.pages import ROOT, blocks
 from tests.docs.test_models import typed
 
@@ -32,7 +32,7 @@ def test_what_is_typed_at_the_prompt_is_understood() -> None:
     assert len(lines) >= 12
     for name, *words in lines:
         if name in SETTINGS:
-            assert isinstance(SETTINGS[name].apply(Wanted(), words), Wanted)
+            assert isinstance(SETTINGS[name].apply(QuerySettings(), words), QuerySettings)
 
 
 def test_every_mode_and_every_command_of_the_prompt_is_named() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tabane.cli.way import approach
+from tabane.cli.hub_process import approach
 from tabane.errors import HubError
 from tabane.hub.local.client import HubClient, connect
 from tabane.hub.local.endpoint import Endpoint

@@ -14,7 +14,7 @@ import pytest
 
 from tabane.errors import TabaneError
 from tabane.hub.process.table import whole_table
-from tabane.operations import Caller, Face, Operation, Privilege, Table
+from tabane.operations import Caller, Face, Operation, OperationTable, Privilege
 from tests.cli.archive import write_archive
 from tests.http.house import House, child, house, run
 from tests.reader.pages import serve
@@ -127,7 +127,7 @@ async def asked(here: House, name: str, params: dict[str, Any]) -> Any:
     return await door.invoke(caller, name, given)
 
 
-def reads(table: Table) -> list[Operation]:
+def reads(table: OperationTable) -> list[Operation]:
     return [
         operation for operation in table if operation.read_only and operation.privilege is not Privilege.CALL
     ]

@@ -19,7 +19,7 @@ from tabane.hub.embedding import Embedding
 from tabane.hub.jobs import Jobs
 from tabane.hub.stores import Stores
 from tabane.messages import say
-from tabane.operations import AllowLocal, Caller, Door, Face, Table
+from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
 from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
@@ -114,7 +114,7 @@ class House:
         self.stores = Stores(home, {whose.domain: (whose.shape,)})
         self.jobs = Jobs(asyncio.get_running_loop())
         self.embedding = Embedding(home, self.stores, models, self.jobs, [whose])
-        table = Table([*self.embedding.table(), *self.jobs.table()])
+        table = OperationTable([*self.embedding.table(), *self.jobs.table()])
         self.door = Door(table, AllowLocal(), self.jobs)
 
     async def collection(self) -> Collection:

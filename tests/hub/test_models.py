@@ -21,7 +21,7 @@ from tabane.hub.models import Models
 from tabane.hub.models.questions import Questions
 from tabane.hub.models.shelf import Shelf
 from tabane.messages import Message
-from tabane.operations import AllowLocal, Caller, Door, Face, Table
+from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.finding import DEFAULT, MINILM, Finder
 from tabane.settings import Settings, load_settings
@@ -148,7 +148,7 @@ def near(found: bytes | NoModel, text: str, seed: int = 1) -> bool:
 async def call(models: Models, name: str, **params: Any) -> Any:
     """An operation through the door, a job until its end."""
     jobs = Jobs(asyncio.get_running_loop())
-    door = Door(Table([*models.table(), *jobs.table()]), AllowLocal(), jobs)
+    door = Door(OperationTable([*models.table(), *jobs.table()]), AllowLocal(), jobs)
     try:
         found = await door.invoke(CALLER, name, json.dumps(params).encode())
         while isinstance(found, dict) and found.get("status") == "running":

@@ -19,7 +19,8 @@ from tabane.errors import StoreFull
 from tabane.hub.local import lock as locks
 from tabane.hub.process.daemon import Daemon, Origin, open_logs, prepare_home
 from tabane.messages import say
-from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Progress, Table, Turn
+from tabane.operations import AllowLocal, Caller, Door, Face, Operation, OperationTable, Privilege, Progress
+from tabane.operations.job_turns import Turn
 from tabane.settings import load_settings
 
 
@@ -102,7 +103,9 @@ class Working(Daemon):
 
     def open(self, umask: int | None = None) -> None:
         super().open(umask)
-        self._door = Door(Table([*self._door.table, *counting(), BLOCKING]), AllowLocal(), self.hub.jobs)
+        self._door = Door(
+            OperationTable([*self._door.table, *counting(), BLOCKING]), AllowLocal(), self.hub.jobs
+        )
         if self.http:
             self.http.rpc = self._door
 

@@ -18,10 +18,10 @@ from tabane.operations import (
     Door,
     Face,
     Operation,
-    Part,
+    OperationTable,
     Privilege,
     Progress,
-    Table,
+    StreamPart,
     Work,
 )
 
@@ -46,16 +46,16 @@ class Works:
         progress.tell(params.to, params.to)
         return [caller.session]
 
-    async def stream(self, caller: Caller, params: Count) -> AsyncIterator[Part]:
+    async def stream(self, caller: Caller, params: Count) -> AsyncIterator[StreamPart]:
         try:
             for number in range(params.to):
-                yield Part(number, number < 2)
+                yield StreamPart(number, number < 2)
         finally:
             self.left += 1
 
-    def table(self) -> Table:
+    def table(self) -> OperationTable:
         faces = frozenset({Face.RPC})
-        return Table(
+        return OperationTable(
             [
                 Operation("call", "", Count, self.call, faces, Privilege.READ),
                 Operation(
@@ -104,7 +104,7 @@ def doors() -> tuple[Works, Begun, Door]:
     return works, begun, Door(works.table(), AllowLocal(), begun)
 
 
-async def parts_of(door: Door, params: bytes = b"{}", caller: Caller = HERE) -> list[Part]:
+async def parts_of(door: Door, params: bytes = b"{}", caller: Caller = HERE) -> list[StreamPart]:
     return [part async for part in door.stream(caller, "stream", params)]
 
 
@@ -130,15 +130,15 @@ def test_a_job_without_a_title_is_called_by_its_name() -> None:
     assert begun == [("bare", "bare")]
 
 
-def test_a_job_that_cannot_be_begun_says_why() -> None:
+def test_a_job_that_cannot_be_started_says_why() -> None:
     _works, begun, door = doors()
     begun.full = True
     with pytest.raises(HubError, match="no more"):
         asyncio.run(door.invoke(HERE, "job", b"{}"))
 
 
-def test_a_table_with_jobs_needs_who_starts_them() -> None:
-    with pytest.raises(ValueError, match="starts"):
+def test_a_table_with_jobs_needs_a_starter() -> None:
+    with pytest.raises(ValueError, match="needs a starter"):
         Door(Works().table(), AllowLocal())
 
 

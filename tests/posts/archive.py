@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from typing import Any, TypeVar
 
 from tabane.messages import Lang, say
-from tabane.operations import AllowLocal, Caller, Door, Face, Part, Table
+from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable, StreamPart
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, SPACES, Post, record_of
 from tabane.posts.table import posts_table
@@ -75,7 +75,7 @@ class Asked:
 
     def __init__(self, archive: Archive, collection: Collection) -> None:
         self.archive, self.collection = archive, collection
-        self.door = Door(Table(posts_table(lambda: archive)), AllowLocal())
+        self.door = Door(OperationTable(posts_table(lambda: archive)), AllowLocal())
 
     async def put(self, filed: Sequence[Filed]) -> None:
         await self.collection.upsert(
@@ -99,7 +99,7 @@ class Asked:
         assert shape is not None
         return shape(await self.door.invoke(CALLER, name, json.encode(params)), "en")
 
-    async def stream(self, name: str, **params: Any) -> list[Part]:
+    async def stream(self, name: str, **params: Any) -> list[StreamPart]:
         return [part async for part in self.door.stream(CALLER, name, json.encode(params))]
 
 

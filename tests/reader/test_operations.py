@@ -12,7 +12,7 @@ import pytest
 
 from tabane.errors import BadArguments, Forbidden, StoreBusy
 from tabane.messages import Lang, say
-from tabane.operations import AllowLocal, Caller, Door, Face, Table, input_schema
+from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable, input_schema
 from tabane.reader import texts
 from tabane.reader.fetched import Fetched
 from tabane.reader.operations import Reader
@@ -74,7 +74,7 @@ def run(work: Callable[[Desk], Awaitable[None]], page: Page | None = None, fails
 
             reading = Reading(lambda: means(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
             reader = Reader(lambda _: reading, here.shelf, remember)
-            table = Table(reader_table(lambda: reader))
+            table = OperationTable(reader_table(lambda: reader))
             await work(Desk(way, Door(table, AllowLocal()), remembered))
 
     asyncio.run(opened())

@@ -16,7 +16,7 @@ from msgspec import Meta, Raw, Struct
 from tabane.errors import TabaneError
 from tabane.hub.http.door import HttpDoor, Waits
 from tabane.messages import Message
-from tabane.operations import Caller, Face, Operation, Part, Privilege, Table
+from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, StreamPart
 from tabane.wire import websocket
 from tabane.wire.websocket import Decoder, Event
 from tests.dataplane.place import SOON, Json, Place, place, run, until
@@ -83,14 +83,14 @@ class Works:
         error.reason = "loading"  # type: ignore[misc]
         raise error
 
-    async def count(self, caller: Caller, params: Count) -> AsyncIterator[Part]:
+    async def count(self, caller: Caller, params: Count) -> AsyncIterator[StreamPart]:
         self.streams += 1
         try:
             for number in range(1, params.parts + 1):
                 if number == params.fail:
                     raise ZeroDivisionError("a secret of ours")
                 self.made += 1
-                yield Part({"number": number, "data": "x" * params.size}, number < params.parts)
+                yield StreamPart({"number": number, "data": "x" * params.size}, number < params.parts)
         finally:
             self.left += 1
 
@@ -221,7 +221,7 @@ async def house(folder: Path, *, waits: Waits | None = None, **settings: Any) ->
     os.chmod(folder, 0o700)
     async with place(folder, {}, http=True, port=0, **settings) as here:
         works = Works()
-        door = HttpDoor(here.hub, waits or Waits(), Table(works.table()))
+        door = HttpDoor(here.hub, waits or Waits(), OperationTable(works.table()))
         door.open()
         assert door.problem is None, door.problem
         found = House(here, door, works)

@@ -9,7 +9,7 @@ from tabane.hub.jobs import Jobs
 from tabane.hub.process.administration import Administration
 from tabane.hub.rpc.permission import LOOPBACK, Entrance, Visitor
 from tabane.messages import Message
-from tabane.operations import Caller, Door, Face, Progress, Table
+from tabane.operations import Caller, Door, Face, OperationTable, Progress
 from tests.dataplane.place import until
 
 
@@ -48,7 +48,7 @@ def test_it_says_how_far_the_beginning_is_until_that_is_over(tmp_path: Any) -> N
         jobs = Jobs(asyncio.get_running_loop())
         process, administration = Process(jobs), Administration()
         administration.of(process)
-        table = Table(administration.table())
+        table = OperationTable(administration.table())
         door = Door(table, Entrance(table, lambda: True, lambda: tmp_path))
         visitor = Visitor(LOOPBACK, Face.RPC, "ws-1")
         await until(lambda: process.opening.state("en")["done"] == 3, "the job has told")

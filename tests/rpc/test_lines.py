@@ -17,7 +17,7 @@ from tabane.errors import UnknownName, UpstreamDied
 from tabane.hub.rpc import dispatcher
 from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import say
-from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Part, Privilege, Table
+from tabane.operations import AllowLocal, Caller, Door, Face, Operation, OperationTable, Privilege, StreamPart
 from tabane.wire.channel import Batch
 
 
@@ -68,10 +68,10 @@ class Works:
     async def break_(self, caller: Caller, params: Params) -> None:
         raise ZeroDivisionError("a secret of ours")
 
-    async def count(self, caller: Caller, params: Params) -> AsyncIterator[Part]:
+    async def count(self, caller: Caller, params: Params) -> AsyncIterator[StreamPart]:
         for number in range(params.number):
             self.made += 1
-            yield Part("x" * (1 << 20), number < params.number - 1)
+            yield StreamPart("x" * (1 << 20), number < params.number - 1)
 
     def door(self) -> Door:
         faces = frozenset({Face.RPC})
@@ -88,7 +88,7 @@ class Works:
         ]
         hidden = Operation("hidden", "", Params, self.double, frozenset({Face.MCP}), Privilege.READ)
         stream = Operation("count", "", Params, self.count, faces, Privilege.READ, kind="stream")
-        return Door(Table([*operations, hidden, stream]), AllowLocal())
+        return Door(OperationTable([*operations, hidden, stream]), AllowLocal())
 
 
 class Program:

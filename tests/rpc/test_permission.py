@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 
 from tabane.hub.rpc.neighbours import Place, uid_in, uid_of_peer
 from tabane.hub.rpc.permission import LOOPBACK, Entrance, Visitor
-from tabane.operations import AllowLocal, Caller, Face, Privilege, Table
+from tabane.operations import AllowLocal, Caller, Face, OperationTable, Privilege
 from tests.rpc.house import House, Works, house, request, run
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's table is Linux's")
@@ -87,7 +87,7 @@ def test_a_process_of_the_hubs_user_may_stop_it_without_the_token(tmp_path: Path
 
 @pytest.mark.parametrize("uid", [None, os.getuid() + 1])
 def test_a_process_of_another_user_may_not(tmp_path: Path, uid: int | None) -> None:
-    table = Table(Works().table())
+    table = OperationTable(Works().table())
     entrance = Entrance(table, lambda: True, lambda: tmp_path / "token")
     other = Visitor(LOOPBACK, Face.RPC, "x", uid=lambda: uid)
     own = Visitor(LOOPBACK, Face.RPC, "x", uid=os.getuid)

@@ -1,4 +1,4 @@
-"""A tool's arguments as they are typed: ``key=value`` read by the tool's own schema; pure."""
+"""Arguments of a tool as typed: ``key=value`` pairs read by the tool's schema, or a JSON object; pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tabane.errors import BadArguments
-from tabane.messages import say
+from tabane.messages import Message, say
 
 Schema = dict[str, Any]
 
@@ -17,11 +17,11 @@ _DEPTH = 8
 
 
 def read_pairs(pairs: Iterable[str], schema: Schema) -> dict[str, Any]:
-    """The arguments that ``key=value`` pairs stand for, each of the type that ``schema`` gives its key.
+    """Return the arguments of ``key=value`` pairs, each with the type that ``schema`` gives its key.
 
-    A key that stands twice makes a list, where its type is one; a key that the schema does not know is
-    read as JSON where that is what its value is, else as text (the hub judges whether it is allowed).
-    Raises BadArguments that names the key and what it wants.
+    A repeated key makes a list if its type is one. The value of a key that is not in the schema is read as
+    JSON if it is JSON, else as text; the hub decides whether the key is allowed. Raises BadArguments that
+    names the key and its type.
     """
     values: dict[str, list[str]] = {}
     for pair in pairs:
@@ -41,14 +41,42 @@ def read_pairs(pairs: Iterable[str], schema: Schema) -> dict[str, Any]:
 
 
 def read_object(text: str | bytes, where: str) -> dict[str, Any]:
-    """The JSON object ``text``; ``where`` says whence it comes. Raises BadArguments."""
+    """Parse a JSON object. ``where`` names its source in errors. Raises BadArguments."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadArguments(say("{where}: not JSON: {detail}", where=where, detail=error)) from None
+        raise BadArguments(
+            say("{where}: not JSON: {detail}", where=where, detail=_json_error(error))
+        ) from None
     if not isinstance(value, dict):
         raise BadArguments(say('{where}: a JSON object is wanted, such as {{"query": "cats"}}', where=where))
     return value
+
+
+def _json_error(error: Exception) -> Message:
+    """Return an error of Python's JSON parser as a message that can be translated."""
+    if not isinstance(error, json.JSONDecodeError):
+        return say("nested too deeply") if isinstance(error, RecursionError) else Message(str(error))
+    known = {message.template: message for message in _JSON_ERRORS}
+    return say(
+        "{why}: line {line} column {column} (char {place})",
+        why=known.get(error.msg, error.msg), line=error.lineno, column=error.colno, place=error.pos,
+    )  # fmt: skip
+
+
+_JSON_ERRORS = (
+    say("Expecting value"),
+    say("Expecting property name enclosed in double quotes"),
+    say("Expecting ':' delimiter"),
+    say("Expecting ',' delimiter"),
+    say("Extra data"),
+    say("Unterminated string starting at"),
+    say("Invalid control character at"),
+    say("Invalid \\escape"),
+    say("Invalid \\uXXXX escape"),
+    say("Illegal trailing comma before end of object"),
+    say("Illegal trailing comma before end of array"),
+)
 
 
 def _argument(key: str, texts: list[str], part: object, whole: Schema) -> Any:
@@ -98,7 +126,7 @@ def _value(key: str, text: str, part: Schema, types: frozenset[str]) -> Any:
 
 
 def _parsed(text: str) -> tuple[Any, str]:
-    """The text as JSON, and the name that JSON Schema has for what it is."""
+    """Return the text as JSON, and its type in JSON Schema."""
     try:
         value = json.loads(text, parse_constant=_number, parse_float=_number)
     except (ValueError, RecursionError):
@@ -125,7 +153,7 @@ _KINDS = {
 
 
 def _types(part: Schema, whole: Schema, depth: int = 0) -> frozenset[str]:
-    """The types that a value may have, those of anyOf and oneOf too; empty where any may stand."""
+    """Return the types that a value may have, also those in anyOf and oneOf; empty if any type is allowed."""
     named = part.get("type")
     if isinstance(named, str):
         return frozenset((named,))
@@ -152,7 +180,7 @@ def _choices(part: Schema) -> list[Any]:
 
 
 def _resolved(part: object, whole: Schema) -> Schema:
-    """The schema that a local ``$ref`` leads to; {} where it leads nowhere or in a circle."""
+    """Return the schema that a local ``$ref`` refers to; {} if it refers to nothing or to itself."""
     for _ in range(_DEPTH):
         if not isinstance(part, dict):
             return {}

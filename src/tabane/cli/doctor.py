@@ -1,16 +1,17 @@
-"""`tabane doctor`: what is in order, what is not, and how to mend it."""
+"""`tabane doctor` and `tabane health`: what is in order, what is not, and how to fix it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.output import FAILED, Command, Terminal, examples, json_option, lang, text
+from tabane.cli.options import hub_options, json_option, option
+from tabane.cli.output import FAILED, Command, TableState, Terminal, can_print, examples, lang, text
 from tabane.errors import HubError
 from tabane.messages import say
 
@@ -21,26 +22,22 @@ if TYPE_CHECKING:
 
 _MARKS = {"ok": "✓", "note": "·", "warning": "!", "fault": "✗"}
 _PLAIN_MARKS = {"ok": "+", "note": "-", "warning": "!", "fault": "x"}
-_COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
+_COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
 
 
 @click.command(
     "doctor",
     cls=Command,
-    help=text(
-        say(
-            "Look whether everything is in order: settings and servers file, variables, commands, the hub, "
-            "files and their permissions, assistants, and each server's start. Each finding says how to mend "
-            "it. The exit status is 1 where something does not work."
-        )
+    help=say(
+        "Look whether everything is in order: settings and servers file, variables, commands, the hub, "
+        "files and their permissions, assistants, and each server's start. Each finding says how to mend "
+        "it. The exit status is 1 where something does not work."
     ),
     epilog=examples("tabane doctor", "tabane doctor --quick", "tabane doctor --fix"),
 )
-@click.option("--quick", is_flag=True, help=text(say("Do not start the servers.")))
-@click.option(
-    "--fix",
-    is_flag=True,
-    help=text(say("Mend what is safe to mend: permissions, a socket left behind, caches.")),
+@option("--quick", is_flag=True, help=say("Do not start the servers."))
+@option(
+    "--fix", is_flag=True, help=say("Mend what is safe to mend: permissions, a socket left behind, caches.")
 )
 @json_option
 @click.pass_obj
@@ -54,7 +51,7 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
         else:
             patient = _patient(terminal)
         _record_path(patient)
-    report = Report(terminal, mending)
+    report = CheckupPrinter(terminal, mending)
     for section in checkup.SECTIONS:
         report.take(section.name, section.title, checkup.findings(section, patient))
     if not quick:
@@ -66,8 +63,8 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
-class Report:
-    """The findings as they come: printed section by section, or kept for one JSON document."""
+class CheckupPrinter:
+    """Prints findings section by section, or collects them for one JSON document."""
 
     def __init__(self, terminal: Terminal, mending: Mending) -> None:
         self._terminal, self._mending = terminal, mending
@@ -77,10 +74,10 @@ class Report:
         return sum(finding.level == level for _, finding in self._found)
 
     def take(self, name: str, title: Any, findings: list[Finding]) -> None:
-        """A section of the check-up; one without findings is left out."""
+        """Add a section. A section without findings is not printed."""
         self._found += [(name, finding) for finding in findings]
         if findings and not self._terminal.json:
-            self._terminal.say(click.style(text(title), bold=True) if _coloured() else title)
+            self._terminal.say(click.style(text(title), bold=True) if _colored() else title)
             _print(findings)
             self._terminal.say("")
 
@@ -118,13 +115,13 @@ class Report:
 
 
 def _patient(terminal: Terminal) -> Patient:
-    from tabane.cli.way import approach
+    from tabane.cli.hub_process import approach
     from tabane.hub.doctor.patient import examine
     from tabane.hub.local import lock
     from tabane.hub.local.client import connect
     from tabane.hub.local.endpoint import Endpoint, home_of
 
-    # The user's own hub, whatever TABANE_URL names: its files are what is looked at.
+    # the user's own hub even if TABANE_URL names another: its files are checked
     endpoint = Endpoint(home_of(os.environ), os.environ)
     if not lock.held(endpoint.lock):
         return examine(os.environ, None, None)
@@ -139,7 +136,7 @@ def _record_path(patient: Patient) -> None:
     from tabane.hub.search_path import record
 
     if patient.settings.home.is_dir():
-        # Where it cannot be written, the check of the home says why.
+        # if it cannot be written, the check of the home reports the reason
         with suppress(OSError):
             record(patient.settings.home, os.environ)
 
@@ -154,8 +151,8 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 
 def _print(findings: Iterable[Finding]) -> None:
-    """A line a finding, its mend below it; on a terminal in colour, and filled to its width."""
-    marks = _MARKS if _can_say("".join(_MARKS.values()) + "→") else _PLAIN_MARKS
+    """Print each finding and its fix; on a terminal in color and wrapped to its width."""
+    marks = _MARKS if can_print("".join(_MARKS.values()) + "→") else _PLAIN_MARKS
     arrow = "→" if marks is _MARKS else "->"
     if not sys.stdout.isatty():
         for finding in findings:
@@ -171,7 +168,7 @@ def _print(findings: Iterable[Finding]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        table.add_row(Text(marks[finding.level], _COLOURS[finding.level]), Text(text(finding.title)))
+        table.add_row(Text(marks[finding.level], _COLORS[finding.level]), Text(text(finding.title)))
         if finding.mend:
             table.add_row("", Text(f"{arrow} {text(finding.mend)}", "dim"))
     Console(highlight=False).print(table)
@@ -181,13 +178,37 @@ def _indented(lines: str) -> str:
     return lines.replace("\n", "\n  ")
 
 
-def _coloured() -> bool:
+def _colored() -> bool:
     return sys.stdout.isatty()
 
 
-def _can_say(marks: str) -> bool:
-    try:
-        marks.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
+@click.command(
+    "health",
+    cls=Command,
+    help=say(
+        "Check whether each running server answers, and show the state of all servers. A server "
+        "that is not running is checked without starting it. The exit status is 1 if a server "
+        "does not answer or cannot start."
+    ),
+    epilog=examples("tabane health", "tabane health --json"),
+)
+@hub_options
+@click.pass_obj
+def health(terminal: Terminal) -> None:
+    hub = terminal.hub()
+    with terminal.working(say("Asking the servers")):
+        found = hub.call("health_check")
+    details: Mapping[str, Any] = found.get("details", {})
+    healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}
+    terminal.show(found, lambda: _print_health(terminal, details, healthy))
+    if not all(healthy.values()):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _print_health(terminal: Terminal, details: Mapping[str, Any], healthy: Mapping[str, bool]) -> None:
+    headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
+    rows = (
+        (name, healthy.get(name), TableState(row["state"]), row["tools"], row["error"] or row.get("remark"))
+        for name, row in details.items()
+    )
+    terminal.table(headers, rows)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.output import Command, Terminal, examples, json_option, text
+from tabane.cli.options import combined, json_option, mode_option, option
+from tabane.cli.output import Command, Terminal, examples
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.servers.clients import CLIENTS, Client, client_named
 from tabane.messages import Message, say
@@ -25,21 +26,20 @@ if TYPE_CHECKING:
 
     from tabane.gateway.servers.installation import Change
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 _HANDED_DOWN = ("home", "config", "servers")
 
 
 @dataclass(frozen=True)
-class Setup:
-    """A client and its file, as this process's environment places it."""
+class AssistantSetup:
+    """An assistant and its configuration file on this machine."""
 
     client: Client
     path: Path
     home: Path
 
     @classmethod
-    def of(cls, name: str) -> Setup:
-        """The client of that name. Raises UnknownName with those that are known."""
+    def of(cls, name: str) -> AssistantSetup:
+        """Return the assistant of that name. Raises UnknownName that lists the known ones."""
         client = client_named(name)
         if client is None:
             known = [client.name for client in CLIENTS]
@@ -57,7 +57,7 @@ class Setup:
         return cls(client, files[0].path, home)
 
     def check_present(self) -> None:
-        """Raises ConfigurationError where the client does not seem to be installed."""
+        """Raise ConfigurationError if the assistant does not seem to be installed."""
         from tabane.gateway.servers.installation import present
 
         if not present(self.client, self.path, self.home):
@@ -72,10 +72,10 @@ class Setup:
 
 
 def launcher(environ: Mapping[str, str]) -> list[str]:
-    """How a program with whatever PATH starts this Tabane: the absolute path of its command.
+    """Return the command that starts this Tabane from a program with any PATH, as an absolute path.
 
-    The one on PATH where that is this very one (it outlives an upgrade), else the one beside the
-    interpreter; else the interpreter itself.
+    The command on PATH if it is this Tabane's (it survives an upgrade), else the one beside the interpreter,
+    else the interpreter itself.
     """
     beside = os.path.join(os.path.dirname(sys.executable), "tabane")
     on_path = shutil.which("tabane", path=environ.get("PATH"))
@@ -85,8 +85,8 @@ def launcher(environ: Mapping[str, str]) -> list[str]:
 
 
 def arguments(client: Client | None, mode: str | None, environ: Mapping[str, str]) -> list[str]:
-    """What follows ``tabane mcp``: the mode where it is not the hub's own setting, and the places of this
-    environment, which the assistant's may not name.
+    """Return the arguments of ``tabane mcp``: the mode if it is not the hub's default, and the locations
+    that this environment sets, which the assistant's environment may lack.
     """
     from tabane.gateway.servers.installation import SEARCHING
     from tabane.hub.local.endpoint import absolute
@@ -105,30 +105,22 @@ def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
     return [CompletionItem(c.name, help=c.title) for c in CLIENTS if c.name.startswith(incomplete)]
 
 
-def _shared(function: _Function) -> _Function:
-    """What both commands take."""
-    for option in (
+_shared = combined(
+    (
+        option("--name", default="tabane", show_default=True, help=say("What Tabane is called there.")),
+        option("--dry-run", is_flag=True, help=say("Say what would be done, and change nothing.")),
         json_option,
-        click.option(
-            "--dry-run", is_flag=True, help=text(say("Say what would be done, and change nothing."))
-        ),
-        click.option(
-            "--name", default="tabane", show_default=True, help=text(say("What Tabane is called there."))
-        ),
-    ):
-        function = option(function)
-    return function
+    )
+)
 
 
 @click.command(
     "install",
     cls=Command,
-    help=text(
-        say(
-            "Put Tabane into an assistant's own file: claude-desktop, claude-code, cursor, vscode or "
-            "windsurf. Assistants that search tools themselves are given all of them (mode full), the others "
-            "a few that find the rest. Everything else in the file stays as it is, and a copy is kept."
-        )
+    help=say(
+        "Put Tabane into an assistant's own file: claude-desktop, claude-code, cursor, vscode or "
+        "windsurf. Assistants that search tools themselves are given all of them (mode full), the others "
+        "a few that find the rest. Everything else in the file stays as it is, and a copy is kept."
     ),
     epilog=examples(
         "tabane install claude-desktop",
@@ -138,18 +130,12 @@ def _shared(function: _Function) -> _Function:
     ),
 )
 @click.argument("client", metavar="[CLIENT]", required=False, shell_complete=_names)
-@click.option(
-    "--mode",
-    type=click.Choice(["search", "light", "full"]),
-    help=text(say("How tools are shown to this client.")),
-)
-@click.option(
-    "--print", "only_print", is_flag=True, help=text(say("Print what to put into the file of any client."))
-)
-@click.option(
+@mode_option()
+@option("--print", "only_print", is_flag=True, help=say("Print what to put into the file of any client."))
+@option(
     "--force",
     is_flag=True,
-    help=text(say("Also where the assistant does not seem to be installed, or the name is taken.")),
+    help=say("Also where the assistant does not seem to be installed, or the name is taken."),
 )
 @_shared
 @click.pass_obj
@@ -169,7 +155,7 @@ def install(
         wanted = installation.entry(known, launcher(os.environ), arguments(known, mode, os.environ))
         terminal.print_json({known.key if known else "mcpServers": {name: wanted}})
         return
-    setup = Setup.of(_named(client))
+    setup = AssistantSetup.of(_named(client))
     if not force:
         setup.check_present()
     wanted = installation.entry(setup.client, launcher(os.environ), arguments(setup.client, mode, os.environ))
@@ -186,7 +172,7 @@ def install(
 @click.command(
     "uninstall",
     cls=Command,
-    help=text(say("Take Tabane out of an assistant's own file. The rest of the file stays as it is.")),
+    help=say("Take Tabane out of an assistant's own file. The rest of the file stays as it is."),
     epilog=examples("tabane uninstall cursor", "tabane uninstall claude-desktop --dry-run"),
 )
 @click.argument("client", metavar="CLIENT", shell_complete=_names)
@@ -195,7 +181,7 @@ def install(
 def uninstall(terminal: Terminal, client: str, name: str, dry_run: bool) -> None:
     from tabane.gateway.servers import installation
 
-    setup = Setup.of(client)
+    setup = AssistantSetup.of(client)
     change = installation.uninstall(setup.path, setup.client.key, name, dry=dry_run)
     terminal.show(
         _result(setup, change, dry_run), lambda: _tell_uninstalled(terminal, setup, change, dry_run)
@@ -224,13 +210,13 @@ def _record_path() -> None:
     from tabane.settings.files import private_folder
 
     home = home_of(os.environ)
-    # The entry stands; that servers are found is what `tabane doctor` sees to as well.
+    # the entry is written; `tabane doctor` also checks that servers are found
     with suppress(ConfigurationError, OSError):
         private_folder(home)
         record(home, os.environ)
 
 
-def _result(setup: Setup, change: Change, dry: bool) -> dict[str, Any]:
+def _result(setup: AssistantSetup, change: Change, dry: bool) -> dict[str, Any]:
     return {
         "client": setup.client.name,
         "path": str(setup.path),
@@ -242,7 +228,7 @@ def _result(setup: Setup, change: Change, dry: bool) -> dict[str, Any]:
 
 
 def _tell_installed(
-    terminal: Terminal, setup: Setup, change: Change, dry: bool, snippet: Mapping[str, Any]
+    terminal: Terminal, setup: AssistantSetup, change: Change, dry: bool, snippet: Mapping[str, Any]
 ) -> None:
     tell = _would_install if dry else _installed
     terminal.say(tell(change.status, setup.client.title, setup.path))
@@ -260,13 +246,13 @@ def _tell_installed(
         )
 
 
-def _tell_uninstalled(terminal: Terminal, setup: Setup, change: Change, dry: bool) -> None:
+def _tell_uninstalled(terminal: Terminal, setup: AssistantSetup, change: Change, dry: bool) -> None:
     terminal.say(_uninstalled(change.status, setup.client.title, setup.path, dry))
     if not dry and change.status == "removed":
         _tell_rest(terminal, setup, change)
 
 
-def _tell_rest(terminal: Terminal, setup: Setup, change: Change) -> None:
+def _tell_rest(terminal: Terminal, setup: AssistantSetup, change: Change) -> None:
     if change.backup:
         terminal.note(say("What the file was is kept as {path}.", path=change.backup))
     terminal.note(say("{title} sees it when it is started the next time.", title=setup.client.title))

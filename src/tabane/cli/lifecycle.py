@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.configured import server_names
-from tabane.cli.output import Command, State, Terminal, examples, hub_options, json_option, lang, text
-from tabane.cli.process import end_hub, reach_hub
+from tabane.cli.hub_process import end_hub, reach_hub
+from tabane.cli.options import hub_options, json_option, mode_option, option
+from tabane.cli.output import Command, TableState, Terminal, examples, lang, text
+from tabane.cli.servers_file import server_names
 from tabane.errors import HubError
 from tabane.messages import Message, say
 
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 @click.command(
     "stop",
     cls=Command,
-    help=text(say("Stop the hub: calls in flight are finished, then all servers are ended.")),
+    help=say("Stop the hub: calls in flight are finished, then all servers are ended."),
     epilog=examples("tabane stop"),
 )
 @json_option
 @click.pass_obj
 def stop(terminal: Terminal) -> None:
     with terminal.working(say("Ending the hub and its servers")):
-        stopped = end_hub(terminal.endpoint(), restart=False)
+        stopped = end_hub(terminal.endpoint(), lang(), restart=False)
     message = say("The hub has stopped.") if stopped else say("No hub is running.")
     tell(terminal, {"status": "stopped", "was_running": stopped}, message)
 
@@ -37,9 +38,7 @@ def stop(terminal: Terminal) -> None:
 @click.command(
     "restart",
     cls=Command,
-    help=text(
-        say("Stop the hub and start it with the flags it had. Assistants stay connected and are served on.")
-    ),
+    help=say("Stop the hub and start it with the flags it had. Assistants stay connected and are served on."),
     epilog=examples("tabane restart"),
 )
 @json_option
@@ -51,12 +50,12 @@ def restart(terminal: Terminal) -> None:
     endpoint = terminal.endpoint()
     refuse_downgrade(endpoint.home)  # before the hub of the newer version is ended
     with terminal.working(say("Ending the hub and its servers")):
-        end_hub(endpoint, restart=True)
+        end_hub(endpoint, lang(), restart=True)
     last = lock.read_holder(endpoint.lock)
     by_hand = last is None or last.started_by != lock.BRIDGE
     flags = last.flags if last else ()
     with terminal.working(say("Starting the hub")):
-        _, client = reach_hub(endpoint, flags, started_by=lock.HAND if by_hand else lock.BRIDGE)
+        _, client = reach_hub(endpoint, flags, lang(), started_by=lock.HAND if by_hand else lock.BRIDGE)
     with client:
         report = client.call("hub_status")
     tell_of_http(terminal, report)
@@ -66,12 +65,10 @@ def restart(terminal: Terminal) -> None:
 @click.command(
     "status",
     cls=Command,
-    help=text(say("Show what runs. The exit status is 1 where no hub does.")),
+    help=say("Show what runs. The exit status is 1 where no hub does."),
     epilog=examples("tabane status", "tabane status --settings", "tabane status --json"),
 )
-@click.option(
-    "--settings", "with_settings", is_flag=True, help=text(say("Show each setting and where it came from."))
-)
+@option("--settings", "with_settings", is_flag=True, help=say("Show each setting and where it came from."))
 @hub_options
 @click.pass_obj
 def status(terminal: Terminal, with_settings: bool) -> None:
@@ -90,25 +87,23 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @click.command(
     "logs",
     cls=Command,
-    help=text(say("Show the end of the hub's log, or of what a server wrote to standard error.")),
+    help=say("Show the end of the hub's log, or of what a server wrote to standard error."),
     epilog=examples("tabane logs", "tabane logs -f", "tabane logs --server time -n 200"),
 )
-@click.option("-f", "--follow", is_flag=True, help=text(say("Go on showing what is added, until Ctrl+C.")))
-@click.option(
+@option("-f", "--follow", is_flag=True, help=say("Go on showing what is added, until Ctrl+C."))
+@option(
     "-n",
     "--lines",
     default=50,
     show_default=True,
     type=click.IntRange(1, 10_000),
-    help=text(say("How many lines.")),
+    help=say("How many lines."),
 )
-@click.option(
-    "--server", metavar="NAME", shell_complete=server_names, help=text(say("The log of this server."))
-)
+@option("--server", metavar="NAME", shell_complete=server_names, help=say("The log of this server."))
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
-    from tabane.cli.tail import follow_lines, last_lines, show_server_log
+    from tabane.cli.log_files import follow_lines, last_lines, show_server_log
 
     if server:
         show_server_log(terminal, server, lines, follow=follow)
@@ -126,34 +121,25 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
 @click.command(
     "mcp",
     cls=Command,
-    help=text(
-        say(
-            "Carry MCP between an assistant, on standard input and output, and the hub, which is started "
-            "where none runs. This is the command that assistants are configured with."
-        )
+    help=say(
+        "Carry MCP between an assistant, on standard input and output, and the hub, which is started "
+        "where none runs. This is the command that assistants are configured with."
     ),
     epilog=examples(
         "tabane mcp", "tabane mcp --mode light", "tabane mcp --standalone --servers /etc/mcp.json"
     ),
 )
-@click.option(
-    "--mode",
-    type=click.Choice(["search", "light", "full"]),
-    envvar="TABANE_MODE",
-    help=text(say("How tools are shown to this client.")),
-)
-@click.option(
-    "--standalone", is_flag=True, help=text(say("Run the hub in this process; it ends with the client."))
-)
-@click.option("--servers", metavar="FILE", help=text(say("The file that names the MCP servers.")))
-@click.option("--config", metavar="FILE", help=text(say("The settings file.")))
-@click.option("--home", metavar="PATH", help=text(say("The folder of the hub; TABANE_HOME.")))
-@click.option(
+@mode_option(envvar="TABANE_MODE")
+@option("--standalone", is_flag=True, help=say("Run the hub in this process; it ends with the client."))
+@option("--servers", metavar="FILE", help=say("The file that names the MCP servers."))
+@option("--config", metavar="FILE", help=say("The settings file."))
+@option("--home", metavar="PATH", help=say("The folder of the hub; TABANE_HOME."))
+@option(
     "--url",
     "--websocket",
     envvar="TABANE_URL",
     metavar="URL",
-    help=text(say("Another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN.")),
+    help=say("Another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN."),
 )
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.
@@ -166,7 +152,7 @@ def mcp(**_: Any) -> None:
 
 
 def _running(terminal: Terminal) -> HubClient | None:
-    """A connection to the hub that runs; None where none does."""
+    """Return a connection to the running hub, or None."""
     from tabane.hub.local import lock
 
     if not terminal.url and not lock.held(terminal.endpoint().lock):
@@ -175,7 +161,7 @@ def _running(terminal: Terminal) -> HubClient | None:
 
 
 def started(running: bool, report: dict[str, Any]) -> Message:
-    """That a hub runs, or ran already."""
+    """Return the message that a hub runs, or ran already."""
     if running:
         return say("The hub runs already (process {pid}).", pid=report["pid"])
     return say(
@@ -184,13 +170,13 @@ def started(running: bool, report: dict[str, Any]) -> Message:
 
 
 def tell_of_http(terminal: Terminal, report: dict[str, Any]) -> None:
-    """Warn on stderr if the hub runs, but not over HTTP as it should."""
+    """Print a warning if the hub does not serve HTTP although it should."""
     if report.get("http_problem"):
         terminal.note(say("Warning: {text}", text=report["http_problem"]))
 
 
 def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
-    """A result in a sentence, or as JSON."""
+    """Print a result as a sentence or as JSON."""
     terminal.show(result, lambda: terminal.say(message))
 
 
@@ -236,7 +222,7 @@ _LABELS = {
 def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     report = dict(report)
     settings = report.pop("settings", None)
-    report["status"] = State(report["status"])
+    report["status"] = TableState(report["status"])
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)
         for name, value in report.items()

@@ -1,7 +1,7 @@
-"""`tabane`: the group of all commands, each imported when it is used.
+"""`tabane`: the group of all commands, each imported on first use.
 
-A command is added as a line of :data:`COMMANDS`: its module, the name of the click command in it, and
-what it does in a few words, which is all that ``tabane --help`` needs.
+To add a command, add an entry to :data:`COMMANDS`: its module, its name there, and its line in the help.
+``tabane --help`` needs no more.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 speak()
 
 
-class Entry(NamedTuple):
-    """Where a command is, and its line in the help."""
+class CommandEntry(NamedTuple):
+    """The module and name of a command, and its line in the help."""
 
     module: str
     attribute: str
@@ -31,38 +31,42 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry(
+    "demo": CommandEntry(
         "demo", "demo", say("Set up real servers in a temporary folder and show what Tabane does.")
     ),
-    "start": Entry("start", "start", say("Start the hub.")),
-    "stop": Entry("lifecycle", "stop", say("Stop the hub and all that it started.")),
-    "restart": Entry("lifecycle", "restart", say("Stop the hub and start it again with the same flags.")),
-    "status": Entry("lifecycle", "status", say("Show what runs, and the settings in force.")),
-    "logs": Entry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
-    "mcp": Entry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
-    "servers": Entry("servers", "servers", say("List, add, change and look after MCP servers.")),
-    "tools": Entry("tools", "tools", say("Find, read and call the tools of all servers.")),
-    "docs": Entry("docs", "docs", say("Keep documents, add and watch folders, search them.")),
-    "posts": Entry("posts", "posts", say("Search, import and export your archive of posts.")),
-    "read": Entry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
-    "search": Entry(
+    "start": CommandEntry("start", "start", say("Start the hub.")),
+    "stop": CommandEntry("lifecycle", "stop", say("Stop the hub and all that it started.")),
+    "restart": CommandEntry(
+        "lifecycle", "restart", say("Stop the hub and start it again with the same flags.")
+    ),
+    "status": CommandEntry("lifecycle", "status", say("Show what runs, and the settings in force.")),
+    "logs": CommandEntry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
+    "mcp": CommandEntry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
+    "servers": CommandEntry("servers", "servers", say("List, add, change and look after MCP servers.")),
+    "tools": CommandEntry("tools", "tools", say("Find, read and call the tools of all servers.")),
+    "docs": CommandEntry("docs", "docs", say("Keep documents, add and watch folders, search them.")),
+    "posts": CommandEntry("posts", "posts", say("Search, import and export your archive of posts.")),
+    "read": CommandEntry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
+    "search": CommandEntry(
         "search", "search", say("Search posts, documents, pages, tools and Tabane's documentation at once.")
     ),
-    "manual": Entry("manual", "manual", say("Read Tabane's documentation.")),
-    "models": Entry("models", "models", say("Look after the embedding model, for search by meaning.")),
-    "install": Entry("install", "install", say("Put Tabane into an assistant's own file.")),
-    "uninstall": Entry("install", "uninstall", say("Take Tabane out of an assistant's own file.")),
-    "doctor": Entry("doctor", "doctor", say("Look whether everything is in order, and say how to mend it.")),
-    "health": Entry("health", "health", say("Ask each server whether it answers.")),
-    "jobs": Entry("jobs", "jobs", say("Follow and cancel what takes the hub long.")),
-    "rpc": Entry("rpc", "call", say("Call a method of the hub.")),
-    "completion": Entry("completion", "completion", say("Print the script for a shell's completion.")),
+    "manual": CommandEntry("search", "manual", say("Read Tabane's documentation.")),
+    "models": CommandEntry("models", "models", say("Look after the embedding model, for search by meaning.")),
+    "install": CommandEntry("install", "install", say("Put Tabane into an assistant's own file.")),
+    "uninstall": CommandEntry("install", "uninstall", say("Take Tabane out of an assistant's own file.")),
+    "doctor": CommandEntry(
+        "doctor", "doctor", say("Look whether everything is in order, and say how to mend it.")
+    ),
+    "health": CommandEntry("doctor", "health", say("Ask each server whether it answers.")),
+    "jobs": CommandEntry("jobs", "jobs", say("Follow and cancel what takes the hub long.")),
+    "rpc": CommandEntry("rpc", "call", say("Call a method of the hub.")),
+    "completion": CommandEntry("completion", "completion", say("Print the script for a shell's completion.")),
 }
 """Every command in the order of the help."""
 
 
 class Main(Group):
-    """The group that imports a command when it is asked for."""
+    """A group that imports a command on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -78,13 +82,13 @@ class Main(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A URL in place of a command is read."""
+        """Run ``read`` if the first argument is a URL."""
         if args and args[0].lower().startswith(("http://", "https://")):
             return "read", self.get_command(ctx, "read"), args
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names of the commands, without importing any of them."""
+        """Return the names of the commands without importing them."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -100,11 +104,9 @@ class Main(Group):
 @click.group(
     cls=Main,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": None},
-    help=text(
-        say(
-            "One local hub that an AI assistant connects to once, and through which it finds and uses "
-            "the tools of all your MCP servers."
-        )
+    help=say(
+        "One local hub that an AI assistant connects to once, and through which it finds and uses "
+        "the tools of all your MCP servers."
     ),
     epilog=examples(
         "tabane demo", "tabane servers add time uvx mcp-server-time", "tabane tools search 'time zone'"

@@ -1,4 +1,4 @@
-"""`tabane models`: the embedding model, by which texts are found by their meaning."""
+"""`tabane models`: the embedding model, for semantic search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
-from tabane.cli.output import Group, Terminal, detach_option, examples, hub_options, text
+from tabane.cli.following import follow
+from tabane.cli.options import detach_option, given, hub_options, option
+from tabane.cli.output import Group, Terminal, examples
 from tabane.messages import Message, say
 
 
@@ -14,9 +16,7 @@ from tabane.messages import Message, say
     "models",
     cls=Group,
     invoke_without_command=True,
-    help=text(
-        say("Look after the embedding model, by which texts are found by their meaning. Alone: show it.")
-    ),
+    help=say("Look after the embedding model, by which texts are found by their meaning. Alone: show it."),
 )
 @hub_options
 @click.pass_context
@@ -26,7 +26,7 @@ def models(ctx: click.Context) -> None:
 
 
 @models.command(
-    help=text(say("Show which model there is, where it came from and what runs; or why there is none.")),
+    help=say("Show which model there is, where it came from and what runs; or why there is none."),
     epilog=examples("tabane models show", "tabane models show --json"),
 )
 @hub_options
@@ -37,11 +37,9 @@ def show(terminal: Terminal) -> None:
 
 
 @models.command(
-    help=text(
-        say(
-            "Fetch the model that the settings want, and the reranker; or MODEL, which is a name at "
-            "huggingface.co (org/name, or org/name@revision). Fetched again, it goes on where it stopped."
-        )
+    help=say(
+        "Fetch the model that the settings want, and the reranker; or MODEL, which is a name at "
+        "huggingface.co (org/name, or org/name@revision). Fetched again, it goes on where it stopped."
     ),
     epilog=examples("tabane models pull", "tabane models pull cl-nagoya/ruri-v3-30m"),
 )
@@ -50,14 +48,12 @@ def show(terminal: Terminal) -> None:
 @hub_options
 @click.pass_obj
 def pull(terminal: Terminal, model: str | None) -> None:
-    found = terminal.follow("pull_model", {"model": model} if model else {})
+    found = follow(terminal, "pull_model", given({"model": model or None}))
     terminal.show(found, lambda: _print_pulled(terminal, found["results"]))
 
 
 @models.command(
-    help=text(
-        say("Embed a TEXT, and compare it with OTHER: their likeness, and the time that a question takes.")
-    ),
+    help=say("Embed a TEXT, and compare it with OTHER: their likeness, and the time that a question takes."),
     epilog=examples("tabane models test", "tabane models test 'wild cats' 'Lions live in Africa.'"),
 )
 @click.argument("words", required=False, metavar="TEXT")
@@ -65,30 +61,27 @@ def pull(terminal: Terminal, model: str | None) -> None:
 @hub_options
 @click.pass_obj
 def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
-    given = {"text": words, "other": other}
     hub = terminal.hub()
     with terminal.working(say("Embedding")):
-        found = hub.call("test_model", {name: value for name, value in given.items() if value is not None})
+        found = hub.call("test_model", given({"text": words, "other": other}))
     terminal.show(found, lambda: _print_test(terminal, found))
 
 
 @models.command(
-    help=text(
-        say(
-            "Embed again what was embedded with another model: everything, or one collection. Until that "
-            "is done, searches use what there is. Stopped, it goes on where it stood."
-        )
+    help=say(
+        "Embed again what was embedded with another model: everything, or one collection. Until that "
+        "is done, searches use what there is. Stopped, it goes on where it stood."
     ),
     epilog=examples("tabane models reembed", "tabane models reembed --collection posts"),
 )
-@click.option("--collection", metavar="NAME", help=text(say("This collection alone.")))
-@click.option("--model", metavar="MODEL", help=text(say("With this model; else with that of the settings.")))
+@option("--collection", metavar="NAME", help=say("This collection alone."))
+@option("--model", metavar="MODEL", help=say("With this model; else with that of the settings."))
 @detach_option
 @hub_options
 @click.pass_obj
 def reembed(terminal: Terminal, collection: str | None, model: str | None) -> None:
-    given = {"collection": collection, "model": model}
-    found = terminal.follow("reembed", {name: value for name, value in given.items() if value})
+    wanted = given({"collection": collection or None, "model": model or None})
+    found = follow(terminal, "reembed", wanted)
     terminal.show(found, lambda: _print_embedded(terminal, found))
 
 
@@ -142,10 +135,7 @@ def _process(process: dict[str, Any]) -> Message:
     if process["memory_mb"] is None:
         return say("{pid}: {model}", pid=process["pid"], model=process["model"])
     return say(
-        "{pid}: {model}, {memory} MB",
-        pid=process["pid"],
-        model=process["model"],
-        memory=process["memory_mb"],
+        "{pid}: {model}, {memory} MB", pid=process["pid"], model=process["model"], memory=process["memory_mb"]
     )
 
 

@@ -1,4 +1,4 @@
-"""How commands speak: results, tables, errors, exit status, language; and how they reach the hub.
+"""The terminal of a command: results, tables, errors, exit status, language, and the connection to the hub.
 
 A command module looks like this, and is imported only when its command is used::
 
@@ -10,21 +10,21 @@ A command module looks like this, and is imported only when its command is used:
         found = terminal.hub().call("health_check")
         terminal.show(found, lambda: terminal.table([say("server"), say("state")], rows(found)))
 
-``cls=Command`` (and ``cls=Group`` for a group) turns every TabaneError into a line on stderr and the
-exit status: 2 where the caller is at fault, else 1. ``terminal.hub()`` starts a hub where none runs;
-``terminal.hub(start=False)`` fails with what to do. The connection is closed when the command ends.
-With ``--json`` :meth:`Terminal.show` prints the result as it is and never calls its second argument.
-Messages are rendered with :func:`text` where click wants a string, else handed over as they are.
+``cls=Command`` (and ``cls=Group`` for a group) turns every TabaneError into a line on stderr and an exit
+status: 2 if the caller is at fault, else 1. ``terminal.hub()`` starts a hub if none runs;
+``terminal.hub(start=False)`` fails and says what to do. The connection is closed when the command ends.
+With ``--json``, :meth:`Terminal.show` prints the result unchanged and never calls its second argument.
+Render a Message with :func:`text` if click needs a string; otherwise pass it on unchanged.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,30 +39,29 @@ DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses."""
 
 Shown = str | Message
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @lru_cache(maxsize=1)
 def lang() -> Lang:
-    """The language of this process: TABANE_LANG, else its locale."""
+    """Return the language of this process: TABANE_LANG, else its locale."""
     environ = os.environ
     names = (environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     return language(environ.get("TABANE_LANG", "auto").lower(), *names)
 
 
 def text(message: Shown) -> str:
-    """A Message in the language of this process; for help texts, and anything else that wants a string."""
+    """Return a Message in the language of this process, for help texts and other strings."""
     return message.render(lang()) if isinstance(message, Message) else message
 
 
 def examples(*lines: str) -> str:
-    """The epilog of a command's help: command lines that work as they stand."""
-    # \b keeps click from filling the lines as a paragraph.
+    """Return the epilog of a command's help: command lines that work as written."""
+    # \b stops click from wrapping the lines as a paragraph
     return "\b\n" + text(say("Examples:")) + "\n" + "\n".join(f"  {line}" for line in lines)
 
 
 class Terminal:
-    """Where a command's results go, and its way to the hub: ``click``'s object of every command."""
+    """Prints a command's results and connects to the hub: ``click``'s object of every command."""
 
     def __init__(self) -> None:
         self.json = False
@@ -74,33 +73,33 @@ class Terminal:
     # -- printing --------------------------------------------------------------------------------
 
     def show(self, result: object, render: Callable[[], object]) -> None:
-        """Print a result: as JSON where that was asked for, else by ``render``."""
+        """Print a result: as JSON with ``--json``, else by ``render``."""
         if self.json:
             self.print_json(result)
         else:
             render()
 
     def print_json(self, value: object) -> None:
-        """A JSON document for a machine: two spaces deep, non-ASCII as it is where it can be written so."""
+        """Print indented JSON. Non-ASCII characters are escaped only if stdout cannot encode them."""
         import json
 
         written = json.dumps(value, indent=2, ensure_ascii=False)
-        click.echo(written if _can_be_said(written) else json.dumps(value, indent=2))
+        click.echo(written if can_print(written) else json.dumps(value, indent=2))
 
     def say(self, message: Shown) -> None:
-        """A line on stdout."""
+        """Print a line to stdout."""
         click.echo(text(message))
 
     def note(self, message: Shown) -> None:
-        """A line on stderr: what is no part of the result."""
+        """Print a line that is not part of the result to stderr."""
         click.echo(text(message), err=True)
 
     def warn(self, error: TabaneError) -> None:
-        """An error on stderr, without ending the command."""
+        """Print an error to stderr without ending the command."""
         click.echo(text(say("Error: {text}", text=error.text(lang()))), err=True)
 
     def table(self, headers: Sequence[Shown], rows: Iterable[Sequence[object]]) -> None:
-        """Rows under headers: a table on a terminal, tab-separated lines without headers elsewhere."""
+        """Print rows under headers: a table on a terminal, else tab-separated lines without headers."""
         if not sys.stdout.isatty():
             for row in rows:
                 click.echo("\t".join(_plain(cell) for cell in row))
@@ -117,28 +116,28 @@ class Terminal:
         Console().print(table)
 
     def pairs(self, rows: Iterable[tuple[Shown, object]]) -> None:
-        """Names and values, one a line."""
+        """Print names and values, one pair per line."""
         self.table(["", ""], [(text(name), value) for name, value in rows])
 
     def working(self, what: Shown) -> AbstractContextManager[None]:
-        """For what may take more than a moment: a line on a terminal that says so while the block runs."""
+        """Show a progress line on a terminal while the block runs, if it takes long enough."""
         from tabane.cli.progress import progress
 
         return progress(text(what))
 
     def agreed(self, question: Shown) -> bool:
-        """Whether the user says yes. Only for where :attr:`asks` is true."""
+        """Ask the user, and return whether the answer is yes. Only if :attr:`asks` is true."""
         return click.confirm(text(question), default=True, err=True)
 
     @property
     def asks(self) -> bool:
-        """Whether somebody sits there who can be asked."""
+        """Whether a user can be asked: stdin and stderr are terminals, and ``--json`` is not given."""
         return not self.json and sys.stdin.isatty() and sys.stderr.isatty()
 
     # -- the hub ---------------------------------------------------------------------------------
 
     def endpoint(self) -> Endpoint:
-        """Where the hub is: that of --url, or of this user's home. Raises CallerError."""
+        """Return the address of the hub: that of ``--url``, else of this user's home. Raises CallerError."""
         from tabane.hub.local.endpoint import Endpoint, at_url, home_of
 
         if not self.url:
@@ -155,11 +154,11 @@ class Terminal:
             ) from None
 
     def hub(self, *, start: bool = True) -> HubClient:
-        """The connection to the hub, the same for the whole command. Raises HubError.
+        """Return the connection to the hub, the same for the whole command. Raises HubError.
 
-        Where none runs, one is started (it ends when it has been idle) unless ``start`` is False or
-        the hub is another's. One that is named by ``ws://`` is shown the token in TABANE_TOKEN; without
-        it, it answers what it answers to everybody on its machine.
+        If none runs, one is started, which ends when idle, unless ``start`` is False or ``--url`` names a
+        hub. A hub at ``ws://`` gets the token in TABANE_TOKEN. Without a token it allows only what it allows
+        to every program on its machine.
         """
         if self._client is None and self.url and self.url.startswith(_OVER_TCP):
             from tabane.hub.rpc.client import connect_to
@@ -167,7 +166,7 @@ class Terminal:
             with self.working(say("Reaching the hub")):
                 self._client = connect_to(self.url, os.environ.get(_TOKEN), lang())
         if self._client is None:
-            from tabane.cli.way import approach
+            from tabane.cli.hub_process import approach
             from tabane.hub.local.client import connect
 
             way = approach(
@@ -176,17 +175,6 @@ class Terminal:
             with self.working(say("Reaching the hub")):
                 self._client = connect(way, lang())
         return self._client
-
-    def follow(self, operation: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Return the result of an operation that is a job, and show its progress as a bar on a terminal.
-
-        Ctrl+C cancels the job and ends the command with the status 130. The job is also canceled if this
-        process ends in any other way. With --detach the command ends at once, and the job continues. Raises
-        Declined, Failed, and HubError, also if the hub ends meanwhile.
-        """
-        from tabane.cli.jobs import follow
-
-        return follow(self, operation, params or {})
 
     def close(self) -> None:
         if self._client is not None:
@@ -199,7 +187,10 @@ _TOKEN = "TABANE_TOKEN"
 
 
 class Command(click.Command):
-    """A command whose errors are said in the user's language."""
+    """A command with its help and its errors in the user's language."""
+
+    def __init__(self, name: str | None = None, *, help: Shown | None = None, **attributes: Any) -> None:
+        super().__init__(name, help=None if help is None else text(help), **attributes)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -215,17 +206,20 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of such commands."""
 
+    def __init__(self, name: str | None = None, *, help: Shown | None = None, **attributes: Any) -> None:
+        super().__init__(name, help=None if help is None else text(help), **attributes)
+
     command_class = Command
     group_class = type
 
 
 def status_of(error: TabaneError) -> int:
-    """The exit status that an error ends a command with."""
+    """Return the exit status of a command that ends with this error."""
     return WRONG_USAGE if isinstance(error, CallerError) else FAILED
 
 
 def described(error: TabaneError) -> dict[str, Any]:
-    """An error for ``--json``: the shape of JSON-RPC's."""
+    """Return an error for ``--json``, in the shape of JSON-RPC."""
     data = getattr(error, "data", None)
     if data is None:
         near = list(getattr(error, "near", ()))
@@ -234,56 +228,8 @@ def described(error: TabaneError) -> dict[str, Any]:
     return {"code": code, "message": error.text(lang())} | ({"data": data} if data else {})
 
 
-def json_option(function: _Function) -> _Function:
-    """``--json``."""
-    return click.option(
-        "--json",
-        "as_json",
-        is_flag=True,
-        expose_value=False,
-        callback=keep("json"),
-        help=text(say("Print the result as JSON.")),
-    )(function)
-
-
-def detach_option(function: _Function) -> _Function:
-    """Add ``--detach`` to commands that follow a job."""
-    return click.option(
-        "--detach",
-        is_flag=True,
-        expose_value=False,
-        callback=keep("detach"),
-        help=text(say("Do not wait. The job continues in the hub, and tabane jobs shows it.")),
-    )(function)
-
-
-def hub_options(function: _Function) -> _Function:
-    """``--json`` and ``--url`` (``--websocket``, TABANE_URL): what every client command takes."""
-    url = click.option(
-        "--url",
-        "--websocket",
-        envvar="TABANE_URL",
-        metavar="URL",
-        expose_value=False,
-        callback=keep("url"),
-        help=text(say("Another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN.")),
-    )
-    return json_option(url(function))
-
-
-def keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """The callback of an option that the Terminal remembers under that name."""
-
-    def kept(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-        if value:
-            setattr(ctx.ensure_object(Terminal), name, value)
-        return value
-
-    return kept
-
-
-class State(str):
-    """The state of a server or a job in a table: on a terminal in the user's language, and in colour."""
+class TableState(str):
+    """The state of a server or job in a table: on a terminal in the user's language and in color."""
 
     __slots__ = ()
 
@@ -308,16 +254,16 @@ _STATES: dict[str, tuple[Message, str]] = {
 
 
 def state_word(state: str) -> Message | str:
-    """That state in words for a person."""
+    """Return the words for a state."""
     return _STATES[state][0] if state in _STATES else state
 
 
 def _on_terminal(cell: object) -> str:
-    return text(state_word(cell)) if isinstance(cell, State) else _plain(cell)
+    return text(state_word(cell)) if isinstance(cell, TableState) else _plain(cell)
 
 
 def _style(cell: object) -> str:
-    return _STATES[cell][1] if isinstance(cell, State) and cell in _STATES else ""
+    return _STATES[cell][1] if isinstance(cell, TableState) and cell in _STATES else ""
 
 
 def _plain(cell: object) -> str:
@@ -329,14 +275,14 @@ def _plain(cell: object) -> str:
         return text(say("yes")) if cell else text(say("no"))
     if isinstance(cell, list | tuple):
         return ", ".join(_plain(item) for item in cell)
-    # A table's row is one line, whatever a server calls itself.
+    # a row of a table is one line, whatever a server's name contains
     return " ".join(str(cell).split("\n")).replace("\t", " ")
 
 
-def _can_be_said(written: str) -> bool:
-    """Whether standard output takes the text: no encoding has half surrogates, and small ones lack much."""
+def can_print(text: str) -> bool:
+    """Return whether stdout can encode the text. No encoding has half surrogates; small ones lack much."""
     try:
-        written.encode(sys.stdout.encoding or "ascii")
+        text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
         return False
     return True

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
+from tabane.cli.terminal_text import cells, fitted
 from tabane.messages import Lang, say
 
 FIRST, EVERY = 0.7, 0.1
@@ -27,15 +28,15 @@ _WIDEST, _NARROWEST = 30, 6
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """Show ``what``, with the seconds it takes, on standard error while the block runs.
+    """Show ``what`` and the elapsed seconds on standard error while the block runs.
 
-    Nothing is shown where that is no terminal, or where the block is quicker than :data:`FIRST`. The
-    line is driven by a timer signal, not by a thread: a process that forks a hub has no threads.
+    Nothing is shown if that is not a terminal, or before :data:`FIRST` seconds. A timer signal redraws the
+    line, not a thread: a process that forks a hub must not have threads.
     """
     if not _wanted():
         yield
         return
-    line = _Line(what)
+    line = _ElapsedLine(what)
     before = signal.signal(signal.SIGALRM, line.step)
     signal.setitimer(signal.ITIMER_REAL, FIRST, EVERY)
     try:
@@ -47,7 +48,7 @@ def progress(what: str) -> Iterator[None]:
 
 
 class Glyphs(NamedTuple):
-    """What a bar is drawn with: done, not done, and the steps of a wheel where there is no end in sight."""
+    """Characters of a bar: done, not done, and the frames of a spinner for jobs of unknown length."""
 
     full: str
     rest: str
@@ -58,7 +59,7 @@ FINE, PLAIN = Glyphs("█", "░", _STEPS), Glyphs("#", "-", _PLAIN_STEPS)
 
 
 class Bar:
-    """The line of a job, drawn anew with each state of it. ``wanted`` is whether it is shown at all."""
+    """The progress line of a job, redrawn for each state. ``wanted`` is whether it is shown at all."""
 
     def __init__(self, lang: Lang) -> None:
         self.wanted = _wanted()
@@ -81,7 +82,7 @@ class Bar:
 
 
 def bar_line(state: dict[str, Any], columns: int, lang: Lang, glyphs: Glyphs = FINE, step: int = 0) -> str:
-    """The state of a job in a line of at most that many columns: what, how far, how fast, how long yet."""
+    """Return a job's state in at most ``columns``: title, bar, count, rate and remaining time."""
     label = state["title"] + (f": {state['note']}" if state["note"] else "")
     figures = _figures(state, lang)
     if state["total"]:
@@ -109,29 +110,13 @@ def _figures(state: dict[str, Any], lang: Lang) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A span of time as ``m:ss``, or ``h:mm:ss`` from an hour on."""
+    """Format a duration as ``m:ss``, or ``h:mm:ss`` from one hour on."""
     minutes, rest = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def cells(text: str) -> int:
-    """How many columns of a terminal a text takes: two for each wide character, none for what combines."""
-    from unicodedata import combining, east_asian_width
-
-    return sum(2 if east_asian_width(char) in "WF" else 0 if combining(char) else 1 for char in text)
-
-
-def fitted(text: str, columns: int) -> str:
-    """The text, cut with ``…`` where it takes more than ``columns``."""
-    if cells(text) <= columns:
-        return text
-    while text and cells(text) > columns - 1:
-        text = text[:-1]
-    return text + "…"
-
-
-class _Line:
+class _ElapsedLine:
     def __init__(self, what: str) -> None:
         self._what = what
         self._began = time.monotonic()

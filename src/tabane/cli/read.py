@@ -1,4 +1,4 @@
-"""`tabane read URL`, and `tabane URL`: a page on standard output, as Markdown with what is known of it."""
+"""`tabane read URL` and `tabane URL`: a page as Markdown on standard output."""
 
 from __future__ import annotations
 
@@ -7,25 +7,20 @@ from typing import Any
 
 import click
 
-from tabane.cli.blocks import readable
-from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, hub_options, lang, text
+from tabane.cli.options import given, hub_options, option, parameter_option
+from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang
+from tabane.cli.terminal_text import readable
 from tabane.errors import TabaneError
 from tabane.messages import say
-
-FORMATS = ("markdown", "text", "html", "raw")
-
-WHOLE = 10_000_000
-"""Tokens of a part where nobody asks for parts: a person scrolls, and a pipe takes all of it."""
+from tabane.reader.parameters import MOST_TOKENS, ReadUrl
 
 
 @click.command(
     "read",
     cls=Command,
-    help=text(
-        say(
-            "Print the content of a page, PDF or other URL as Markdown, with its title, author and date in "
-            "front. The command may be left out: tabane URL."
-        )
+    help=say(
+        "Print the content of a page, PDF or other URL as Markdown, with its title, author and date in "
+        "front. The command may be left out: tabane URL."
     ),
     epilog=examples(
         "tabane read https://example.com/",
@@ -35,34 +30,30 @@ WHOLE = 10_000_000
     ),
 )
 @click.argument("page", metavar="URL")
-@click.option(
-    "--max-tokens",
-    type=click.IntRange(100, WHOLE),
+@parameter_option(
+    ReadUrl,
+    "max_tokens",
+    default=None,
     metavar="N",
-    help=text(say("At most about so many tokens, and where to go on; else the whole page.")),
+    help=say("At most about so many tokens, and where to go on; else the whole page."),
 )
-@click.option("--cursor", metavar="CURSOR", help=text(say("Where a part before ended: print the next one.")))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default=FORMATS[0],
-    show_default=True,
-    help=text(say("How the content is written; raw is what was served.")),
+@parameter_option(
+    ReadUrl, "cursor", metavar="CURSOR", help=say("Where a part before ended: print the next one.")
 )
-@click.option("--links/--no-links", default=True, help=text(say("Keep links, or their texts alone.")))
-@click.option("--refresh", is_flag=True, help=text(say("Ask the site, even where the page was just read.")))
-@click.option("--remember", is_flag=True, help=text(say("Also put the page into documents.")))
+@parameter_option(ReadUrl, "format", help=say("How the content is written; raw is what was served."))
+@parameter_option(ReadUrl, "links", "--links/--no-links", help=say("Keep links, or their texts alone."))
+@parameter_option(ReadUrl, "refresh", help=say("Ask the site, even where the page was just read."))
+@option("--remember", is_flag=True, help=say("Also put the page into documents."))
 @hub_options
 @click.pass_obj
-def read(terminal: Terminal, /, page: str, form: str, remember: bool, **given: Any) -> None:
-    if given["max_tokens"] is None and given["cursor"] is None:
-        given["max_tokens"] = WHOLE
-    wanted = {name: value for name, value in given.items() if value is not None}
+def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> None:
+    wanted = given(options)
+    if "max_tokens" not in wanted and "cursor" not in wanted:
+        wanted["max_tokens"] = MOST_TOKENS  # the whole page: a person scrolls, and a pipe takes all of it
     address = page if "://" in page else f"https://{page}"
     try:
         with terminal.working(say("Reading {url}", url=address)):
-            found = terminal.hub().call("read_url_content", {"url": address, "format": form, **wanted})
+            found = terminal.hub().call("read_url_content", {"url": address, **wanted})
             failure = _remember(terminal, address, found) if remember else None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None

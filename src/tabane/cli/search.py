@@ -1,21 +1,23 @@
-"""`tabane search`: one query over all there is."""
+"""`tabane search` and `tabane manual`: one query over everything, and Tabane's documentation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from tabane.cli.output import Terminal, examples, hub_options, text
-from tabane.cli.references import command
+from tabane.cli.options import hub_options, option
+from tabane.cli.output import Command, Terminal, examples, text
 from tabane.messages import say
+from tabane.wire import json
 
 KINDS = ("posts", "documents", "pages", "tools", "docs")
 
 
 def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
-    """Names separated by commas, each one of :data:`KINDS`."""
+    """Parse names separated by commas, each one of :data:`KINDS`."""
     if value is None:
         return None
     names = [name.strip() for name in value.split(",") if name.strip()]
@@ -28,18 +30,17 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 
 
 def _completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes the last of several kinds for the shell."""
+    """Complete the last of several kinds for the shell."""
     named, comma, last = incomplete.rpartition(",")
     rest = (kind for kind in KINDS if kind not in named.split(","))
     return [f"{named}{comma}{kind}" for kind in rest if kind.startswith(last)]
 
 
 @click.command(
-    help=text(
-        say(
-            "Search posts, documents, pages that were read, tools and Tabane's own documentation, in English "
-            "or Japanese."
-        )
+    cls=Command,
+    help=say(
+        "Search posts, documents, pages that were read, tools and Tabane's own documentation, in English "
+        "or Japanese."
     ),
     epilog=examples(
         "tabane search 'restart a server'",
@@ -48,27 +49,17 @@ def _completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@click.option(
+@option(
     "--in",
     "places",
     metavar="KIND,…",
     callback=_kinds,
     shell_complete=_completed,
-    help=text(
-        say(
-            "What to look among: posts, documents, pages, tools, docs (Tabane's own); all where none is "
-            "named."
-        )
+    help=say(
+        "What to look among: posts, documents, pages, tools, docs (Tabane's own); all where none is named."
     ),
 )
-@click.option(
-    "--limit",
-    "top_k",
-    type=click.IntRange(1, 100),
-    default=10,
-    show_default=True,
-    help=text(say("How many.")),
-)
+@option("--limit", "top_k", type=click.IntRange(1, 100), default=10, show_default=True, help=say("How many."))
 @hub_options
 @click.pass_obj
 def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None, top_k: int) -> None:
@@ -95,9 +86,54 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
 
 
 def _marked(shown: str, marks: list[list[int]]) -> str:
-    """The passage with the words that were found underlined."""
+    """Return the passage with the words that matched underlined."""
     parts, last = [], 0
     for start, end in marks:
         parts += [shown[last:start], click.style(shown[start:end], underline=True)]
         last = end
     return "".join([*parts, shown[last:]])
+
+
+_COMMANDS: Mapping[str, tuple[Sequence[str], str]] = {
+    "get_post": (("posts", "get"), "post_id"),
+    "get_document": (("docs", "get"), "filepath"),
+    "get_documentation": (("manual",), "section"),
+    "read_url_content": (("read",), "url"),
+    "describe_tools": (("tools", "show"), "names"),
+}
+"""Method: its command, and the parameter that the command takes as arguments."""
+
+
+def command(reference: Mapping[str, Any]) -> str:
+    """Return the command for a reference. A method without its own command is called by `tabane rpc`."""
+    method, params = reference["method"], reference["params"]
+    if method not in _COMMANDS:
+        return shlex.join(["tabane", "rpc", method, "--params", json.encode(params).decode()])
+    words, parameter = _COMMANDS[method]
+    value = params[parameter]
+    values = list(value) if isinstance(value, list) else [value]
+    dashed = any(each.startswith("-") for each in values)
+    return shlex.join(["tabane", *words, *(["--"] if dashed else []), *values])
+
+
+@click.command(
+    "manual",
+    cls=Command,
+    help=say(
+        "Print a page of Tabane's documentation, or the section around a line of it. Without SECTION, "
+        "list the pages."
+    ),
+    epilog=examples("tabane manual", "tabane manual servers.md", "tabane manual servers.md:40"),
+)
+@click.argument("section", metavar="[SECTION]", required=False)
+@hub_options
+@click.pass_obj
+def manual(terminal: Terminal, section: str | None) -> None:
+    found = terminal.hub().call("get_documentation", {"section": section} if section else {})
+    terminal.show(found, lambda: terminal.say(_readable(found)))
+
+
+def _readable(found: dict[str, Any]) -> str:
+    if "pages" in found:
+        return "\n".join(found["pages"])
+    return f"{click.style(found['title'], bold=True)}\n\n{found['text']}"

@@ -8,16 +8,17 @@ from typing import Any
 
 import click
 
-from tabane.cli.adding import add
-from tabane.cli.configured import Book, Place, file_option, server_names
-from tabane.cli.importing import import_
-from tabane.cli.output import Group, State, Terminal, examples, hub_options, json_option, state_word, text
-from tabane.cli.tail import show_server_log
+from tabane.cli.log_files import show_server_log
+from tabane.cli.options import hub_options, json_option, option
+from tabane.cli.output import Group, TableState, Terminal, examples, state_word
+from tabane.cli.servers_add import add
+from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
+from tabane.cli.servers_import import import_
 from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 
 
-@click.group("servers", cls=Group, help=text(say("List, add, change and look after MCP servers.")))
+@click.group("servers", cls=Group, help=say("List, add, change and look after MCP servers."))
 def servers() -> None: ...
 
 
@@ -33,14 +34,14 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 
 @servers.command(
     "list",
-    help=text(say("List the servers of the file, with their state where a hub runs.")),
+    help=say("List the servers of the file, with their state where a hub runs."),
     epilog=examples("tabane servers list", "tabane servers list --json"),
 )
 @file_option
 @hub_options
 @click.pass_obj
 def list_(terminal: Terminal, file: str | None) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     book = place.read()
     rows = book.rows()
     result = {"path": str(place.path), "hub": place.hub is not None, "results": rows}
@@ -50,21 +51,19 @@ def list_(terminal: Terminal, file: str | None) -> None:
 
 
 @servers.command(
-    help=text(
-        say(
-            "Show one server: what stands in the file, secrets hidden, and how it does. Variables are "
-            "shown by name."
-        )
+    help=say(
+        "Show one server: what stands in the file, secrets hidden, and how it does. Variables are "
+        "shown by name."
     ),
     epilog=examples("tabane servers show time", "tabane servers show github --reveal"),
 )
 @_name
-@click.option("--reveal", is_flag=True, help=text(say("Show what stands in the file, secrets too.")))
+@option("--reveal", is_flag=True, help=say("Show what stands in the file, secrets too."))
 @file_option
 @hub_options
 @click.pass_obj
 def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     book = place.read()
     row = book.row(name)
     if place.hub and name in (book.live or {}):
@@ -75,34 +74,30 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
         terminal.note(warning)
 
 
-@servers.command(
-    help=text(say("Take a server out of the file.")), epilog=examples("tabane servers remove time")
-)
+@servers.command(help=say("Take a server out of the file."), epilog=examples("tabane servers remove time"))
 @_name
 @file_option
 @json_option
 @click.pass_obj
 def remove(terminal: Terminal, name: str, file: str | None) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     remove_server(place.path, name)
     _changed(terminal, place, name, "removed", say("Removed {name} from {path}.", name=name, path=place.path))
 
 
-@servers.command(
-    help=text(say("Switch a server on in the file.")), epilog=examples("tabane servers enable time")
-)
+@servers.command(help=say("Switch a server on in the file."), epilog=examples("tabane servers enable time"))
 @_name
 @file_option
 @json_option
 @click.pass_obj
 def enable(terminal: Terminal, name: str, file: str | None) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     enable_server(place.path, name, True)
     _changed(terminal, place, name, "enabled", say("{name} is switched on.", name=name))
 
 
 @servers.command(
-    help=text(say("Switch a server off in the file: it is kept, but not started.")),
+    help=say("Switch a server off in the file: it is kept, but not started."),
     epilog=examples("tabane servers disable time"),
 )
 @_name
@@ -110,7 +105,7 @@ def enable(terminal: Terminal, name: str, file: str | None) -> None:
 @json_option
 @click.pass_obj
 def disable(terminal: Terminal, name: str, file: str | None) -> None:
-    place = Place.found(terminal, file)
+    place = ServersFile.found(terminal, file)
     enable_server(place.path, name, False)
     _changed(terminal, place, name, "disabled", say("{name} is switched off.", name=name))
 
@@ -119,7 +114,7 @@ def disable(terminal: Terminal, name: str, file: str | None) -> None:
 
 
 @servers.command(
-    help=text(say("Start a server and wait for its tools.")), epilog=examples("tabane servers start time")
+    help=say("Start a server and wait for its tools."), epilog=examples("tabane servers start time")
 )
 @_name
 @hub_options
@@ -129,7 +124,7 @@ def start(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=text(say("Stop a server; it stays stopped until it is started again.")),
+    help=say("Stop a server; it stays stopped until it is started again."),
     epilog=examples("tabane servers stop time"),
 )
 @_name
@@ -140,7 +135,7 @@ def stop(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=text(say("Stop a server and start it again.")), epilog=examples("tabane servers restart time")
+    help=say("Stop a server and start it again."), epilog=examples("tabane servers restart time")
 )
 @_name
 @hub_options
@@ -150,7 +145,7 @@ def restart(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=text(say("Start a server where it does not run, and list its tools.")),
+    help=say("Start a server where it does not run, and list its tools."),
     epilog=examples("tabane servers test time"),
 )
 @_name
@@ -164,14 +159,14 @@ def test(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=text(say("Show what a server wrote to its error output.")),
+    help=say("Show what a server wrote to its error output."),
     epilog=examples("tabane servers logs time", "tabane servers logs time -f --lines 500"),
 )
 @_name
-@click.option("--follow", "-f", is_flag=True,
-              help=text(say("Go on showing what is added, until Ctrl+C.")))  # fmt: skip
-@click.option("--lines", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True,
-              help=text(say("How many lines, the last ones.")))  # fmt: skip
+@option("--follow", "-f", is_flag=True,
+              help=say("Go on showing what is added, until Ctrl+C."))  # fmt: skip
+@option("--lines", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True,
+              help=say("How many lines, the last ones."))  # fmt: skip
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, name: str, lines: int, follow: bool) -> None:
@@ -209,19 +204,19 @@ def _operate(terminal: Terminal, operation: str, name: str, what: Message, *, st
     terminal.show(found, lambda: terminal.say(_state(found)))
 
 
-def _changed(terminal: Terminal, place: Place, name: str, done: str, what: Message) -> None:
+def _changed(terminal: Terminal, place: ServersFile, name: str, done: str, what: Message) -> None:
     terminal.show({"name": name, "path": str(place.path), "status": done}, lambda: terminal.say(what))
     if done == "enabled":
         for problem in place.problems(name):
             terminal.note(problem)
 
 
-def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Book) -> None:
+def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: ServersFileContent) -> None:
     headers = [say("name"), say("state"), say("tools"), say("command"), say("remark")]
     terminal.table(
         headers,
         (
-            (row["name"], State(row["state"]), row.get("tools"), row["command"], book.remark(row))
+            (row["name"], TableState(row["state"]), row.get("tools"), row["command"], book.remark(row))
             for row in rows
         ),
     )
@@ -230,7 +225,7 @@ def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Book) 
 def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
     # A server without prompts or resources is usual, and worth no word.
     none = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
-    found = found | none | {"state": State(found["state"])}
+    found = found | none | {"state": TableState(found["state"])}
     shown = [(label, found.get(key)) for key, label in _LABELS.items()]
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
     terminal.say(json.dumps({found["name"]: found["definition"]}, indent=2, ensure_ascii=False))

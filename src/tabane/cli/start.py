@@ -1,18 +1,20 @@
-"""`tabane start`: the hub as a process, with an archive of posts where one is given."""
+"""`tabane start`: the hub as a process, with a post archive if one is given."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tabane.build import this_build
-from tabane.cli.beginning import FOLDERS, archive_of, wait_for_archive
+from tabane.cli.following import hand_over, result_of, watched
+from tabane.cli.hub_process import reach_hub
 from tabane.cli.lifecycle import started, tell, tell_of_http
-from tabane.cli.output import Command, Terminal, examples, json_option, text
-from tabane.cli.process import reach_hub
+from tabane.cli.options import Decorated, combined, json_option, option
+from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.errors import HubError
 from tabane.messages import Message, say
 
@@ -20,35 +22,40 @@ if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
     from tabane.settings import Settings
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+FOLDERS = {"posts_embeddings": "embeddings", "posts_reasoning": "reasoning", "posts_summary": "summary"}
+"""Settings that name a post archive, and the matching parameters of import_posts."""
+
+_STEP = 10  # percent between two lines if no bar can be drawn
+
 
 _ORIGINAL = {
     "posts_embeddings": ("-e", "--embeddings"),
     "posts_reasoning": ("-r", "--reasoning"),
     "posts_summary": ("-s", "--summary"),
 }
-"""Flags that twilog's own server had, by setting."""
+"""Flags of the original twilog server, by setting."""
 
 
-def settings_options(function: _Function) -> _Function:
-    """A flag for each setting: what ``start`` takes, and hands to the hub."""
+def settings_options(function: Decorated) -> Decorated:
+    """Add a flag for each setting, which ``start`` passes to the hub."""
     from tabane.settings import OPTIONS
 
-    for option in reversed(OPTIONS):
-        if option.kind == "switch":
-            declared = f"{option.flag}/{option.flag.replace('--', '--no-', 1)}"
-            function = click.option(declared, option.name, default=None, help=text(option.help))(function)
+    options = []
+    for setting in OPTIONS:
+        if setting.kind == "switch":
+            declared = f"{setting.flag}/{setting.flag.replace('--', '--no-', 1)}"
+            options.append(option(declared, setting.name, default=None, help=setting.help))
         else:
-            metavar = "|".join(option.choices) or option.kind.upper()
-            flags = (*_ORIGINAL.get(option.name, ()), option.flag)
-            function = click.option(*flags, option.name, metavar=metavar, help=text(option.help))(function)
-    return function
+            metavar = "|".join(setting.choices) or setting.kind.upper()
+            flags = (*_ORIGINAL.get(setting.name, ()), setting.flag)
+            options.append(option(*flags, setting.name, metavar=metavar, help=setting.help))
+    return combined(options)(function)
 
 
 @click.command(
     "start",
     cls=Command,
-    help=text(say("Start the hub as a process of its own, which runs until it is stopped.")),
+    help=say("Start the hub as a process of its own, which runs until it is stopped."),
     epilog=examples(
         "tabane start",
         "tabane start --servers ~/mcp-servers.json --lang ja",
@@ -56,23 +63,21 @@ def settings_options(function: _Function) -> _Function:
         "tabane start --foreground",
     ),
 )
-@click.option(
-    "--foreground", is_flag=True, help=text(say("Stay here, log to standard error, end at Ctrl+C."))
-)
+@option("--foreground", is_flag=True, help=say("Stay here, log to standard error, end at Ctrl+C."))
 @json_option
 @settings_options
 @click.pass_obj
 def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
     from tabane.settings import load_settings
 
-    # Read here too, so that a mistake is told at once and by this process.
+    # also read here, so that this process reports a mistake at once
     settings = load_settings(flags, os.environ)
     if foreground:
         from tabane.hub.process.serve import run_foreground
 
         raise click.exceptions.Exit(run_foreground(flags))
 
-    running, client = _reached(terminal, settings)
+    running, client = _reach(terminal, settings)
     with client:
         report = client.call("hub_status")
         if running:
@@ -93,20 +98,21 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
     terminal.show(result | {"posts": taken}, lambda: _show_archive(terminal, taken))
 
 
-def _reached(terminal: Terminal, settings: Settings) -> tuple[bool, HubClient]:
-    """Whether a hub ran already, and a connection to the one that does now."""
+def _reach(terminal: Terminal, settings: Settings) -> tuple[bool, HubClient]:
+    """Return whether a hub ran already, and the connection to it."""
     from tabane.hub.local.endpoint import Endpoint
 
     servers = str(settings.servers) if "servers" in settings.sources else None
     with terminal.working(say("Starting the hub")):
-        return reach_hub(Endpoint(str(settings.home), os.environ), settings.as_flags(), servers=servers)
+        endpoint = Endpoint(str(settings.home), os.environ)
+        return reach_hub(endpoint, settings.as_flags(), lang(), servers=servers)
 
 
 def _check_flags(wanted: Sequence[str], report: dict[str, Any]) -> None:
-    """Raises HubError where a hub runs with other flags. An archive can be given to any: it is imported."""
-    apart = tuple(f"--{name.replace('_', '-')}=" for name in FOLDERS)
+    """Raise HubError if a hub runs with other flags. Any hub can import another archive."""
+    ignored = tuple(f"--{name.replace('_', '-')}=" for name in FOLDERS)
     given, there = (
-        [flag for flag in flags if not flag.startswith(apart)] for flags in (wanted, report["flags"])
+        [flag for flag in flags if not flag.startswith(ignored)] for flags in (wanted, report["flags"])
     )
     if given and sorted(given) != sorted(there):
         raise HubError(
@@ -142,7 +148,7 @@ def _check_port(settings: Settings, report: dict[str, Any]) -> None:
 
 
 def _tell_of_version(terminal: Terminal, report: dict[str, Any]) -> None:
-    """Say that the running hub is another build than this command, if it is."""
+    """Print a note if the running hub is another build than this command."""
     there, here = report.get("version"), this_build().name
     if there and there != here:
         terminal.note(
@@ -156,7 +162,57 @@ def _tell_of_version(terminal: Terminal, report: dict[str, Any]) -> None:
 
 def _show_archive(terminal: Terminal, taken: dict[str, Any]) -> None:
     if "sources" in taken:
-        from tabane.cli.posts.taking import show_report
+        from tabane.cli.posts.transfer import show_report
 
         show_report(terminal, taken)
     terminal.say(say("The archive is ready."))
+
+
+def archive_of(settings: Settings) -> dict[str, Any]:
+    """Return the archive that the settings name, as parameters of import_posts."""
+    given = {parameter: getattr(settings, name) for name, parameter in FOLDERS.items()}
+    return {parameter: str(folder) for parameter, folder in given.items() if folder}
+
+
+def wait_for_archive(
+    terminal: Terminal, client: HubClient, archive: Mapping[str, Any], *, fresh: bool
+) -> dict[str, Any]:
+    """Import the archive into the hub and show the progress. Return the report of the import.
+
+    A ``fresh`` hub has just started, and imports it by itself. Ctrl+C ends only this command. Raises the
+    error of the import; the hub continues to run.
+    """
+    job: dict[str, Any] | None = None
+    try:
+        rows = client.call("list_jobs")["results"] if fresh else []
+        job = next((row for row in rows if row["operation"] == "import_posts"), None)
+        if job is None:
+            job = client.call("import_posts", {**archive, "once": True})
+            hand_over(client, job["job"])
+        taken = result_of(watched(client, job, text(say("Progress")), _ProgressLines(terminal)))
+        return taken if isinstance(taken, dict) else {}
+    except KeyboardInterrupt:
+        if job is not None:
+            terminal.note(
+                say("The hub runs on, and the import with it. Watch it with: tabane jobs follow {job}",
+                    job=job["job"])
+            )  # fmt: skip
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+class _ProgressLines:
+    """Prints the progress of a job line by line if stderr is not a terminal."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._wanted = not terminal.json and not sys.stderr.isatty()
+        self._next = 0
+
+    def __call__(self, state: dict[str, Any]) -> None:
+        if not self._wanted or not state["total"]:
+            return
+        percent = min(100, state["done"] * 100 // state["total"])
+        if percent >= self._next:
+            self._next = percent + _STEP
+            said = say("Progress: {percent} % {note}", percent=percent, note=state["note"] or "")
+            self._terminal.note(said.render(lang()).rstrip())

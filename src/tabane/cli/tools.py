@@ -1,7 +1,8 @@
-"""`tabane tools`: finding, reading and calling the tools of all servers."""
+"""`tabane tools`: search, describe and call the tools of all servers."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -10,25 +11,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.arguments import read_object, read_pairs
-from tabane.cli.blocks import indented, readable, shown
-from tabane.cli.configured import definitions, running_hub, server_names
-from tabane.cli.output import FAILED, Group, Terminal, examples, hub_options, text
+from tabane.cli.completion import COMPLETION_LIMIT
+from tabane.cli.options import given, hub_options, option
+from tabane.cli.output import FAILED, Group, Terminal, examples, text
+from tabane.cli.servers_file import definitions, running_hub, server_names
+from tabane.cli.terminal_text import readable
 from tabane.errors import TabaneError
 from tabane.messages import say
 from tabane.settings import load_settings
-from tabane.wire import json
+from tabane.wire.json import decode, encode
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
-
-COMPLETION_LIMIT = 3.0
-"""Seconds that somebody who pressed the tabulator waits for the hub."""
 
 MATCHES = ("relevance", "partial", "prefix", "exact", "fuzzy")
 
 
 def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes the name of a tool for the shell: what the hub lists, or where none runs, what one did."""
+    """Complete the name of a tool for the shell: from the hub, or from the last hub if none runs."""
     terminal = ctx.ensure_object(Terminal)
     try:
         hub = running_hub(terminal)
@@ -51,17 +51,17 @@ def _remembered(terminal: Terminal) -> list[str]:
     return remembered_names(settings.home / "catalogue.db", definitions(settings.servers))
 
 
-_of_server = click.option(
-    "--server", metavar="NAME", shell_complete=server_names, help=text(say("Only tools of this server."))
+_of_server = option(
+    "--server", metavar="NAME", shell_complete=server_names, help=say("Only tools of this server.")
 )
 
 
-@click.group("tools", cls=Group, help=text(say("Find, read and call the tools of all servers.")))
+@click.group("tools", cls=Group, help=say("Find, read and call the tools of all servers."))
 def tools() -> None: ...
 
 
 @tools.command(
-    help=text(say("Find tools by what they do, in English or Japanese.")),
+    help=say("Find tools by what they do, in English or Japanese."),
     epilog=examples(
         "tabane tools search 'create an issue'",
         "tabane tools search 時刻 --limit 3",
@@ -69,34 +69,25 @@ def tools() -> None: ...
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@click.option(
-    "--limit", type=click.IntRange(1, 50), default=5, show_default=True, help=text(say("How many."))
-)
-@click.option(
-    "--server", metavar="NAME", shell_complete=server_names, help=text(say("Only tools of this server."))
-)
-@click.option("--match", type=click.Choice(MATCHES), default=MATCHES[0], show_default=True,
-              help=text(say("How the query is compared; all but the first compare names.")))  # fmt: skip
-@click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help=text(say("Only tools with this tag; repeatable."))
-)
-@click.option("--category", metavar="NAME", help=text(say("Only tools of this category.")))
+@option("--limit", type=click.IntRange(1, 50), default=5, show_default=True, help=say("How many."))
+@_of_server
+@option("--match", type=click.Choice(MATCHES), default=MATCHES[0], show_default=True,
+              help=say("How the query is compared; all but the first compare names."))  # fmt: skip
+@option("--tag", "tags", multiple=True, metavar="TAG", help=say("Only tools with this tag; repeatable."))
+@option("--category", metavar="NAME", help=say("Only tools of this category."))
 @hub_options
 @click.pass_obj
-def search(terminal: Terminal, /, query: Sequence[str], tags: Sequence[str], **given: Any) -> None:
-    wanted = {"query": " ".join(query), "tags": list(tags) or None, **given}
-    found = terminal.hub().call("search_tools", {k: v for k, v in wanted.items() if v is not None})
+def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
+    found = terminal.hub().call("search_tools", given({"query": " ".join(query), **options}))
     terminal.show(found, lambda: terminal.say(_readable(found["text"])))
 
 
 @tools.command(
     "list",
-    help=text(say("List all tools, or those of one server.")),
+    help=say("List all tools, or those of one server."),
     epilog=examples("tabane tools list", "tabane tools list --server git"),
 )
-@click.option(
-    "--server", metavar="NAME", shell_complete=server_names, help=text(say("Only tools of this server."))
-)
+@_of_server
 @hub_options
 @click.pass_obj
 def list_(terminal: Terminal, server: str | None) -> None:
@@ -111,11 +102,11 @@ def list_(terminal: Terminal, server: str | None) -> None:
 
 
 @tools.command(
-    help=text(say("Show the parameters of tools.")),
+    help=say("Show the parameters of tools."),
     epilog=examples("tabane tools show time__get_current_time", "tabane tools show git__git_log --full"),
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=tool_names)
-@click.option("--full", is_flag=True, help=text(say("The whole definition, as the server gives it.")))
+@option("--full", is_flag=True, help=say("The whole definition, as the server gives it."))
 @hub_options
 @click.pass_obj
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
@@ -127,12 +118,10 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
 
 
 @tools.command(
-    help=text(
-        say(
-            "Call a tool. Arguments are key=value, read by the tool's own schema; a key that stands twice "
-            "makes a list. A - reads a JSON object from standard input. The exit status is 1 where the "
-            "tool says that it failed."
-        )
+    help=say(
+        "Call a tool. Arguments are key=value, read by the tool's own schema; a key that stands twice "
+        "makes a list. A - reads a JSON object from standard input. The exit status is 1 where the "
+        "tool says that it failed."
     ),
     epilog=examples(
         "tabane tools call time__get_current_time timezone=Asia/Tokyo",
@@ -142,19 +131,17 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
 )
 @click.argument("name", metavar="NAME", shell_complete=tool_names)
 @click.argument("pairs", metavar="[key=value…]", nargs=-1)
-@click.option(
-    "--args", "whole", metavar="JSON", help=text(say("The arguments as a JSON object; - for standard input."))
-)
+@option("--args", "whole", metavar="JSON", help=say("The arguments as a JSON object; - for standard input."))
 @hub_options
 @click.pass_obj
 def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None) -> None:
-    given = [pair for pair in pairs if pair != "-"]
-    if len(given) < len(pairs):
+    named = [pair for pair in pairs if pair != "-"]
+    if len(named) < len(pairs):
         whole = "-"
     hub = terminal.hub()
-    arguments = _whole(whole) | (read_pairs(given, _schema(hub, name)) if given else {})
-    raw = hub.call_raw("call_tool", json.encode({"name": name, "arguments": arguments}))
-    result = json.decode(raw)
+    arguments = _whole(whole) | (read_pairs(named, _schema(hub, name)) if named else {})
+    raw = hub.call_raw("call_tool", encode({"name": name, "arguments": arguments}))
+    result = decode(raw)
     failed = isinstance(result, dict) and result.get("isError") is True
     if terminal.json:
         sys.stdout.buffer.write(raw + b"\n")
@@ -164,8 +151,8 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
         raise click.exceptions.Exit(FAILED)
 
 
-def _readable(given: str) -> str:
-    return readable(given, on_terminal=sys.stdout.isatty())
+def _readable(shown: str) -> str:
+    return readable(shown, on_terminal=sys.stdout.isatty())
 
 
 def _schema(hub: HubClient, name: str) -> dict[str, Any]:
@@ -189,3 +176,56 @@ def _beyond_name(row: dict[str, Any]) -> str:
 def _whole_definitions(found: dict[str, Any]) -> str:
     parts = (result.get("error") or indented(result["tool"]) for result in found["results"])
     return "\n".join(parts)
+
+
+# Everything below space but tab and newline, DEL, and the second set of controls: a terminal obeys these.
+
+
+def shown(result: Any) -> str:
+    """Return the content of a tool's result as text. Blocks that are not text become a short note.
+
+    A result without content is shown as its structured content, in JSON.
+    """
+    given = result if isinstance(result, dict) else {}
+    content = given.get("content")
+    if isinstance(content, list) and content:
+        return "\n".join(_block(block) for block in content)
+    return indented(given.get("structuredContent", result))
+
+
+def indented(value: Any) -> str:
+    """Return a value as indented JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _block(block: Any) -> str:
+    if not isinstance(block, dict):
+        return json.dumps(block, ensure_ascii=False)
+    kind = block.get("type")
+    if kind == "text" and isinstance(block.get("text"), str):
+        return str(block["text"])
+    if kind in ("image", "audio"):
+        return _note(kind, block.get("mimeType"), _size(block.get("data")))
+    if kind == "resource_link":
+        return _note("resource", block.get("name"), block.get("uri"))
+    if kind == "resource" and isinstance(block.get("resource"), dict):
+        return _resource(block["resource"])
+    return _note(kind or "block")
+
+
+def _resource(resource: dict[str, Any]) -> str:
+    if isinstance(resource.get("text"), str):
+        return str(resource["text"])
+    return _note("resource", resource.get("uri"), resource.get("mimeType"), _size(resource.get("blob")))
+
+
+def _note(*parts: object) -> str:
+    return f"[{' '.join(str(part) for part in parts if part)}]"
+
+
+def _size(encoded: object) -> str:
+    """Return the size of base64 data, with its unit."""
+    if not isinstance(encoded, str):
+        return ""
+    size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
+    return f"{size:,} B" if size < 10_000 else f"{size // 1000:,} kB"

@@ -1,4 +1,4 @@
-"""Sentences of click about wrong usage and on its help pages, in the language of the user."""
+"""Click's own sentences, in help pages and usage errors, in the user's language."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from tabane.messages import Message, say
 
 SENTENCES = (
     say("Usage:"),
+    say("[OPTIONS]"),
+    say("COMMAND [ARGS]..."),
+    say("[COMMAND] [ARGS]..."),
     say("Options"),
     say("Commands"),
     say("Positional arguments"),
@@ -60,25 +63,42 @@ SENTENCES = (
     say("Error: invalid input"),
     say("unknown error"),
 )
-"""Sentences that a user of these commands can see. Others stay in English."""
+"""Sentences of click that a user of these commands can see. Others stay in English."""
 
 _MODULES = ("core", "decorators", "exceptions", "formatting", "parser", "termui", "types")
 
 
 def speak() -> None:
-    """Let click show its own sentences in the user's language. English is its default."""
+    """Translate click's own sentences, unless the language is English."""
     if lang() == "en":
         return
     for name in _MODULES:
         module = importlib.import_module(f"click.{name}")
-        # click takes them from the gettext catalogue of the whole process, which belongs to others too.
+        # click uses the gettext catalog of the whole process, which other libraries share
         for function, ours in (("_", _translated), ("ngettext", _counted)):
             if hasattr(module, function):
                 setattr(module, function, ours)
 
-    for kinds, called in _NUMBERS:
+    for kinds, word in _NUMBERS:
         for kind in kinds:
-            setattr(kind, "name", text(called))  # noqa: B010  (a class attribute of a library's)
+            setattr(kind, "name", text(word))  # noqa: B010  (a class attribute of a library's)
+    missing = click.MissingParameter.format_message
+    setattr(click.MissingParameter, "format_message", lambda self: missing(self).removesuffix("."))  # noqa: B010
+    for group_or_command in (click.Command, click.Group):
+        _translate_usage(group_or_command)
+
+
+def _translate_usage(kind: type[click.Command]) -> None:
+    """Translate the words of a usage line that are not names of a command's own arguments."""
+    pieces = kind.collect_usage_pieces
+
+    def translated(self: click.Command, ctx: click.Context) -> list[str]:
+        return [_translated(piece) if piece in _USAGE else piece for piece in pieces(self, ctx)]
+
+    setattr(kind, "collect_usage_pieces", translated)  # noqa: B010
+
+
+_USAGE = ("[OPTIONS]", "COMMAND [ARGS]...", "[COMMAND] [ARGS]...")
 
 
 _NUMBERS = (

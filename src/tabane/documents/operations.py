@@ -29,7 +29,7 @@ from tabane.documents.searching import DocumentSearch, DocumentSearchRequest
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Face
-from tabane.operations.decoding import worded
+from tabane.operations.parameter_errors import decoder_message
 from tabane.search.engine import Collection
 from tabane.search.models import Models
 from tabane.search.pipeline import QueryVectors
@@ -279,4 +279,4 @@ def _one(document: dict[str, Any]) -> given.PutDocument:
     except msgspec.ValidationError as error:
         detail, _, path = str(error).partition(" - at `$")
         name = "documents" + path.rstrip("`")
-        raise BadArguments(say("{name}: {detail}", name=name, detail=worded(detail))) from None
+        raise BadArguments(say("{name}: {detail}", name=name, detail=decoder_message(detail))) from None

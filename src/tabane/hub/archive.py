@@ -16,7 +16,8 @@ from tabane.hub.job import Job
 from tabane.hub.jobs import Jobs
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Lang, say
-from tabane.operations import Caller, Operation, Progress, Turn
+from tabane.operations import Caller, Operation, Progress
+from tabane.operations.job_turns import Turn
 from tabane.posts.operations import Archive
 from tabane.posts.parameters import ImportPosts
 from tabane.posts.post import DOMAIN, SHAPE

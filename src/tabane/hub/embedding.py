@@ -21,7 +21,8 @@ from tabane.hub.coverage import Coverage, Embedded
 from tabane.hub.local.owned import OwnFile
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter, Turn
+from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
+from tabane.operations.job_turns import Turn
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.meaning import Incomplete, Meaning, meaning_of
 from tabane.search.models import Models

@@ -48,7 +48,7 @@ from tabane.hub.search_path import with_recorded_path
 from tabane.hub.stores import Stores
 from tabane.hub.trial import Trials
 from tabane.messages import language
-from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
+from tabane.operations import AllowLocal, Caller, Door, Face, Operation, OperationTable, Privilege
 from tabane.posts.parameters import ImportPosts
 from tabane.posts.time_periods import zone_of
 from tabane.search.embedding.cached import Vectors
@@ -139,7 +139,7 @@ class Hub:
             self._key,
             errors=2,
         )
-        self.table = Table(self._operations())
+        self.table = OperationTable(self._operations())
         self.door = Door(self.table, AllowLocal(), self.jobs)
         self.gateway.provide(own_tools(self.table), old_names(self.table))
         self.follower = Follower(loop, self._files, self._reload)

@@ -1,8 +1,9 @@
-"""What an operation is, and the one door through which every face calls it."""
+"""Operations, and the door through which every face calls them."""
 
-from tabane.operations.door import AllowLocal, Caller, Door, Face, Permission, Privilege
-from tabane.operations.jobs import Part, Progress, Queued, Started, Starter, Turn, Work
-from tabane.operations.operation import Operation, Table, input_schema
+from tabane.operations.caller import AllowLocal, Caller, Face, Permission, Privilege
+from tabane.operations.door import Door
+from tabane.operations.jobs import Progress, Queued, Started, Starter, StreamPart, Work
+from tabane.operations.operation import Operation, OperationTable, input_schema
 
 __all__ = [
     "AllowLocal",
@@ -10,15 +11,14 @@ __all__ = [
     "Door",
     "Face",
     "Operation",
-    "Part",
+    "OperationTable",
     "Permission",
     "Privilege",
     "Progress",
     "Queued",
     "Started",
     "Starter",
-    "Table",
-    "Turn",
+    "StreamPart",
     "Work",
     "input_schema",
 ]

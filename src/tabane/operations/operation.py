@@ -1,4 +1,4 @@
-"""Operations as data: name, parameters, result, handler, how it reads, who may call it and whence."""
+"""Operations as data: name, parameters, handler, text, faces and privilege."""
 
 from __future__ import annotations
 
@@ -11,45 +11,43 @@ import msgspec
 if TYPE_CHECKING:
     from tabane.errors import TabaneError
     from tabane.messages import Lang, Message
-    from tabane.operations.door import Caller, Face, Privilege
-    from tabane.operations.jobs import Part, Progress
+    from tabane.operations.caller import Caller, Face, Privilege
+    from tabane.operations.jobs import Progress, StreamPart
 
     Call = Callable[[Caller, Any], Awaitable[Any]]
     Job = Callable[[Caller, Any, Progress], Awaitable[Any]]
-    Stream = Callable[[Caller, Any], AsyncIterator[Part]]
+    Stream = Callable[[Caller, Any], AsyncIterator[StreamPart]]
 
 Kind = Literal["call", "stream", "job"]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing Tabane can do, defined once for every face.
+    """One thing that Tabane can do, defined once for every face.
 
-    ``params`` is a frozen msgspec.Struct whose fields carry their limits and descriptions in
-    ``msgspec.Meta``; the JSON Schema that MCP shows is made of it. ``description`` is written for a
-    model and is English. ``camel_case`` also takes the names of parameters as ``maxConcurrency``, where
-    they once were so.
+    ``params`` is a frozen msgspec.Struct. Its fields have limits and descriptions in ``msgspec.Meta``. MCP's
+    JSON Schema and the options of the command line are derived from it. ``description`` is written for a
+    model, in English. With ``camel_case``, parameters may also be named as ``maxConcurrency``.
 
-    A parameter that is marked ``extra_json_schema={"hidden": True}`` is taken and not shown.
-    ``structured`` makes of a call's result what an assistant gets beside its text.
+    A parameter marked ``extra_json_schema={"hidden": True}`` is accepted but not shown.
+    ``structured`` converts a call's result to the structured content that an assistant gets beside the text.
 
-    ``label`` is its title on a list of tools. Where it answers its failures as values, ``failed`` says which
-    values are such; ``failure`` words what it raises for a reader, where that is not the error's own text.
-    ``content`` makes the blocks of a tool's result, where they are not one of text.
+    ``label`` is the title in a list of tools. ``failed`` says whether a result is a failure, if the operation
+    returns failures as values. ``failure`` is the text of an error for a reader, if it is not the error's
+    own. ``content`` makes the blocks of a tool's result, if they are not one block of text.
 
-    ``alias_of`` names the operation that this one is an older name of: it is called and described as any, and
-    on no list of tools. ``strict``: over a revision of MCP that has it so, arguments that do not fit are an
-    error of the protocol, not a result.
+    ``alias_of`` names the operation that this one is an older name of. It can be called and described, but is
+    in no list of tools. ``strict``: in revisions of MCP that allow it, arguments that do not fit are a
+    protocol error, not a result.
 
-    ``handler`` takes the caller and the decoded parameters. What it gives depends on ``kind``, and is
-    always something that msgspec can encode: of a ``call``, an awaited result, which ``text`` renders for
-    a reader (an assistant, a terminal); of a ``stream``, parts, the last of which says so; of a ``job``,
-    which takes where to tell its progress as well, the result in the end. ``title`` says what a job with
-    these parameters does; without one it is called by its name. A ``public`` one is also for programs that
-    reach the hub over TCP without its token.
+    ``handler`` gets the caller and the decoded parameters. Its results can be encoded by msgspec and depend
+    on ``kind``. A ``call`` returns one result, which ``text`` renders for a reader. A ``stream`` yields
+    parts, and marks the last one. A ``job`` also gets a receiver of its progress, and returns its result in
+    the end. ``title`` describes a job with these parameters; the default is the name. Programs that connect
+    over TCP without the hub's token may use a ``public`` operation.
 
-    One that needs Privilege.READ changes nothing that a user keeps, and is marked ``read_only``. ``moved``
-    has the names of parameters that it once took, and the operations that do their work now.
+    An operation with Privilege.READ changes nothing that a user keeps, and is marked ``read_only``. ``moved``
+    maps parameters that it no longer has to the operations that replaced them.
     """
 
     name: str
@@ -75,8 +73,8 @@ class Operation:
     strict: bool = False
 
 
-class Table:
-    """The operations of a hub by name. Sources declare theirs; a name may be declared once."""
+class OperationTable:
+    """The operations of a hub by name. Raises ValueError if a name is declared twice."""
 
     def __init__(self, operations: list[Operation]) -> None:
         self._by_name: dict[str, Operation] = {}
@@ -96,9 +94,9 @@ class Table:
 
 
 def input_schema(params: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a parameter struct, flat and without titles, so that it costs few tokens.
+    """Return the JSON Schema of a parameter struct, flat and without titles, so that it costs few tokens.
 
-    Raises ValueError where a struct nests another: parameters of an operation are plain.
+    Hidden parameters are left out. Raises ValueError if a struct nests another: parameters are plain.
     """
     (schema,), components = msgspec.json.schema_components([params], ref_template="{name}")
     if len(components) != 1:
@@ -115,12 +113,11 @@ def input_schema(params: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _hidden(part: dict[str, Any]) -> bool:
-    """Whether a property is for those who know of it: another way to say what others say."""
     return any(option.get("hidden") for option in (part, *part.get("anyOf", [])))
 
 
 def _plain(part: dict[str, Any]) -> dict[str, Any]:
-    """A property as a model needs it: that null is as good as absent goes without saying."""
+    """Return a property without the option null: it means the same as absent."""
     options = [option for option in part.get("anyOf", []) if option != {"type": "null"}]
     if len(options) == 1:
         part = {**{key: value for key, value in part.items() if key != "anyOf"}, **options[0]}

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.operations.decoding import worded
+from tabane.operations.parameter_errors import decoder_message
 from tabane.posts.post import BOOKMARK, LIKE, POST, comparable_user
 from tabane.posts.time_periods import bound
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not, Range
@@ -76,7 +76,7 @@ def read(kind: type[T], given: Mapping[str, Any] | None, parameter: str) -> T:
         detail, _, path = str(error).partition(" - at `$")
         member = _unknown(detail)
         whole = parameter + path.rstrip("`") + (f".{member[1][:LONGEST_NAME]}" if member else "")
-        said = say("{parameter}: {detail}", parameter=whole, detail=worded(detail))
+        said = say("{parameter}: {detail}", parameter=whole, detail=decoder_message(detail))
         raise BadArguments(said, whole) from None
 
 

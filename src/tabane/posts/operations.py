@@ -10,7 +10,7 @@ from typing import Any
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import say
-from tabane.operations import Caller, Part
+from tabane.operations import Caller, StreamPart
 from tabane.posts import parameters as given
 from tabane.posts import rendered_text
 from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
@@ -75,7 +75,7 @@ class Archive:
         answer = await self.searching.related(post_id, params.options(), params.top_k or _TOP_K)
         return _ranked(answer, str(post_id))
 
-    async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[Part]:
+    async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[StreamPart]:
         """Pairs of post and score, best first, 20,000 at a time; ``start_rank`` is the first one's rank."""
         ranking = await self.searching.all(params.query, params.options())
         async for part in parts(ranking, params.top_k):
@@ -164,13 +164,13 @@ class Archive:
             raise ModelMissing(vector.reason)
         return {"vector": base64.b64encode(safetensors("vector", vector)).decode()}
 
-    async def export_posts(self, caller: Caller, params: given.ExportPosts) -> AsyncIterator[Part]:
+    async def export_posts(self, caller: Caller, params: given.ExportPosts) -> AsyncIterator[StreamPart]:
         """Text in parts, to be written one after the other."""
         where = (await self.searching.chosen(params.conditions())).all
         collection = await self._collection()
         async for text in exported(collection, where, params.format or "jsonl"):
-            yield Part({"data": text}, True)
-        yield Part({"data": ""}, False)
+            yield StreamPart({"data": text}, True)
+        yield StreamPart({"data": ""}, False)
 
     async def _model(self) -> str:
         """What made the vectors of the archive's contents, empty where there are none."""

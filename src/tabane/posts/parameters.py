@@ -9,11 +9,11 @@ from msgspec import Meta, Struct
 from tabane.posts import filtering
 from tabane.posts.filtering import DateFilter, LogType, UserFilter
 from tabane.posts.modes import Mode, Source
-from tabane.posts.searching import PostConditions, PostSearchOptions
 from tabane.posts.time_periods import Unit
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import PostSources
+    from tabane.posts.searching import PostConditions, PostSearchOptions
 
 LONGEST_QUERY = 10_000  # characters
 LONGEST_TEXT = 100_000
@@ -77,6 +77,8 @@ class PostFilterParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def conditions(self) -> PostConditions:
         """The same, checked. Raises :class:`~tabane.errors.BadArguments` that names the path."""
+        from tabane.posts.searching import PostConditions
+
         return PostConditions(
             filtering.read(UserFilter, self.user_filter, "user_filter"),
             filtering.read(DateFilter, self.date_filter, "date_filter"),
@@ -92,6 +94,8 @@ class SimilarPostParameters(PostFilterParameters, frozen=True, forbid_unknown_fi
     weights: Weights | None = None
 
     def options(self) -> PostSearchOptions:
+        from tabane.posts.searching import PostSearchOptions
+
         weights = None if self.weights is None else tuple(self.weights)
         return PostSearchOptions(
             self.mode or "content", weights, self.conditions(), mode_is_default=self.mode is None

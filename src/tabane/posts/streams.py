@@ -8,7 +8,7 @@ import io
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Literal
 
-from tabane.operations import Part
+from tabane.operations import StreamPart
 from tabane.posts.post import Post, post_of
 from tabane.posts.rendered_text import row
 from tabane.posts.searching import Pair, PostStream
@@ -59,7 +59,7 @@ CHUNK = 20_000
 """Pairs of a part: less than 1 MiB of JSON."""
 
 
-async def parts(whole: PostStream, most: int | None) -> AsyncIterator[Part]:
+async def parts(whole: PostStream, most: int | None) -> AsyncIterator[StreamPart]:
     """The ranking, or its first ``most``, as ``data`` with the rank of the first pair; one part at least."""
     total = whole.total if most is None else min(whole.total, most)
     chunks = _chunks(total)
@@ -67,7 +67,7 @@ async def parts(whole: PostStream, most: int | None) -> AsyncIterator[Part]:
     async for pairs in _cut(whole, total):
         number += 1
         value = {"data": pairs, "chunk": number, "total_chunks": chunks, "start_rank": sent + 1}
-        yield Part(value, number < chunks)
+        yield StreamPart(value, number < chunks)
         sent += len(pairs)
 
 

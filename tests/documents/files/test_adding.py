@@ -24,7 +24,7 @@ from tabane.documents.table import files_table
 from tabane.errors import BadArguments, ModelError, ReadError
 from tabane.hub.jobs import Jobs
 from tabane.messages import Message, say
-from tabane.operations import AllowLocal, Door, Table
+from tabane.operations import AllowLocal, Door, OperationTable
 from tabane.wire import json
 from tests.documents.library import CALLER, Asked, Letters, Models, opened, run
 from tests.patience import LONG
@@ -77,7 +77,7 @@ class Shelf:
         self.files = Files(asked.documents, Texts(convert), home / "watched.json")
         self.jobs = Jobs(asyncio.get_running_loop())
         self.door = Door(
-            Table([*files_table(lambda: self.files), *self.jobs.table()]), AllowLocal(), self.jobs
+            OperationTable([*files_table(lambda: self.files), *self.jobs.table()]), AllowLocal(), self.jobs
         )
 
     async def add(self, *paths: Path, **params: Any) -> Any:

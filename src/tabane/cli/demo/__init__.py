@@ -1,4 +1,4 @@
-"""`tabane demo`: the main job on real servers, in a temporary home of its own, every step checked."""
+"""`tabane demo`: real servers in a temporary home, used step by step; each step is checked."""
 
 from __future__ import annotations
 
@@ -19,41 +19,43 @@ from typing import Any
 import click
 
 from tabane import __version__
+from tabane.cli.demo.archive_steps import DocumentsChapter, PostsChapter
 from tabane.cli.demo.assistant import Assistant, NoAnswer
-from tabane.cli.demo.documents import Documents
-from tabane.cli.demo.fetch import fetch
-from tabane.cli.demo.page import Page, duration
-from tabane.cli.demo.posts import Posts
-from tabane.cli.demo.reader import Reader
-from tabane.cli.demo.remains import MARK, kill, marked, wait_until_gone
-from tabane.cli.demo.samples import Sample, sample_servers, write_samples, write_servers_file
-from tabane.cli.demo.site import Site
-from tabane.cli.demo.story import Story
-from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, json_option, lang, text
+from tabane.cli.demo.marked_processes import MARK, kill, marked, wait_until_gone
+from tabane.cli.demo.page_steps import DemoSite, PagesChapter
+from tabane.cli.demo.sample_servers import (
+    SampleServer,
+    fetch,
+    sample_servers,
+    write_samples,
+    write_servers_file,
+)
+from tabane.cli.demo.steps import DemoPage, duration
+from tabane.cli.demo.tool_steps import ToolsChapter
+from tabane.cli.options import json_option, option
+from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, lang
 from tabane.messages import say
 
 TABANE = (sys.executable, "-m", "tabane")
 STOPPING = 20.0
-"""Seconds that hub and servers have to end once they are asked to."""
+"""Time limit for the hub and its servers to stop, in seconds."""
 
 
 @click.command(
     "demo",
     cls=Command,
-    help=text(
-        say(
-            "Show the main job on real servers, from PyPI and npm: start a hub in a temporary home, search, "
-            "read a schema and call tools as an assistant would, check each step, and leave no process "
-            "behind. The first run downloads the servers."
-        )
+    help=say(
+        "Show the main job on real servers, from PyPI and npm: start a hub in a temporary home, search, "
+        "read a schema and call tools as an assistant would, check each step, and leave no process "
+        "behind. The first run downloads the servers."
     ),
     epilog=examples("tabane demo", "tabane demo --keep"),
 )
-@click.option("--keep", is_flag=True, help=text(say("Keep the folder with the servers file and the data.")))
+@option("--keep", is_flag=True, help=say("Keep the folder with the servers file and the data."))
 @json_option
 @click.pass_obj
 def demo(terminal: Terminal, keep: bool) -> None:
-    page = Page(lang(), silent=terminal.json)
+    page = DemoPage(lang(), silent=terminal.json)
     with _interruptible():
         Demo(page, keep).run()
     if terminal.json:
@@ -62,9 +64,9 @@ def demo(terminal: Terminal, keep: bool) -> None:
 
 
 class Demo:
-    """One run: its folder, its environment, and the mark that its processes carry."""
+    """A run of the demo: its folder, its environment, and the mark of its processes."""
 
-    def __init__(self, page: Page, keep: bool) -> None:
+    def __init__(self, page: DemoPage, keep: bool) -> None:
         self._page = page
         self._keep = keep
         self._folder = Path(tempfile.mkdtemp(prefix="tabane-demo-"))
@@ -74,7 +76,7 @@ class Demo:
         self._closed = False
 
     def run(self) -> None:
-        """The whole of it. Whatever happens, its processes end and its folder goes."""
+        """Run all steps. In any case, end the demo's processes and delete its folder."""
         began = time.monotonic()
         try:
             self._page.say(say("Tabane {version}: one hub in front of real servers", version=__version__))
@@ -91,14 +93,14 @@ class Demo:
             return
         write_servers_file(self._folder / "mcp-servers.json", samples, self._environ, self._mark)
         try:
-            with Site() as site:
+            with DemoSite() as site:
                 self._allow(site)
                 self._connect([sample.name for sample in samples], site)
         except NoAnswer as error:
             self._page.failed("tabane mcp", error.message)
             self._page.aside(self._last_words())
 
-    def _fetched(self) -> list[Sample]:
+    def _fetched(self) -> list[SampleServer]:
         self._page.chapter(say("Real servers, which nobody here wrote (the first run downloads them)"))
         write_samples(self._folder)
         samples = sample_servers(self._folder, self._environ.get("PATH", os.defpath))
@@ -116,25 +118,25 @@ class Demo:
                 ready.append(sample)
         return ready
 
-    def _allow(self, site: Site) -> None:
-        """The settings of the demo's hub: the pages of its own site may be read, though they are private."""
+    def _allow(self, site: DemoSite) -> None:
+        """Write the settings of the demo's hub, which may read the private address of the demo's site."""
         settings = Path(self._environ["TABANE_CONFIG"])
         settings.write_text(f'reader_allow = ["{site.allowed}"]\n', encoding="utf-8")
 
-    def _connect(self, servers: list[str], site: Site) -> None:
+    def _connect(self, servers: list[str], site: DemoSite) -> None:
         self._page.chapter(say("One hub, started by the first assistant that connects"))
         assistant = self._assistant()
         self._page.done("tabane mcp", say("first answer"), assistant.open(timeout=60))
         whole = self._assistant("--mode", "full")
         self._page.done("tabane mcp --mode full", say("the same hub, another view"), whole.open(timeout=60))
-        story = Story(self._page, assistant, servers, self._folder, self._explain)
-        story.listing(whole)
-        story.searches()
-        story.schema()
-        story.calls()
-        Posts(self._page, assistant, self._run).tell()
-        Documents(self._page, assistant, self._run, self._folder).tell()
-        Reader(self._page, assistant, site).tell()
+        chapter = ToolsChapter(self._page, assistant, servers, self._folder, self._explain)
+        chapter.listing(whole)
+        chapter.searches()
+        chapter.schema()
+        chapter.calls()
+        PostsChapter(self._page, assistant, self._run).tell()
+        DocumentsChapter(self._page, assistant, self._run, self._folder).tell()
+        PagesChapter(self._page, assistant, site).tell()
 
     def _assistant(self, *options: str) -> Assistant:
         log = str(self._folder / "bridge.log")
@@ -159,7 +161,7 @@ class Demo:
             self._page.done("tabane stop", text, time.monotonic() - began)
 
     def _stop_hub(self) -> str:
-        """What `tabane stop` said where it failed; empty where it did its work."""
+        """Return the error of `tabane stop`, or an empty text."""
         try:
             done = subprocess.run(
                 [*TABANE, "stop"],
@@ -176,7 +178,7 @@ class Demo:
         return "" if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
 
     def _run(self, *command: str) -> Any:
-        """What `tabane COMMAND --json` prints. Raises NoAnswer where it fails."""
+        """Return the JSON output of a command. Raises NoAnswer if the command fails."""
         done = subprocess.run(
             [*TABANE, *command, "--json"], env=self._environ, capture_output=True, text=True, check=False
         )
@@ -187,7 +189,7 @@ class Demo:
         return json.loads(done.stdout)
 
     def _explain(self, server: str) -> str:
-        """What the hub says is wrong with a server."""
+        """Return the error or state that the hub reports for a server."""
         asked = subprocess.run(
             [*TABANE, "rpc", "list_servers"], env=self._environ, capture_output=True, text=True, check=False
         )
@@ -221,7 +223,7 @@ class Demo:
             )
 
     def _clean_up(self) -> None:
-        # The user may press Ctrl+C once more: what runs must still be ended.
+        # another Ctrl+C must not prevent the cleanup
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for assistant in [] if self._closed else self._assistants:
             assistant.close()
@@ -233,21 +235,21 @@ class Demo:
 
 
 def _environment(folder: Path, mark: str) -> Mapping[str, str]:
-    """The environment of everything the demo starts: the user's own settings have no say in it."""
+    """Return the environment of all processes of the demo, without the user's own settings."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
     settings = folder / "tabane.toml"
     settings.touch(mode=0o600)
     home = folder / "home"
     home.mkdir(mode=0o700)
     places = {"TABANE_HOME": str(home), "TABANE_CONFIG": str(settings), "TABANE_HTTP": "false"}
-    # A model is a download of its own: the demo uses one that is here.
+    # the demo downloads no model, but uses one that is on this machine
     places["TABANE_MODEL_OFFLINE"] = "true"
     return environ | places | {MARK: mark}
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the demo the way Ctrl+C does: in order, with everything it started."""
+    """Let SIGTERM and SIGHUP end the demo as Ctrl+C does, with all its processes."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -19,19 +19,19 @@ from tabane.messages import say
 
 PROTOCOL = "2025-11-25"
 MAX_WAITING = 1000
-"""Lines the child may be ahead of us."""
+"""Limit of lines that wait to be read."""
 
 CLOSING = 10.0
-"""Seconds a child has to end once its input is closed."""
+"""Time limit for a child to end after its input is closed, in seconds."""
 
 
 class NoAnswer(TabaneError):
-    """The child ended, kept silent, or answered with a protocol error."""
+    """The child ended, did not answer in time, or answered with a protocol error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a request brought: its result, the bytes of the line it came in, and the seconds it took."""
+class AssistantReply:
+    """The result of a request, the size of its line in bytes, and the time in seconds."""
 
     result: dict[str, Any]
     size: int
@@ -39,7 +39,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The text blocks of a tool's result."""
+        """Return the text blocks of a tool's result."""
         blocks = self.result.get("content", [])
         return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
 
@@ -49,10 +49,10 @@ class Answer:
 
 
 class Assistant:
-    """A client of ``command``, which speaks MCP on its standard streams.
+    """An MCP client of the child process ``command``, over its standard streams.
 
-    The child gets a session of its own, so that Ctrl+C in the terminal reaches the demo alone, which
-    then closes it in order. Its standard error goes to the file ``log``.
+    The child has its own session, so that Ctrl+C reaches only the demo, which then closes the child. Its
+    stderr goes to the file ``log``.
     """
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: str) -> None:
@@ -85,7 +85,7 @@ class Assistant:
         self._write({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return seconds
 
-    def request(self, method: str, params: Mapping[str, Any], timeout: float = 60.0) -> Answer:
+    def request(self, method: str, params: Mapping[str, Any], timeout: float = 60.0) -> AssistantReply:
         """Ask and wait for the answer. Raises NoAnswer."""
         self._number += 1
         began = time.perf_counter()
@@ -98,19 +98,19 @@ class Assistant:
             if "method" in message and "id" in message:
                 self._refuse(message["id"])
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, name: str, arguments: Mapping[str, Any]) -> AssistantReply:
         """Call a tool of the list. Raises NoAnswer; a tool's own failure is in the answer."""
         return self.request("tools/call", {"name": name, "arguments": arguments})
 
-    def ask(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    def ask(self, name: str, arguments: Mapping[str, Any]) -> AssistantReply:
         """Call a tool that must not fail. Raises NoAnswer."""
         answer = self.call(name, arguments)
         if answer.failed:
             raise NoAnswer(say("{tool} failed: {text}", tool=name, text=answer.text))
         return answer
 
-    def tools(self) -> tuple[list[dict[str, Any]], Answer]:
-        """The whole list, and its last page's answer with the sizes and times of all summed up."""
+    def tools(self) -> tuple[list[dict[str, Any]], AssistantReply]:
+        """Return the whole list, and the last page's reply with the sizes and times of all pages."""
         found: list[dict[str, Any]] = []
         params: dict[str, Any] = {}
         size, seconds = 0, 0.0
@@ -119,7 +119,7 @@ class Assistant:
             found += page.result["tools"]
             size, seconds = size + page.size, seconds + page.seconds
             if page.result.get("nextCursor") is None:
-                return found, Answer(page.result, size, seconds)
+                return found, AssistantReply(page.result, size, seconds)
             params = {"cursor": page.result["nextCursor"]}
 
     def close(self) -> bool:
@@ -154,11 +154,11 @@ class Assistant:
             raise NoAnswer(say("tabane mcp ended before it answered {method}.", method=method))
         return line
 
-    def _answer(self, method: str, message: dict[str, Any], size: int, seconds: float) -> Answer:
+    def _answer(self, method: str, message: dict[str, Any], size: int, seconds: float) -> AssistantReply:
         if "error" in message:
             reason = message["error"].get("message", "")
             raise NoAnswer(say("{method} was refused: {reason}", method=method, reason=reason))
-        return Answer(message["result"], size, seconds)
+        return AssistantReply(message["result"], size, seconds)
 
     def _refuse(self, identifier: object) -> None:
         error = {"code": -32601, "message": "The demo answers no questions."}

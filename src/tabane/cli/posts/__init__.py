@@ -1,7 +1,293 @@
-"""`tabane posts`: the archive of a person's posts, likes and bookmarks."""
+"""`tabane posts`: the commands that search the post archive."""
 
 from __future__ import annotations
 
-from tabane.cli.posts.commands import posts
+import copy
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
-__all__ = ["posts"]
+import click
+
+from tabane.cli.options import hub_options, option, parameter_option
+from tabane.cli.output import Group, Terminal, examples, text
+from tabane.cli.posts.post_options import (
+    WEIGHING,
+    limits,
+    limits_options,
+    mode_options,
+    warn_of_users,
+    weights_of,
+)
+from tabane.cli.posts.transfer import export, import_
+from tabane.cli.posts.view import VIEWS, View, entries, show_post, show_posts
+from tabane.cli.terminal_text import painted
+from tabane.messages import Message, say
+from tabane.posts.parameters import Facet, RelatedPosts, SearchSimilar, SearchText, Timeline
+
+_BAR = 40  # columns of the longest bar
+_FIELDS = {"user": "user", "tag": "tags", "type": "log_type"}
+_HEADERS = {"user": say("user"), "tag": say("tag"), "type": say("type")}
+
+
+@click.group(
+    "posts",
+    cls=Group,
+    help=say("Search your archive of posts, by meaning and by words; import and export it."),
+)
+def posts() -> None: ...
+
+
+posts.add_command(import_)
+
+
+_view = option(
+    "--view", type=click.Choice(VIEWS), default="normal", show_default=True, help=say("How posts are shown.")
+)
+
+
+@posts.command(
+    help=say(
+        "Find posts by what they mean. QUERY is meaning|text: posts near to the meaning that hold the "
+        'text (word "a phrase" -not); either alone will do.'
+    ),
+    epilog=examples(
+        "tabane posts search '猫の写真'",
+        "tabane posts search 'learning to program|Python -Ruby' --user alice --from 2024-01-01",
+        "tabane posts search 'coffee' --mode hybrid --view list",
+    ),
+)
+@click.argument("query", nargs=-1, required=True, metavar="QUERY")
+@mode_options
+@parameter_option(SearchSimilar, "top_k", "--top-k", "--limit", "top_k", help=say("How many."))
+@limits_options
+@_view
+@hub_options
+@click.pass_obj
+def search(
+    terminal: Terminal,
+    /,
+    query: Sequence[str],
+    mode: str | None,
+    weights: str | None,
+    top_k: int,
+    view: View,
+    **chosen: Any,
+) -> None:
+    asked = " ".join(query)
+    wanted = {"query": asked, "top_k": top_k, **_mode(mode, weights)}
+
+    def head(count: str) -> Message:
+        return say('🔍 Search results: {count} (query: "{query}")', query=asked, count=count)
+
+    _find(terminal, "search_similar", wanted, chosen, head, view)
+
+
+@posts.command(
+    "text",
+    help=say('Find posts that hold a text, newest first: word "a phrase" -not.'),
+    epilog=examples("tabane posts text 'Python -Ruby'", "tabane posts text 日記 --source summary --limit 5"),
+)
+@click.argument("term", nargs=-1, required=True, metavar="TERM")
+@parameter_option(
+    SearchText, "source", default="content", show_default=True, help=say("The text that is looked into.")
+)
+@parameter_option(SearchText, "limit", help=say("How many."))
+@limits_options
+@_view
+@hub_options
+@click.pass_obj
+def text_(
+    terminal: Terminal, /, term: Sequence[str], source: str, limit: int, view: View, **chosen: Any
+) -> None:
+    asked = " ".join(term)
+    wanted = {"search_term": asked, "source": source, "limit": limit}
+
+    def head(count: str) -> Message:
+        return say('📝 Text search results: {count} (term: "{query}")', query=asked, count=count)
+
+    _find(terminal, "search_posts_by_text", wanted, chosen, head, view)
+
+
+@posts.command(
+    help=say("Find the posts nearest to one."),
+    epilog=examples("tabane posts related 1609704062058496137 --limit 5"),
+)
+@click.argument("post_id", metavar="ID")
+@mode_options
+@parameter_option(RelatedPosts, "top_k", "--top-k", "--limit", "top_k", help=say("How many."))
+@limits_options
+@_view
+@hub_options
+@click.pass_obj
+def related(
+    terminal: Terminal,
+    /,
+    post_id: str,
+    mode: str | None,
+    weights: str | None,
+    top_k: int,
+    view: View,
+    **chosen: Any,
+) -> None:
+    wanted = {"post_id": post_id, "top_k": top_k, **_mode(mode, weights)}
+
+    def head(count: str) -> Message:
+        return say("🔗 Related posts: {count} (of {post_id})", post_id=post_id, count=count)
+
+    _find(terminal, "get_related_posts", wanted, chosen, head, view)
+
+
+@posts.command(
+    help=say("Show one post with all that is known of it."),
+    epilog=examples("tabane posts get 1609704062058496137"),
+)
+@click.argument("post_id", metavar="ID")
+@hub_options
+@click.pass_obj
+def get(terminal: Terminal, post_id: str) -> None:
+    found = terminal.hub().call("get_post", {"post_id": post_id})
+    terminal.show(found, lambda: show_post(terminal, found))
+
+
+_former = copy.copy(get)
+_former.hidden = True
+posts.add_command(_former, "show")  # its name up to 0.1.0
+
+
+@posts.command(
+    help=say("Show how large the archive is, and who or what is in it most often."),
+    epilog=examples("tabane posts stats", "tabane posts stats --by tag --user alice --limit 20"),
+)
+@option(
+    "--by", type=click.Choice(list(_FIELDS)), default="user", show_default=True, help=say("What is counted.")
+)
+@parameter_option(Facet, "limit", default=10, help=say("How many."))
+@limits_options
+@hub_options
+@click.pass_obj
+def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
+    hub = terminal.hub()
+    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
+    counted = hub.call("get_post_facets", {"field": _FIELDS[by], "limit": limit, **limits(**chosen)})
+    whole = hub.call("get_database_stats")
+    terminal.show({**whole, "results": counted}, lambda: _print_stats(terminal, whole, _HEADERS[by], counted))
+
+
+@posts.command(
+    help=say("List all users of the archive, those with most posts first."),
+    epilog=examples("tabane posts users"),
+)
+@hub_options
+@click.pass_obj
+def users(terminal: Terminal) -> None:
+    names = terminal.hub().call("get_user_list")
+    terminal.show(names, lambda: terminal.say("\n".join(names)))
+
+
+@posts.command(
+    help=say("Show who may be meant by names that no user has."),
+    epilog=examples("tabane posts suggest alcie bbo"),
+)
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@hub_options
+@click.pass_obj
+def suggest(terminal: Terminal, names: Sequence[str]) -> None:
+    found = terminal.hub().call("suggest_users", {"user_list": list(names)})
+    if not found and not terminal.json:
+        terminal.note(say("All of these users have posts here."))
+    terminal.show(found, lambda: terminal.table([say("name"), say("perhaps")], found.items()))
+
+
+@posts.command(
+    help=say("Show how many posts each year, month or day has."),
+    epilog=examples("tabane posts timeline", "tabane posts timeline --unit year --user alice"),
+)
+@parameter_option(Timeline, "unit", default="month", show_default=True, help=say("The length of a period."))
+@limits_options
+@hub_options
+@click.pass_obj
+def timeline(terminal: Terminal, /, unit: str, **chosen: Any) -> None:
+    hub = terminal.hub()
+    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
+    rows = hub.call("get_timeline", {"unit": unit, **limits(**chosen)})
+    terminal.show(rows, lambda: _print_counts(terminal, say("period"), rows))
+
+
+posts.add_command(export)
+
+
+@posts.command(
+    help=say(
+        "Search at a prompt, query after query: with history, completion of commands and users, and "
+        "pages. /help lists its commands, Ctrl+D leaves."
+    ),
+    epilog=examples("tabane posts shell"),
+)
+@hub_options
+@click.pass_obj
+def shell(terminal: Terminal) -> None:
+    from tabane.cli.posts.shell import run_shell
+
+    run_shell(terminal)
+
+
+def _mode(mode: str | None, weights: str | None) -> dict[str, Any]:
+    """Return mode and weights as parameters. The default mode with weights is average."""
+    if weights is None:
+        return {"mode": mode} if mode else {}
+    return {"mode": mode or WEIGHING[0], "weights": list(weights_of(weights))}
+
+
+def _find(
+    terminal: Terminal, operation: str, wanted: dict[str, Any], chosen: dict[str, Any],
+    head: Callable[[str], Message], view: View,
+) -> None:  # fmt: skip
+    """Ask for posts, within the limits that were given, and show them below ``head`` of their number."""
+    wanted |= limits(**chosen)
+    hub = terminal.hub()
+    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
+    with terminal.working(say("Searching")):
+        rows = hub.call(operation, wanted)
+    if hub.warning:
+        terminal.note(hub.warning)
+    terminal.show(rows, lambda: _print_found(terminal, rows, head(f"{len(rows):,}"), view))
+
+
+def _print_found(terminal: Terminal, rows: list[dict[str, Any]], head: Message, view: View) -> None:
+    if not rows:
+        terminal.note(say("No results were found."))
+        return
+    if view != "list" or sys.stdout.isatty():
+        terminal.say(painted(text(head), bold=True))
+        terminal.say("")
+    show_posts(terminal, entries(rows), view)
+
+
+def _print_stats(
+    terminal: Terminal, whole: dict[str, Any], header: Message, counted: list[dict[str, Any]]
+) -> None:
+    span = whole["date_range"]
+    period = f"{span['earliest']} – {span['latest']}" if span["earliest"] else None
+    facts = [
+        (say("posts"), f"{whole['total_posts']:,}"),
+        (say("users"), f"{whole['total_users']:,}"),
+        (say("period"), period),
+    ]
+    terminal.pairs((name, value) for name, value in facts if value)
+    terminal.say("")
+    _print_counts(terminal, header, counted)
+
+
+def _print_counts(terminal: Terminal, header: Message, rows: list[dict[str, Any]]) -> None:
+    """Print values with their number of posts; on a terminal also as bars."""
+    most = max((row["post_count"] for row in rows), default=1)
+    drawn = sys.stdout.isatty()
+    terminal.table(
+        [header, say("posts"), *([""] if drawn else [])],
+        (
+            [next(iter(row.values())), f"{row['post_count']:,}" if drawn else row["post_count"],
+             *(["▇" * max(1, row["post_count"] * _BAR // most)] if drawn else [])]
+            for row in rows
+        ),
+    )  # fmt: skip

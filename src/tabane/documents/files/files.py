@@ -26,7 +26,8 @@ from tabane.documents.files.texts import Texts
 from tabane.documents.files.watching import Watch
 from tabane.errors import BadArguments, HubError, TabaneError
 from tabane.messages import say
-from tabane.operations import Caller, Progress, Turn
+from tabane.operations import Caller, Progress
+from tabane.operations.job_turns import Turn
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.disclosure import light_definition
 from tabane.gateway.tools.tool import OWN, Tool, read_tool
-from tabane.operations import Face, Operation, Table, input_schema
+from tabane.operations import Face, Operation, OperationTable, input_schema
 from tabane.settings import Mode
 from tabane.wire import json
 
@@ -30,7 +30,7 @@ MOST_NAMED = 40
 class Disclosure:
     """Lists and instructions, made from the table of operations and the catalogue."""
 
-    def __init__(self, table: Table, gateway: Gateway) -> None:
+    def __init__(self, table: OperationTable, gateway: Gateway) -> None:
         self._gateway = gateway
         self._definitions = {
             operation.name: json.encode(definition(operation))
@@ -96,12 +96,12 @@ class Disclosure:
         return [self._gateway.catalogue.full()]
 
 
-def own_tools(table: Table) -> list[Tool]:
+def own_tools(table: OperationTable) -> list[Tool]:
     """The operations that are tools among those of servers: all but those that disclose them."""
     return _tools(each for each in table.with_face(Face.MCP) if not each.alias_of)
 
 
-def old_names(table: Table) -> list[Tool]:
+def old_names(table: OperationTable) -> list[Tool]:
     """Return operations that are old names of tools: they can be called and described, but are not listed."""
     return _tools(each for each in table.with_face(Face.MCP) if each.alias_of)
 

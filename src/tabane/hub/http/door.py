@@ -21,7 +21,7 @@ from tabane.hub.http.occupant import occupant
 from tabane.hub.http.token import take_token, token_file
 from tabane.hub.rpc.permission import LOCAL, LOOPBACK, Entrance, Visitor
 from tabane.messages import Lang, Message, language, say
-from tabane.operations import Caller, Door, Face, Table
+from tabane.operations import Caller, Door, Face, OperationTable
 
 if TYPE_CHECKING:
     from tabane.hub.http.request import Request
@@ -67,7 +67,7 @@ class HttpDoor:
         self,
         hub: Hub,
         waits: Waits = Waits(),  # noqa: B008  (it is frozen)
-        table: Table | None = None,
+        table: OperationTable | None = None,
     ) -> None:
         self.hub, self.loop, self.waits = hub, hub.loop, waits
         table = table or hub.table

@@ -10,16 +10,16 @@ from pathlib import Path
 from tabane.hub.hub import Hub
 from tabane.hub.process.administration import Administration
 from tabane.hub.rpc.page import rpc_page
-from tabane.operations import Table
+from tabane.operations import OperationTable
 from tabane.settings import load_settings
 
 
-def table_of(hub: Hub, administration: Administration) -> Table:
+def table_of(hub: Hub, administration: Administration) -> OperationTable:
     """The operations of a hub that runs as a process."""
-    return Table([*hub.table, *administration.table()])
+    return OperationTable([*hub.table, *administration.table()])
 
 
-async def whole_table() -> Table:
+async def whole_table() -> OperationTable:
     """The same, of a hub that is never opened, in a folder that is gone after."""
     with tempfile.TemporaryDirectory() as home:
         hub = Hub(load_settings({"home": home}, {}), {}, asyncio.get_running_loop())

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from tabane.hub.rpc.permission import OF_THE_USER
-from tabane.operations import Face, Operation, Privilege, Table
-from tabane.operations.unfit import range_of
+from tabane.operations import Face, Operation, OperationTable, Privilege
+from tabane.operations.parameter_errors import describe_range
 
 MARK = "<!-- Made of the operations by `python -m tabane.hub.process.table docs/rpc.md`; tests see to it. -->"
 """What stands in the page before the methods; all above it is written by hand."""
@@ -23,7 +23,7 @@ _ACCESS = {
 _KINDS = {"stream": "answers in parts", "job": "begins a job: [`follow_job`](#follow_job)"}
 
 
-def rpc_page(page: str, table: Table) -> str:
+def rpc_page(page: str, table: OperationTable) -> str:
     """The page with a section for each method of now, by name. Raises ValueError without the mark."""
     head, mark, _ = page.partition(MARK)
     if not mark:
@@ -60,7 +60,7 @@ def _row(name: str, part: dict[str, Any], required: bool) -> str:
     options = [option for option in part.get("anyOf", [part]) if option.get("type") != "null"]
     kinds = " or ".join(dict.fromkeys(_kind(option) for option in options))
     default = "required" if required else _default(_usual(part, options))
-    fits = "; ".join(str(fits) for fits in map(range_of, options) if fits is not None)
+    fits = "; ".join(str(fits) for fits in map(describe_range, options) if fits is not None)
     return f"| `{name}` | {kinds} | {default} | {fits} |"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tabane.errors import Forbidden
 from tabane.messages import say
-from tabane.operations import Caller, Privilege, Table
+from tabane.operations import Caller, OperationTable, Privilege
 
 LOCAL, LOOPBACK = "local", "loopback"
 """Identities: this machine's user, who has shown the token; and whoever reaches the port."""
@@ -37,7 +37,9 @@ class Visitor(Caller):
 class Entrance:
     """The permission of callers over TCP. ``open_archive`` is whether public operations need no token."""
 
-    def __init__(self, table: Table, open_archive: Callable[[], bool], token: Callable[[], Path]) -> None:
+    def __init__(
+        self, table: OperationTable, open_archive: Callable[[], bool], token: Callable[[], Path]
+    ) -> None:
         self._table, self._open_archive, self._token = table, open_archive, token
 
     def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool:

@@ -1,0 +1,224 @@
+"""`tabane servers add`: a server is tried, its tools are shown, and it is added to the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabane.cli.options import json_option, option
+from tabane.cli.output import Command, Terminal, examples, lang
+from tabane.cli.servers_file import ServersFile, file_option
+from tabane.errors import BadArguments, TabaneError
+from tabane.gateway.servers.editing import add_server, check_addable
+from tabane.messages import say
+
+if TYPE_CHECKING:
+    from tabane.messages import Message
+
+NAMED_TOOLS = 20
+"""How many tools are listed when a server is added."""
+
+
+class AddCommand(Command):
+    """A command whose options end at the first word of the server's own command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self._with_mark(args))
+
+    def _with_mark(self, args: list[str]) -> list[str]:
+        takes_value = {
+            name
+            for option in self.params
+            if isinstance(option, click.Option) and not option.is_flag
+            for name in option.opts
+        }
+        at, names = 0, 0
+        while at < len(args) and args[at] != "--":
+            if not args[at].startswith("-"):
+                if names and not is_url(args[at]):
+                    return [*args[:at], "--", *args[at:]]
+                names += 1
+            at += 2 if args[at] in takes_value else 1
+        return args
+
+
+class ServerTrialFailed(TabaneError):
+    """The server that was tried does not work. ``cause`` is its error."""
+
+    def __init__(self, cause: TabaneError, name: str) -> None:
+        super().__init__(
+            say(
+                "{cause}\nNothing was kept. Mend it and try again, or keep {name} as it is with --force.",
+                cause=cause.message,
+                name=name,
+            )
+        )
+        self.reason = cause.reason  # type: ignore[misc]
+
+
+@click.command(
+    cls=AddCommand,
+    help=say(
+        "Try a server, one that is started by a command or one at a URL, show its tools, and add it to "
+        "the file. What does not work is not kept. A value of the environment is best a variable, "
+        "--env KEY='${KEY}' or just --env KEY, with its value in secrets.env of Tabane's home."
+    ),
+    epilog=examples(
+        "tabane servers add time -- uvx mcp-server-time",
+        "tabane servers add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes",
+        "tabane servers add github --env GITHUB_TOKEN -- github-mcp-server stdio",
+        "tabane servers add docs https://example.com/mcp --header Authorization='Bearer ${TOKEN}'",
+    ),
+)
+@click.argument("name", metavar="NAME")
+@click.argument("command", metavar="[URL | [--] COMMAND ARGS…]", nargs=-1, type=click.UNPROCESSED)
+@option("--url", "at", metavar="URL", help=say("Where the server is, in place of a command."))
+@option("--sse", is_flag=True, help=say("The URL is of a server of the old kind (HTTP with SSE)."))
+@option("--env", multiple=True, metavar="KEY=VALUE", help=say("Its environment; repeatable."))
+@option("--header", multiple=True, metavar="KEY=VALUE", help=say("Headers for the URL; repeatable."))
+@option("--cwd", metavar="FOLDER", help=say("The folder it runs in; else that of the servers file."))
+@option("--description", metavar="TEXT", help=say("What it is for; found by tool searches."))
+@option("--tag", "tags", multiple=True, metavar="TAG", help=say("A tag for its tools; repeatable."))
+@option("--disabled", is_flag=True, help=say("Add it switched off, untried."))
+@option("--no-try", "untried", is_flag=True, help=say("Add it without trying it."))
+@option("--force", is_flag=True, help=say("Keep it even where it does not work."))
+@file_option
+@json_option
+@click.pass_obj
+def add(terminal: Terminal, /, name: str, file: str | None, untried: bool, force: bool, **given: Any) -> None:
+    wanted = definition(**given)
+    place = ServersFile.found(terminal, file)
+    # report a file that cannot be changed before starting the server
+    check_addable(place.path, {name: wanted})
+    result: dict[str, Any] = {"name": name, "path": str(place.path), "status": "added"}
+    if not untried and not given["disabled"]:
+        result |= _try(terminal, place, name, wanted, force=force)
+        _show_tools(terminal, result)
+    add_server(place.path, name, wanted)
+    terminal.show(result, lambda: terminal.say(_added(place, result)))
+    for problem in place.problems(name):
+        terminal.note(problem)
+
+
+def _try(
+    terminal: Terminal, place: ServersFile, name: str, wanted: dict[str, Any], *, force: bool
+) -> dict[str, Any]:
+    try:
+        with terminal.working(say("Trying {name}", name=name)):
+            found = _tried(place, name, wanted)
+    except TabaneError as error:
+        if not force:
+            raise ServerTrialFailed(error, name) from None
+        terminal.warn(error)
+        return {"works": False}
+    return {"works": True, **{key: found[key] for key in ("version", "about", "tools")}}
+
+
+def _tried(place: ServersFile, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    params = {"name": name, "definition": wanted}
+    if place.hub:
+        found: dict[str, Any] = place.hub.call("try_server", params)
+        return found
+    from tabane.hub.trial import TryServer, try_alone
+    from tabane.operations import Caller, Face
+
+    caller = Caller("local", Face.CLI, "", lang(), "tabane", os.getcwd())
+    return try_alone(place.settings, os.environ, caller, TryServer(name, wanted))
+
+
+def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
+    if terminal.json or not result["works"]:
+        return
+    tools = result["tools"]
+    terminal.say(say("{about} works and has {count} tools:", about=result["about"], count=len(tools)))
+    for signature in tools[:NAMED_TOOLS]:
+        terminal.say(f"  {signature}")
+    if len(tools) > NAMED_TOOLS:
+        terminal.say(say("  … and {count} more", count=len(tools) - NAMED_TOOLS))
+
+
+def _added(place: ServersFile, result: dict[str, Any]) -> Message:
+    if "works" in result:
+        return say("Added {name} to {path}.", name=result["name"], path=place.path)
+    return say(
+        "Added {name} to {path}. See whether it works with: tabane servers test {name}",
+        name=result["name"],
+        path=place.path,
+    )
+
+
+def of_command(command: Sequence[str], env: Sequence[str], cwd: str | None, folder: str) -> dict[str, Any]:
+    """Return the definition of a server that is started. A relative ``cwd`` counts from ``folder``.
+
+    Raises BadArguments if a part of ``env`` is not KEY or KEY=VALUE.
+    """
+    first, *rest = command
+    if cwd and not cwd.startswith(("~", "${")):
+        cwd = os.path.normpath(os.path.join(folder, cwd))
+    return {"command": first, "args": rest, "env": dict(_pairs("--env", env)), "cwd": cwd}
+
+
+def of_url(url: str, headers: Sequence[str], *, sse: bool) -> dict[str, Any]:
+    """Return the definition of a server at a URL. Raises BadArguments if a header is not KEY or KEY=VALUE."""
+    return {"type": "sse" if sse else "http", "url": url, "headers": dict(_pairs("--header", headers))}
+
+
+def is_url(word: str) -> bool:
+    """Return whether a word of the command line is a URL, and not a command."""
+    return word.lower().startswith(("http://", "https://"))
+
+
+def words_of(command: Sequence[str]) -> Sequence[str]:
+    """Return the words of a command, which may be given as one quoted argument."""
+    if len(command) != 1 or " " not in command[0].strip() or os.path.exists(command[0]):
+        return command
+    import shlex
+
+    try:
+        return shlex.split(command[0])
+    except ValueError:
+        raise BadArguments(
+            say("A quote in the command does not end: {command}", command=command[0])
+        ) from None
+
+
+def definition(
+    command: Sequence[str],
+    at: str | None,
+    *,
+    sse: bool,
+    env: Sequence[str],
+    header: Sequence[str],
+    cwd: str | None,
+    description: str | None,
+    tags: Sequence[str],
+    disabled: bool,
+) -> dict[str, Any]:
+    """Return the whole definition, without parts that were not given. Raises BadArguments on conflicts."""
+    if len(command) == 1 and not at and is_url(command[0]):
+        at = command[0]
+        command = ()
+    if bool(command) == bool(at):
+        raise BadArguments(say("Say how to reach the server: either -- COMMAND ARGS… or --url URL."))
+    command = words_of(command)
+    if at and (env or cwd):
+        raise BadArguments(say("--env and --cwd go with a command, not with --url."))
+    if command and (header or sse):
+        raise BadArguments(say("--header and --sse go with --url."))
+    found = of_url(at, header, sse=sse) if at else of_command(command, env, cwd, os.getcwd())
+    found |= {"description": description, "tags": list(tags)}
+    return {key: value for key, value in found.items() if value} | ({"enabled": False} if disabled else {})
+
+
+def _pairs(option: str, given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield names and values. A name without a value stands for the variable of that name."""
+    for pair in given:
+        key, found, value = pair.partition("=")
+        if not key:
+            raise BadArguments(
+                say("{option}: written {option} KEY=VALUE, or {option} KEY.", option=option), option
+            )
+        yield key, value if found else f"${{{key}}}"

@@ -1,0 +1,268 @@
+"""The servers file as commands use it: its location, its servers without secrets, and what runs of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabane.cli.options import combined, keep, option
+from tabane.cli.output import Terminal, lang
+from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
+from tabane.gateway.servers.configuration import (
+    Configuration,
+    open_document,
+    read_configuration,
+    server_tables,
+    why_disabled,
+)
+from tabane.gateway.servers.identity import is_secret_name
+from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.secrets import keyring_lookup, load_variables
+from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.variables import Variables
+from tabane.hub.local import lock
+from tabane.messages import say
+from tabane.settings import Settings, load_settings
+from tabane.settings.spelling import nearest
+
+if TYPE_CHECKING:
+    from tabane.hub.local.client import HubClient
+
+file_option = combined(
+    (
+        option(
+            "--servers", "file", metavar="FILE", type=click.Path(),
+            help=say("The servers file, where it is not the running hub's or your own."),
+        ),
+        option(
+            "--config", metavar="FILE", type=click.Path(), expose_value=False, callback=keep("config"),
+            help=say("The settings file."),
+        ),
+    )
+)  # fmt: skip
+"""Adds ``--servers FILE`` as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
+
+
+def running_hub(terminal: Terminal) -> HubClient | None:
+    """Return the running hub, or None. Raises HubError if it does not serve this caller."""
+    return terminal.hub(start=False) if lock.held(terminal.endpoint().lock) else None
+
+
+@dataclass(frozen=True)
+class ServersFile:
+    """The servers file in use, and the running hub that serves it, if any."""
+
+    path: Path
+    settings: Settings
+    hub: HubClient | None
+
+    @classmethod
+    def found(cls, terminal: Terminal, file: str | None) -> ServersFile:
+        """Return the named file, else that of the running hub, else that of the settings.
+
+        Raises HubError if the running hub serves another file than the named one.
+        """
+        settings = load_settings({"servers": file, "config": terminal.config}, os.environ)
+        hub = running_hub(terminal)
+        if hub is None or not hub.welcome.servers:
+            return cls(settings.servers, settings, hub)
+        served = Path(hub.welcome.servers)
+        if file and os.path.realpath(served) != os.path.realpath(settings.servers):
+            raise HubError(
+                say(
+                    "The running hub serves the servers file {hub}, not {asked}. Use that one, or stop the "
+                    "hub with tabane stop.",
+                    hub=served,
+                    asked=settings.servers,
+                )
+            )
+        return cls(served, settings, hub)
+
+    def read(self) -> ServersFileContent:
+        """Return the content of the file, and the hub's state. Raises ConfigurationError and HubError."""
+        live = {row["name"]: row for row in self.hub.call("list_servers")["results"]} if self.hub else None
+        return ServersFileContent(self._configuration(), definitions(self.path), live)
+
+    def problems(self, name: str) -> list[str]:
+        """Return the problems of a server in the current file: warnings, and why it is disabled."""
+        book = ServersFileContent(self._configuration(), {}, None)
+        why = book.row(name)["error"]
+        return [*book.warnings(name), *([why] if why else [])]
+
+    def _configuration(self) -> Configuration:
+        return read_configuration(self.path, self.variables())
+
+    def variables(self) -> Variables:
+        """Return the values of variables as far as this process knows them. Raises ConfigurationError."""
+        keyring = keyring_lookup() if self.settings.keyring else None
+        return load_variables(self.settings.home, os.environ, keyring)
+
+
+def definitions(path: Path) -> dict[str, Any]:
+    """Return the servers of the file as written, by name. Of a repeated name, the last counts."""
+    try:
+        document = open_document(path)
+    except FileNotFoundError:
+        return {}
+    tables = server_tables(path, document)
+    return {entry.key: entry.value for table in tables for entry in document.members(table.start)}
+
+
+def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a server for the shell."""
+    try:
+        path = load_settings({"servers": ctx.params.get("file")}, os.environ).servers
+        return [name for name in definitions(path) if name.startswith(incomplete)]
+    except ConfigurationError:
+        return []
+
+
+@dataclass(frozen=True)
+class ServersFileContent:
+    """The servers of a file. ``live`` has the hub's row of each by name, and is None if no hub runs."""
+
+    configuration: Configuration
+    written: Mapping[str, Any] = field(repr=False)
+    live: Mapping[str, Mapping[str, Any]] | None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each server, in the order of the file, without secrets."""
+        return [self._row(server) for server in self.configuration.servers]
+
+    def row(self, name: str) -> dict[str, Any]:
+        """Return the row of a server. Raises UnknownName with similar names."""
+        server = self.configuration.get(name)
+        if server is None:
+            raise self._unknown(name)
+        return self._row(server)
+
+    def definition(self, name: str, *, reveal: bool) -> dict[str, Any]:
+        """Return the definition as written. Secrets are hidden unless ``reveal``."""
+        server, written = self.configuration.get(name), self.written.get(name)
+        if server is None:
+            raise self._unknown(name)
+        if not isinstance(written, dict):
+            return {}
+        return dict(written) if reveal else masked(written, server.secrets)
+
+    def remark(self, row: Mapping[str, Any]) -> str | None:
+        """Return the problem of a row's server, short enough for a table."""
+        server = self.configuration.get(row["name"])
+        why = why_disabled(server) if server and row["state"] == "disabled" else None
+        return why.render(lang()) if why else row["error"]
+
+    def warnings(self, name: str) -> list[str]:
+        """Return the warnings about a server."""
+        found = self.configuration.warnings
+        return [warning.render(lang()) for warning in found if warning.fields.get("server") == name]
+
+    def _row(self, server: Server) -> dict[str, Any]:
+        row = {
+            "name": server.name,
+            "state": self._state(server),
+            "tools": None,
+            "transport": server.transport,
+            "command": self._command(server),
+            "error": server.disabled.render(lang()) if server.disabled else None,
+        }
+        live = (self.live or {}).get(server.name)
+        return row | dict(live) if live else row
+
+    def _state(self, server: Server) -> str:
+        if server.disabled:
+            return "disabled"
+        return "enabled" if self.live is None else "not loaded"
+
+    def _command(self, server: Server) -> str:
+        written = self.written.get(server.name)
+        given = written if isinstance(written, dict) else {}
+        redactor = Redactor(server.secrets)
+        if server.transport != "stdio":
+            parts = [given.get("url") or given.get("serverUrl") or given.get("httpUrl") or ""]
+        else:
+            parts = [given.get("command") or "", *(given.get("args") or ())]
+        return " ".join(masked_text(part, redactor) for part in parts if isinstance(part, str))
+
+    def _unknown(self, name: str) -> CallerError:
+        known = [server.name for server in self.configuration.servers]
+        near = nearest(name, known)
+        if near:
+            message = say("There is no server {name}. Did you mean {near}?", name=name, near=", ".join(near))
+        else:
+            message = say("There is no server {name}. See them with: tabane servers list", name=name)
+        return UnknownName(message, near)
+
+
+MASK = "***"
+
+_NAMED = ("env", "headers")
+_REFERENCE = re.compile(r"(\$\{[^{}]*\})")
+_SCHEME = re.compile(r"(?i)\s*(?:(?:bearer|basic|token)\s+)?")
+_USER = re.compile(r"(://[^/?#@:]*:)[^/?#@]*@")
+_QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
+
+
+def masked(definition: Mapping[str, Any], secrets: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the definition with all values of ``env`` and ``headers`` hidden, except names of variables.
+
+    ``secrets`` are values that are hidden everywhere, as are passwords and secret query values in URLs.
+    Values that are not text stay unchanged.
+    """
+    redactor = Redactor(secrets)
+    return {key: _masked(key, value, redactor) for key, value in definition.items()}
+
+
+def masked_text(text: str, redactor: Redactor) -> str:
+    """Mask a text that is not a value of an environment, such as an argument or a URL."""
+    text = _USER.sub(rf"\1{MASK}@", redactor.text(text))
+    return _QUERY.sub(_without_secret, text)
+
+
+def masked_value(text: str) -> str:
+    """Mask a value of an environment or header: ``Bearer ${TOKEN}`` stays, ``abc`` does not."""
+    parts = _REFERENCE.split(text)
+    shown = [_without_default(part) if index % 2 else _without_text(part) for index, part in enumerate(parts)]
+    return "".join(shown)
+
+
+def _masked(key: str, value: Any, redactor: Redactor) -> Any:
+    if key in _NAMED and isinstance(value, dict):
+        return {name: masked_value(text) if isinstance(text, str) else MASK for name, text in value.items()}
+    if key in _NAMED:
+        return MASK
+    if isinstance(value, dict):
+        return {name: _inside(name, part, redactor) for name, part in value.items()}
+    return _inside(key, value, redactor)
+
+
+def _inside(name: str, value: Any, redactor: Redactor) -> Any:
+    if isinstance(value, str):
+        return masked_value(value) if is_secret_name(name) else masked_text(value, redactor)
+    if isinstance(value, list):
+        return [_inside(name, part, redactor) for part in value]
+    return (
+        {key: _inside(key, part, redactor) for key, part in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
+
+
+def _without_text(text: str) -> str:
+    return text if _SCHEME.fullmatch(text) else MASK
+
+
+def _without_default(reference: str) -> str:
+    name, found, default = reference.partition(":-")
+    return f"{name}{found}{MASK}}}" if found and default != "}" else reference
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    mark, name, value = found.groups()
+    shown = masked_value(value) if is_secret_name(name) else value
+    return f"{mark}{name}={shown}"

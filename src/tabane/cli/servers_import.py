@@ -1,0 +1,193 @@
+"""`tabane servers import`: the servers of other programs, previewed and merged into the servers file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tabane.cli.options import json_option, option
+from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.servers_file import ServersFile, ServersFileContent, definitions, file_option
+from tabane.errors import BadArguments, ConfigurationError
+from tabane.gateway.servers.clients import CLIENTS
+from tabane.gateway.servers.configuration import configuration_of, why_disabled
+from tabane.gateway.servers.editing import add_servers, check_addable
+from tabane.gateway.servers.importing import Plan, Source, Taken, plan, source_of, sources
+from tabane.messages import Message, say
+from tabane.settings.places import home_folder
+
+_NAMES = [client.name for client in CLIENTS]
+
+
+@click.command(
+    "import",
+    cls=Command,
+    help=say(
+        "Take over the servers that other programs have: Claude Desktop, Claude Code, Cursor, VS Code "
+        "and Windsurf, of the user and of the folder you are in. What would be taken is shown first, "
+        "secrets hidden; the programs' own files are only read."
+    ),
+    epilog=examples(
+        "tabane servers import",
+        "tabane servers import --dry-run",
+        "tabane servers import cursor vscode --yes",
+        "tabane servers import --from ./mcp.json",
+    ),
+)
+@click.argument("clients", metavar="[CLIENT]…", nargs=-1, type=click.Choice(_NAMES))
+@option(
+    "--from",
+    "given",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help=say("Take the servers of this file."),
+)
+@option("--dry-run", is_flag=True, help=say("Show what would be taken, and change nothing."))
+@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask."))
+@option(
+    "--force", "forced", is_flag=True, help=say("Also import servers whose tools Tabane already contains.")
+)
+@file_option
+@json_option
+@click.pass_obj
+def import_(
+    terminal: Terminal,
+    clients: Sequence[str],
+    given: Path | None,
+    dry_run: bool,
+    agreed: bool,
+    forced: bool,
+    file: str | None,
+) -> None:
+    place = ServersFile.found(terminal, file)
+    with terminal.working(say("Looking for servers")):
+        found_sources = _sources(clients, given)
+        found = [server for source in found_sources for server in source.servers]
+        preview = ImportPreview(place, found_sources, plan(found, definitions(place.path), forced=forced))
+    preview.show(terminal)
+    if given and found_sources[0].problem:
+        raise ConfigurationError(found_sources[0].problem)
+    if preview.plan.taken and not dry_run:
+        # report a file that cannot be changed before asking
+        check_addable(place.path, preview.plan.definitions)
+    done = bool(preview.plan.taken) and not dry_run and _may(terminal, preview, agreed)
+    if done:
+        add_servers(place.path, preview.plan.definitions)
+    terminal.show(preview.result("imported" if done else "unchanged"), lambda: preview.tell(terminal, done))
+
+
+def _sources(clients: Sequence[str], given: Path | None) -> list[Source]:
+    if given:
+        return [source_of(Path(os.path.abspath(given)))]
+    wanted = [client for client in CLIENTS if not clients or client.name in clients]
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    return list(
+        sources(
+            wanted,
+            sys.platform,
+            Path(home_folder(os.environ)),
+            Path.cwd(),
+            Path(config) if os.path.isabs(config) else None,
+        )
+    )
+
+
+def _may(terminal: Terminal, preview: ImportPreview, agreed: bool) -> bool:
+    if agreed:
+        return True
+    if not terminal.asks:
+        raise BadArguments(say("Nothing was changed. Take these servers with --yes."), "--yes")
+    return terminal.agreed(say("Add these servers to {path}?", path=preview.place.path))
+
+
+@dataclass(frozen=True)
+class ImportPreview:
+    """The effect of an import, shown to a user or a program without secrets."""
+
+    place: ServersFile
+    sources: Sequence[Source]
+    plan: Plan
+
+    def show(self, terminal: Terminal) -> None:
+        """Print the files and the servers to import. A program gets nothing on stdout."""
+        for source in self.sources:
+            if source.problem and not terminal.json:
+                terminal.note(say("{title}: {problem}", title=source.title, problem=source.problem))
+        if terminal.json:
+            return
+        rows = [(row["name"], row["from"], row["command"], _remark(row)) for row in self._rows()]
+        skipped = [(part.name, [part.title], None, self._not_taken(part.why)) for part in self.plan.skipped]
+        if rows or skipped:
+            headers = [say("name"), say("from"), say("command"), say("remark")]
+            terminal.table(headers, [*rows, *skipped])
+
+    def tell(self, terminal: Terminal, done: bool) -> None:
+        """Print the result of the import."""
+        names = ", ".join(self.plan.definitions)
+        if done:
+            terminal.say(say("Added to {path}: {names}.", path=self.place.path, names=names))
+        elif names:
+            terminal.say(say("Nothing was changed."))
+        elif self.plan.skipped:
+            terminal.say(say("There is nothing new to take."))
+        else:
+            terminal.say(
+                say(
+                    "No servers were found. Name a file with --from FILE, or add one with tabane servers add."
+                )
+            )
+
+    def result(self, status: str) -> dict[str, Any]:
+        return {
+            "path": str(self.place.path),
+            "status": status,
+            "servers": self._rows(),
+            "skipped": [
+                {"name": part.name, "from": part.title, "why": part.why.render(lang())}
+                for part in self.plan.skipped
+            ],
+            "files": [
+                {
+                    "client": source.title,
+                    "path": str(source.path),
+                    "servers": len(source.servers),
+                    "problem": source.problem.render(lang()) if source.problem else None,
+                }
+                for source in self.sources
+            ],
+        }
+
+    def _rows(self) -> list[dict[str, Any]]:
+        wanted = self.plan.definitions
+        configuration = configuration_of(self.place.path, wanted, self.place.variables())
+        book = ServersFileContent(configuration, wanted, None)
+        why = {server.name: why_disabled(server) for server in configuration.servers}
+        return [self._row(book, taken, why.get(taken.name)) for taken in self.plan.taken]
+
+    def _row(self, book: ServersFileContent, taken: Taken, why: Message | None) -> dict[str, Any]:
+        return {
+            "name": taken.name,
+            "from": list(taken.titles),
+            "command": book.row(taken.name)["command"],
+            "definition": book.definition(taken.name, reveal=False),
+            "disabled": why.render(lang()) if why else None,
+            "left_out": list(taken.left),
+        }
+
+    def _not_taken(self, why: Message) -> str:
+        return text(say("not taken: {why}", why=why))
+
+
+def _remark(row: dict[str, Any]) -> str:
+    parts = []
+    if row["disabled"]:
+        parts.append(text(say("will not start: {why}", why=row["disabled"])))
+    if row["left_out"]:
+        parts.append(text(say("left out: {keys}", keys=", ".join(row["left_out"]))))
+    return " ".join(parts)

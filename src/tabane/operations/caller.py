@@ -1,0 +1,65 @@
+"""Callers of operations: who calls, through which face, and what a caller is allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from tabane.messages import Lang
+
+
+class Face(Enum):
+    """The interface that a call comes through."""
+
+    RPC = "rpc"
+    MCP = "mcp"
+    CLI = "cli"
+    WEB = "web"
+
+
+class Privilege(Enum):
+    """What a caller needs to be allowed."""
+
+    READ = "read"
+    WRITE = "write"
+    CALL = "call"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The caller of operations. The face that accepts a connection makes one per connection.
+
+    ``identity`` is ``local`` for a process of the same user on this machine. ``session`` names the
+    connection. ``roots`` are the client's folders as file URIs, ``cwd`` is its working directory.
+    ``capabilities`` is a JSON object of the capabilities that a client of MCP's handshake era declared.
+    ``looks``: the call was allowed only to read, so it may not change anything.
+    ``connected``: the caller has a connection, and its jobs end with it. ``pid`` is its process, 0 if
+    unknown.
+    """
+
+    identity: str
+    face: Face
+    session: str
+    lang: Lang = "en"
+    client: str = ""
+    cwd: str | None = None
+    roots: tuple[str, ...] = field(default=())
+    capabilities: bytes = b"{}"
+    looks: bool = False
+    connected: bool = False
+    pid: int = 0
+
+
+class Permission(Protocol):
+    """Decides whether a caller may use ``target``: an operation, or a tool of an upstream server."""
+
+    def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool: ...
+
+
+class AllowLocal:
+    """Allows every call by a process of the same user on this machine."""
+
+    def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool:
+        return caller.identity == "local"

@@ -1,0 +1,81 @@
+"""Text on a terminal: results of tools, and lines cut to its columns."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabane.cli.terminal_text import cells, fitted, readable
+from tabane.cli.tools import shown
+
+
+def data(size: int) -> str:
+    return base64.b64encode(bytes(size)).decode()
+
+
+def inside(**resource: Any) -> dict[str, Any]:
+    return {"type": "resource", "resource": resource}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b\nc"}], "a\nb\nc"),
+        ([{"type": "image", "mimeType": "image/png", "data": data(7)}], "[image image/png 7 B]"),
+        ([{"type": "audio", "mimeType": "audio/ogg", "data": data(20_000)}], "[audio audio/ogg 20 kB]"),
+        ([inside(uri="file:///a", text="within")], "within"),
+        ([inside(uri="x:1", blob=data(3))], "[resource x:1 3 B]"),
+        ([{"type": "resource_link", "uri": "x:1", "name": "one"}], "[resource one x:1]"),
+        ([{"type": "hologram"}, {}, 5, None], "[hologram]\n[block]\n5\nnull"),
+        ([{"type": "text"}, {"type": "resource"}, {"type": "image"}], "[text]\n[resource]\n[image]"),
+    ],
+)
+def test_content_is_its_texts_and_a_word_on_the_rest(content: list[Any], text: str) -> None:
+    assert shown({"content": content, "structuredContent": {"x": 1}}) == text
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"content": [], "structuredContent": {"あ": 1}}, '{\n  "あ": 1\n}'),
+        ({"content": []}, '{\n  "content": []\n}'),
+        ({"resultType": "complete"}, '{\n  "resultType": "complete"\n}'),
+        ([], "[]"),
+        (None, "null"),
+    ],
+)
+def test_a_result_without_content_is_what_else_it_has(result: Any, text: str) -> None:
+    assert shown(result) == text
+
+
+def test_a_tool_cannot_steer_the_terminal() -> None:
+    assert readable("\x1b[2J\x9b31m\x07a\tb\r\nc\x7f日本語", on_terminal=True) == "�[2J�31m�a\tb\nc�日本語"
+    assert readable("\x1b[31mred\x1b[0m", on_terminal=False) == "\x1b[31mred\x1b[0m"
+
+
+@given(st.text(st.characters()), st.booleans())
+def test_any_text_can_be_printed(text: str, on_terminal: bool) -> None:
+    readable(text, on_terminal=on_terminal).encode()
+
+
+@given(st.text())
+def test_a_proper_text_is_not_changed_where_no_terminal_is(text: str) -> None:
+    assert readable(text, on_terminal=False) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        ("short", 5, "short"),
+        ("longer", 5, "long…"),
+        ("束ねる", 6, "束ねる"),
+        ("束ねる", 5, "束ね…"),
+    ],
+)
+def test_a_line_is_cut_to_the_columns_that_it_takes(text: str, columns: int, shown: str) -> None:
+    assert fitted(text, columns) == shown
+    assert cells(shown) <= columns
