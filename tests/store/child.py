@@ -24,8 +24,8 @@ from tabane.search.records import Record
 from tabane.store.clean_points import PAGES
 from tabane.store.collection import Collection
 from tabane.store.database import Database
-from tabane.store.kept import Kept
-from tabane.store.lexical.lexical import Lexical, open_lexical
+from tabane.store.kept import PersistentVectorCache
+from tabane.store.lexical.lexical import LexicalIndex, open_lexical
 from tabane.store.migrations import MIGRATIONS, Migration
 from tabane.store.store import Store
 from tests.store import documents
@@ -162,7 +162,7 @@ def kept(order: dict[str, Any]) -> None:
 
     async def run() -> None:
         store = await Store.open(order["home"], "cache")
-        storage = await Kept.open(store.database, order["most"])
+        storage = await PersistentVectorCache.open(store.database, order["most"])
         say("open")
         for number in range(order["first"], sys.maxsize):
             await storage.put([kept_pair(number * 100 + each) for each in range(100)])
@@ -191,7 +191,7 @@ async def _flushing(collection: Collection) -> None:
 
 
 async def _settling(collection: Collection) -> None:
-    assert isinstance(collection.lexical, Lexical)
+    assert isinstance(collection.lexical, LexicalIndex)
     while True:
         await collection.lexical.settled()
         say("settled")

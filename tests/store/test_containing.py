@@ -13,11 +13,11 @@ import numpy as np
 from tabane.search.filters import And, Contains, Equal, Filter, Not, Or, matches
 from tabane.search.records import Field, Kind, Record, Shape, TextField
 from tabane.store.collection import Collection
-from tabane.store.columns import Columns, Snapshot
-from tabane.store.containing import REMEMBERED, Containing, Rows
-from tabane.store.lexical.lexical import Lexical, open_lexical
+from tabane.store.columns import Columns, ColumnSnapshot
+from tabane.store.containing import REMEMBERED, RowSet, SubstringFilter
+from tabane.store.lexical.lexical import LexicalIndex, open_lexical
 from tabane.store.store import Store
-from tabane.store.substrings import Wanted
+from tabane.store.substrings import SubstringCondition
 from tabane.store.truth import Truth
 
 SHAPE = Shape("posts", (TextField("content"), TextField("summary")), (Field("user", Kind.STRING),))
@@ -65,7 +65,7 @@ def test_what_texts_contain_is_found_in_the_index_the_tail_and_by_looking(tmp_pa
     async def run() -> None:
         store = await Store.open(str(tmp_path), "test", lexical=open_lexical)
         collection = await store.collection(SHAPE)
-        assert isinstance(collection.lexical, Lexical)
+        assert isinstance(collection.lexical, LexicalIndex)
         model: dict[str, Record] = {}
 
         async def put(first: int, end: int) -> None:
@@ -101,21 +101,21 @@ class _Index:
     """Says the same of every question, and which they were."""
 
     def __init__(self) -> None:
-        self.asked: list[Wanted] = []
+        self.asked: list[SubstringCondition] = []
 
-    def containing(self, connection: sqlite3.Connection, wanted: Wanted) -> Rows:
+    def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet:
         self.asked.append(wanted)
-        return Rows(np.array([1, 2, 3]))
+        return RowSet(np.array([1, 2, 3]))
 
 
 def test_answers_are_remembered_as_long_as_there_is_room() -> None:
     slots = 4_000_000
     most = REMEMBERED // (slots // 8)
     alive = np.ones(slots, dtype=np.bool_)
-    snapshot = Snapshot(1, 1, alive, {})
-    containing, index = Containing(Truth(1, SHAPE), Columns((), 1, 0)), _Index()
+    snapshot = ColumnSnapshot(1, 1, alive, {})
+    containing, index = SubstringFilter(Truth(1, SHAPE), Columns((), 1, 0)), _Index()
     connection = sqlite3.connect(":memory:")
-    wanted = [Wanted((Contains(f"w{number}"),)) for number in range(most + 1)]
+    wanted = [SubstringCondition((Contains(f"w{number}"),)) for number in range(most + 1)]
     for each in [*wanted[:most], *wanted[:most]]:
         mask = containing.mask(connection, snapshot, index, each, alive)
         assert np.flatnonzero(mask).tolist() == [0, 1, 2]
@@ -127,8 +127,8 @@ def test_answers_are_remembered_as_long_as_there_is_room() -> None:
 
 def test_an_answer_of_a_later_moment_is_none_of_an_earlier_one() -> None:
     alive = np.ones(100, dtype=np.bool_)
-    containing, index = Containing(Truth(1, SHAPE), Columns((), 1, 0)), _Index()
-    connection, wanted = sqlite3.connect(":memory:"), Wanted((Contains("w"),))
+    containing, index = SubstringFilter(Truth(1, SHAPE), Columns((), 1, 0)), _Index()
+    connection, wanted = sqlite3.connect(":memory:"), SubstringCondition((Contains("w"),))
     for changes in (5, 4, 4):
-        containing.mask(connection, Snapshot(1, changes, alive, {}), index, wanted, alive)
+        containing.mask(connection, ColumnSnapshot(1, changes, alive, {}), index, wanted, alive)
     assert len(index.asked) == 2

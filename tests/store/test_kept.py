@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tabane.errors import BadArguments
 from tabane.search.embedding import cached
-from tabane.store.kept import Kept
+from tabane.store.kept import PersistentVectorCache
 from tabane.store.store import Store
 from tests.store.child import kept_pair
 from tests.store.dying import Nursery
@@ -27,11 +27,13 @@ def key(number: int) -> bytes:
     return hashlib.sha256(str(number).encode()).digest()
 
 
-def with_one(home: Path, work: Callable[[Kept], Awaitable[None]], most: int = 1_000_000) -> None:
+def with_one(
+    home: Path, work: Callable[[PersistentVectorCache], Awaitable[None]], most: int = 1_000_000
+) -> None:
     async def run() -> None:
         store = await Store.open(str(home), "cache")
         try:
-            await work(await Kept.open(store.database, most))
+            await work(await PersistentVectorCache.open(store.database, most))
         finally:
             await store.close()
 
@@ -55,7 +57,7 @@ def test_what_was_put_is_got_and_outlives_closing(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    async def work(storage: Kept) -> None:
+    async def work(storage: PersistentVectorCache) -> None:
         for asked in (
             storage.put([(b"short", b"")]),
             storage.put([(key(1), bytes(1_000_001))]),
@@ -72,7 +74,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 def test_what_is_used_stays_and_the_rest_goes_when_it_is_full(tmp_path: Path) -> None:
     favourites = [key(number) for number in range(20)]
 
-    async def work(storage: Kept) -> None:
+    async def work(storage: PersistentVectorCache) -> None:
         await storage.put([(each, each * 30) for each in favourites])
         for first in range(100, 5000, 50):
             await storage.put([(key(number), key(number) * 30) for number in range(first, first + 50)])
@@ -85,7 +87,7 @@ def test_what_is_used_stays_and_the_rest_goes_when_it_is_full(tmp_path: Path) ->
     with_one(tmp_path, work, 400_000)
     assert (tmp_path / "cache.db").stat().st_size < 600_000
 
-    async def later(storage: Kept) -> None:
+    async def later(storage: PersistentVectorCache) -> None:
         assert storage.size <= 200_000
         assert await storage.get(favourites) == [each * 30 for each in favourites]
 
@@ -93,10 +95,10 @@ def test_what_is_used_stays_and_the_rest_goes_when_it_is_full(tmp_path: Path) ->
 
 
 def test_what_was_put_before_the_last_opening_goes_before_what_came_since(tmp_path: Path) -> None:
-    async def before(storage: Kept) -> None:
+    async def before(storage: PersistentVectorCache) -> None:
         await storage.put([(key(number), b"") for number in range(40)])
 
-    async def since(storage: Kept) -> None:
+    async def since(storage: PersistentVectorCache) -> None:
         await storage.put([(key(0), b"again")])  # it has the place of the oldest, and was used last
         await storage.put([(key(100), bytes(800)), (key(101), bytes(800))])
         found = await storage.get([key(number) for number in (0, 1, 39, 100, 101)])
@@ -110,7 +112,7 @@ def test_what_was_put_before_the_last_opening_goes_before_what_came_since(tmp_pa
 def test_its_size_is_about_what_the_file_takes(tmp_path: Path, length: int) -> None:
     size = 0
 
-    async def work(storage: Kept) -> None:
+    async def work(storage: PersistentVectorCache) -> None:
         nonlocal size
         await storage.put([(key(number), random.Random(number).randbytes(length)) for number in range(2000)])
         size = storage.size
@@ -120,7 +122,7 @@ def test_its_size_is_about_what_the_file_takes(tmp_path: Path, length: int) -> N
 
 
 def test_those_who_ask_and_put_at_once_get_what_they_should(tmp_path: Path) -> None:
-    async def work(storage: Kept) -> None:
+    async def work(storage: PersistentVectorCache) -> None:
         async def one(lane: int) -> None:
             chance = random.Random(lane)
             for _ in range(30):
@@ -145,7 +147,7 @@ def test_a_process_killed_while_it_puts_leaves_what_it_acknowledged(tmp_path: Pa
             assert child.ended == -9
             acknowledged = max([first - 1, *(int(line.split()[1]) for line in child.said[1:])])
 
-            async def work(storage: Kept, acknowledged: int = acknowledged) -> None:
+            async def work(storage: PersistentVectorCache, acknowledged: int = acknowledged) -> None:
                 pairs = [kept_pair(number) for number in range((acknowledged + 2) * 100)]
                 found: list[bytes | None] = []
                 for start in range(0, len(pairs), 10_000):
@@ -175,7 +177,7 @@ class KeptMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self._store = self._runner.run(Store.open(self._home.name, "cache"))
-        self._kept = self._runner.run(Kept.open(self._store.database, _MOST))
+        self._kept = self._runner.run(PersistentVectorCache.open(self._store.database, _MOST))
 
     @rule(numbers=st.lists(_NUMBERS, min_size=1, max_size=6), length=st.sampled_from([0, 10, 800, 1500]))
     def put(self, numbers: list[int], length: int) -> None:

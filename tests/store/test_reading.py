@@ -18,7 +18,7 @@ from tabane.search.filters import EVERYTHING, Contains, Prefix
 from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
 from tabane.store.collection import Collection
 from tabane.store.database import Database
-from tabane.store.holding import Holding
+from tabane.store.holding import DatabaseLock
 from tabane.store.reading import give_way
 from tabane.store.store import Store
 from tests.store.vectors.oracle import packed
@@ -283,7 +283,7 @@ def test_closing_waits_for_what_is_read_aside() -> None:
             never = threading.Event()
             for _try in range(100):  # a close that does not wait is over by then
                 try:
-                    Holding.acquire(database.path).release(clean=False)
+                    DatabaseLock.acquire(database.path).release(clean=False)
                 except StoreLocked:
                     held.append(True)
                 else:

@@ -17,7 +17,7 @@ from tabane.search.records import Field, Kind, Record, Shape, Value, checked_key
 from tabane.store.collection import Collection
 from tabane.store.masks import Masks
 from tabane.store.store import Store
-from tabane.store.tallies import KEPT, Tallies
+from tabane.store.tallies import KEPT, CountCache
 from tests.store.model import Model, meant, put
 from tests.store.shapes import FILTERS, KEYS, RECORDS, SHAPE
 
@@ -133,7 +133,7 @@ class _Watched(Masks):
 
 def test_after_a_small_write_not_all_is_counted_again_and_the_last_so_many_are_kept() -> None:
     async def work(collection: Collection) -> None:
-        tallies, table = Tallies(), collection.table
+        tallies, table = CountCache(), collection.table
         _Watched.times = 0
 
         async def asked(where: Filter) -> int:

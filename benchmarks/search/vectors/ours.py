@@ -18,7 +18,7 @@ from tabane.search.engine import Combination, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
 from tabane.search.hybrid import hybrid
 from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
-from tabane.store.lexical.lexical import Lexical, open_lexical
+from tabane.store.lexical.lexical import LexicalIndex, open_lexical
 from tabane.store.store import Store
 
 
@@ -51,7 +51,7 @@ class Measured:
         return Record(key=f"{number:07}", texts={"text": text}, fields=fields, payload=b"{}", vectors=vectors)
 
     async def filled(self) -> None:
-        if isinstance(self._collection.lexical, Lexical):
+        if isinstance(self._collection.lexical, LexicalIndex):
             await self._collection.lexical.settled()
 
     async def nearest(self, question: Question) -> list[int]:

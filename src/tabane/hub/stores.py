@@ -18,7 +18,7 @@ from tabane.settings.files import private_folder
 if TYPE_CHECKING:
     from tabane.search.records import Shape
     from tabane.store.collection import Collection
-    from tabane.store.kept import Kept
+    from tabane.store.kept import PersistentVectorCache
     from tabane.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Stores:
         """Whether asking it costs no opening."""
         return domain in self._open
 
-    async def kept(self, most: int) -> Kept:
+    async def kept(self, most: int) -> PersistentVectorCache:
         """Where embeddings are kept by what they were made of, ``most`` bytes of them."""
         return await (await self._store("cache")).kept(most)
 

@@ -10,7 +10,7 @@ import msgspec
 from tabane.search.records import Record
 
 if TYPE_CHECKING:
-    from tabane.store.vectors.spaces import Spaces
+    from tabane.store.vectors.spaces import CollectionSpaces
 
 # A record's fields as columns hold them: a number, a flag, a code, codes; None where absent.
 Cell = float | int | tuple[int, ...] | None
@@ -18,7 +18,7 @@ Cells = tuple[Cell, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class VectorPlacement:
     """A vector that came (``vector`` is there), whose record moved to ``row``, or that lost it (row 0)."""
 
     space: str
@@ -27,7 +27,7 @@ class Placed:
     vector: bytes | None = None
 
 
-class State(msgspec.Struct, frozen=True):
+class CollectionState(msgspec.Struct, frozen=True):
     """Where a collection stands: see :func:`tabane.store.migrations._collections`."""
 
     base: int
@@ -39,18 +39,18 @@ class State(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Change:
+class CollectionChange:
     """What one write did. ``upserted`` holds live rows alone; ``deleted`` all that are no longer.
 
     ``tombstone`` is the number of the last tombstone written so far, ``state`` as it is afterwards.
     """
 
-    state: State
+    state: CollectionState
     upserted: list[tuple[int, Record]] = field(default_factory=list)
     cells: list[Cells] = field(default_factory=list)
     deleted: list[int] = field(default_factory=list)
     strings: dict[tuple[str, str], int] = field(default_factory=dict)
     results: list[bool] = field(default_factory=list)
     tombstone: int = 0
-    vectors: list[Placed] = field(default_factory=list)
-    spaces: Spaces | None = None  # those there are from now on, where they are others
+    vectors: list[VectorPlacement] = field(default_factory=list)
+    spaces: CollectionSpaces | None = None  # those there are from now on, where they are others

@@ -60,7 +60,7 @@ class FileState(msgspec.Struct, frozen=True):
         return self.boot, self.device, self.inode
 
 
-class Log:
+class WriteAheadLog:
     """The log next to a database. Its page headers are read one by one, each once."""
 
     def __init__(self, path: str) -> None:
@@ -113,7 +113,7 @@ class CleanPoints:
         self._database = path
         self._path = path + ".clean"
         self._pages = pages
-        self._log = Log(path)
+        self._log = WriteAheadLog(path)
         self._done = LogEnd()
         self._needed: int | None = None
 

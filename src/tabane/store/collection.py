@@ -42,14 +42,14 @@ from tabane.search.records import (
     checked_space,
 )
 from tabane.store import paging, parts
-from tabane.store.counting import Counting
+from tabane.store.counting import CollectionCounts
 from tabane.store.masks import Masks, costly
-from tabane.store.paging import Paging
-from tabane.store.table import Follower, Table
+from tabane.store.paging import RecordPaging
+from tabane.store.table import CollectionTable, TableFollower
 from tabane.store.vectors import asking
-from tabane.store.vectors.asking import Asking
+from tabane.store.vectors.asking import VectorQueries
 from tabane.store.vectors.checking import checked_vector
-from tabane.store.vectors.waiting import Waiting
+from tabane.store.vectors.waiting import VectorCoverage
 from tabane.store.writing import MOST_ROWS
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to come after: no caller outruns it with so few
 
 
-class Lexical(Follower, Protocol):
+class LexicalFollower(TableFollower, Protocol):
     """The index behind a collection's search; it follows the collection's table."""
 
     @property
@@ -88,16 +88,16 @@ class Lexical(Follower, Protocol):
     async def close(self) -> None: ...
 
 
-class Collection(Counting):
+class Collection(CollectionCounts):
     """One collection, open. See :class:`tabane.search.engine.Records` and ``Index`` for what it promises."""
 
-    def __init__(self, table: Table, lexical: Lexical | None = None) -> None:
+    def __init__(self, table: CollectionTable, lexical: LexicalFollower | None = None) -> None:
         super().__init__(table)
         self.lexical = lexical
         if lexical is not None:
             table.follow(lexical)
         table.tidy()
-        self._asking: Asking | None = None  # from the first question on
+        self._asking: VectorQueries | None = None  # from the first question on
         self._exchanging = asyncio.Lock()
 
     @property
@@ -217,7 +217,7 @@ class Collection(Counting):
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> Page:
             mask = self._first(masks, meant, order, limit + 1) if cursor is None else masks.mask(meant)
-            return Paging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
+            return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
 
         return await self.table.read(reading, long=costly(meant))
 
@@ -305,16 +305,16 @@ class Collection(Counting):
         async for block in self._vectors().ranking(asked, meant):
             yield block
 
-    def _vectors(self) -> Asking:
+    def _vectors(self) -> VectorQueries:
         """Whoever asks has found a space in the shape, so there is an index."""
         if self._asking is None:
             assert self.table.vectors is not None
-            self._asking = Asking(self.table, self.table.vectors, self._keys)
+            self._asking = VectorQueries(self.table, self.table.vectors, self._keys)
         return self._asking
 
-    def _waiting(self) -> Waiting:
+    def _waiting(self) -> VectorCoverage:
         assert self.table.vectors is not None  # as above
-        return Waiting(self.table, self.table.vectors)
+        return VectorCoverage(self.table, self.table.vectors)
 
     async def _room_for_vectors(self) -> None:
         if self.table.vectors is not None and self.table.vectors.full:

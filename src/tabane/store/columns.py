@@ -1,6 +1,6 @@
 """The fields of a collection as arrays over its rows, kept in step with every commit.
 
-A *slot* is a row less the array's origin. Readers take a :class:`Snapshot`, which never changes: new
+A *slot* is a row less the array's origin. Readers take a :class:`ColumnSnapshot`, which never changes: new
 records are written behind its end, deletions go into a copy of ``alive``. About 8 bytes a record for a
 number, 4 for a string, 1 for a flag, 8 for each element of a list; strings themselves stay on disk.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabane.search.records import Field, Kind
-from tabane.store.changes import Cell, Cells, Change
+from tabane.store.changes import Cell, Cells, CollectionChange
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -34,7 +34,7 @@ _TYPES: dict[Kind, tuple[type[np.generic], float]] = {
 }
 
 
-class Growing:
+class GrowableArray:
     """An array that grows at its end. A view of its first elements stays as it is."""
 
     def __init__(self, kind: type[np.generic]) -> None:
@@ -65,7 +65,7 @@ class Column:
     def __init__(self, field: Field) -> None:
         self.field = field
         kind, self._absent = _TYPES[field.kind]
-        self._values = Growing(kind)
+        self._values = GrowableArray(kind)
 
     def append(self, cells: Sequence[Cell], first: int) -> None:
         absent = self._absent
@@ -85,8 +85,8 @@ class Column:
         """Forget the first slots."""
         self._values.replace(self._values.view()[by:].copy())
 
-    def view(self) -> Values:
-        return Values(self.field, self._values.view(), None)
+    def view(self) -> ColumnValues:
+        return ColumnValues(self.field, self._values.view(), None)
 
 
 class ListColumn:
@@ -94,8 +94,8 @@ class ListColumn:
 
     def __init__(self, field: Field) -> None:
         self.field = field
-        self._codes = Growing(np.uint32)
-        self._slots = Growing(np.uint32)
+        self._codes = GrowableArray(np.uint32)
+        self._slots = GrowableArray(np.uint32)
 
     def append(self, cells: Sequence[Cell], first: int) -> None:
         lists = [cell if isinstance(cell, tuple) else () for cell in cells]
@@ -121,43 +121,43 @@ class ListColumn:
         self._codes.replace(self._codes.view()[low:].copy())
         self._slots.replace(self._slots.view()[low:] - np.uint32(by))
 
-    def view(self) -> Values:
-        return Values(self.field, self._codes.view(), self._slots.view())
+    def view(self) -> ColumnValues:
+        return ColumnValues(self.field, self._codes.view(), self._slots.view())
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class ColumnValues:
     """A column at one moment. ``slots`` says where each value belongs, None: one a slot, in order."""
 
     field: Field
     values: Array
     slots: Array | None
 
-    def only(self, slots: Slots) -> Values:
+    def only(self, slots: Slots) -> ColumnValues:
         """The values of these slots, which are in order, as those of the first slots."""
         if self.slots is None:
-            return Values(self.field, self.values[slots], None)
+            return ColumnValues(self.field, self.values[slots], None)
         wanted = slots.astype(self.slots.dtype)  # else all of them are converted
         lows = np.searchsorted(self.slots, wanted, "left")
         highs = np.searchsorted(self.slots, wanted, "right")
         counts = highs - lows
         places = np.repeat(lows - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        return Values(self.field, self.values[places], np.repeat(np.arange(len(slots)), counts))
+        return ColumnValues(self.field, self.values[places], np.repeat(np.arange(len(slots)), counts))
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ColumnSnapshot:
     """All columns at one moment: after write number ``changes``. Nothing in it changes any more."""
 
     origin: int
     changes: int
     alive: Mask
-    columns: Mapping[str, Values]
+    columns: Mapping[str, ColumnValues]
 
-    def only(self, slots: Slots) -> Snapshot:
+    def only(self, slots: Slots) -> ColumnSnapshot:
         """These slots alone, which are in order, as the first ones and all live."""
         columns = {name: values.only(slots) for name, values in self.columns.items()}
-        return Snapshot(0, self.changes, np.ones(len(slots), dtype=np.bool_), columns)
+        return ColumnSnapshot(0, self.changes, np.ones(len(slots), dtype=np.bool_), columns)
 
     def rows(self, slots: Slots) -> list[int]:
         return [int(row) for row in (slots + self.origin).tolist()]
@@ -178,7 +178,7 @@ class Columns:
     def __init__(self, fields: Sequence[Field], origin: int, changes: int) -> None:
         self.origin = origin
         self._columns = [ListColumn(each) if each.kind is Kind.STRINGS else Column(each) for each in fields]
-        self._alive = Growing(np.bool_)
+        self._alive = GrowableArray(np.bool_)
         self._changes = changes
         self._moved = threading.Condition()
         self._snapshot = self._taken()
@@ -192,16 +192,16 @@ class Columns:
         """The row behind the last slot."""
         return self.origin + self._alive.length
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ColumnSnapshot:
         return self._snapshot
 
-    def reached(self, changes: int, timeout: float) -> Snapshot:
+    def reached(self, changes: int, timeout: float) -> ColumnSnapshot:
         """The snapshot after that write at least: one that is committed is applied a moment later."""
         with self._moved:
             self._moved.wait_for(lambda: self._snapshot.changes >= changes, timeout)
         return self._snapshot
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: CollectionChange) -> None:
         """Take in what a commit changed, and show it to readers from now on."""
         self.add([row for row, _ in change.upserted], change.cells, change.state.next)
         self.remove(change.deleted)
@@ -274,6 +274,6 @@ class Columns:
         self._alive.replace(self._alive.view()[by:].copy())
         self.origin += by
 
-    def _taken(self) -> Snapshot:
+    def _taken(self) -> ColumnSnapshot:
         columns = {column.field.name: column.view() for column in self._columns}
-        return Snapshot(self.origin, self._changes, self._alive.view(), columns)
+        return ColumnSnapshot(self.origin, self._changes, self._alive.view(), columns)

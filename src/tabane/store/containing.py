@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tabane.store import substrings
-from tabane.store.columns import Array, Columns, Mask, Snapshot
-from tabane.store.substrings import Wanted
+from tabane.store.columns import Array, Columns, ColumnSnapshot, Mask
+from tabane.store.substrings import SubstringCondition
 from tabane.store.truth import Truth
 
 REMEMBERED = 4_000_000  # bytes, of a bit a row for each answer
@@ -25,7 +25,7 @@ LOOKED_AT = 64  # records that are sooner looked at than asked for
 _NEWER = 256  # rows that came since an answer, and are looked at instead of asking again
 
 
-class Rows(NamedTuple):
+class RowSet(NamedTuple):
     """The rows that were found, live or not; or, with ``others``, all but these.
 
     It holds for the rows that are live after write number ``changes``.
@@ -36,16 +36,16 @@ class Rows(NamedTuple):
     changes: int = 0
 
 
-class Index(Protocol):
+class SubstringIndex(Protocol):
     """What knows texts by their parts."""
 
-    def containing(self, connection: sqlite3.Connection, wanted: Wanted) -> Rows | None:
+    def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
         """The rows that are so, exactly; None: they have to be looked through."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _CachedRowMask:
     """One bit a row, from row ``origin`` on; for snapshots that are not older than ``changes``."""
 
     origin: int
@@ -53,7 +53,7 @@ class _Answer:
     length: int
     bits: Array
 
-    def mask(self, snapshot: Snapshot) -> Mask | None:
+    def mask(self, snapshot: ColumnSnapshot) -> Mask | None:
         """The slots of the snapshot, as far as they were there; None where it is of an older moment."""
         skipped = snapshot.origin - self.origin
         if snapshot.changes < self.changes or not 0 <= skipped <= self.length:
@@ -61,22 +61,22 @@ class _Answer:
         return np.unpackbits(self.bits, count=self.length).view(np.bool_)[skipped:]
 
 
-class Containing:
+class SubstringFilter:
     """The texts of one table, for any thread."""
 
     def __init__(self, truth: Truth, columns: Columns) -> None:
         self._truth = truth
         self._columns = columns
         self._lock = threading.Lock()
-        self._answers: OrderedDict[Wanted, _Answer] = OrderedDict()
+        self._answers: OrderedDict[SubstringCondition, _CachedRowMask] = OrderedDict()
         self._size = 0
 
     def mask(
         self,
         connection: sqlite3.Connection,
-        snapshot: Snapshot,
-        index: Index | None,
-        wanted: Wanted,
+        snapshot: ColumnSnapshot,
+        index: SubstringIndex | None,
+        wanted: SubstringCondition,
         within: Mask,
     ) -> Mask:
         """Which slots of ``within`` are so; what it says of others does not count."""
@@ -97,7 +97,7 @@ class Containing:
             found[gone] = self._looked_through(connection, snapshot, wanted, gone)[gone]
         return self._remembered(snapshot, wanted, found)
 
-    def _gone(self, snapshot: Snapshot, changes: int) -> Mask:
+    def _gone(self, snapshot: ColumnSnapshot, changes: int) -> Mask:
         """What is live in the snapshot and no more after that write: an index that knows of it forgot it."""
         later = self._columns.reached(changes, _LONGEST_WAIT)
         gone = snapshot.alive.copy()
@@ -108,14 +108,22 @@ class Containing:
         return gone
 
     def _looked_through(
-        self, connection: sqlite3.Connection, snapshot: Snapshot, wanted: Wanted, within: Mask
+        self,
+        connection: sqlite3.Connection,
+        snapshot: ColumnSnapshot,
+        wanted: SubstringCondition,
+        within: Mask,
     ) -> Mask:
         found = np.zeros(len(within), dtype=np.bool_)
-        found[substrings.looked_through(self._truth, connection, snapshot, wanted, within)] = True
+        found[substrings.slots_containing(self._truth, connection, snapshot, wanted, within)] = True
         return found
 
     def _continued(
-        self, connection: sqlite3.Connection, snapshot: Snapshot, wanted: Wanted, known: Mask
+        self,
+        connection: sqlite3.Connection,
+        snapshot: ColumnSnapshot,
+        wanted: SubstringCondition,
+        known: Mask,
     ) -> Mask:
         """What is known, and what came since."""
         newer = snapshot.alive.copy()
@@ -124,7 +132,7 @@ class Containing:
         found[: len(known)] = known
         return found
 
-    def _known(self, snapshot: Snapshot, wanted: Wanted) -> Mask | None:
+    def _known(self, snapshot: ColumnSnapshot, wanted: SubstringCondition) -> Mask | None:
         with self._lock:
             answer = self._answers.get(wanted)
             if answer is None:
@@ -133,8 +141,8 @@ class Containing:
         mask = answer.mask(snapshot)
         return None if mask is None else mask[: len(snapshot.alive)]
 
-    def _remembered(self, snapshot: Snapshot, wanted: Wanted, found: Mask) -> Mask:
-        answer = _Answer(snapshot.origin, snapshot.changes, len(found), np.packbits(found))
+    def _remembered(self, snapshot: ColumnSnapshot, wanted: SubstringCondition, found: Mask) -> Mask:
+        answer = _CachedRowMask(snapshot.origin, snapshot.changes, len(found), np.packbits(found))
         with self._lock:
             before = self._answers.pop(wanted, None)
             self._answers[wanted] = answer

@@ -16,21 +16,21 @@ from tabane.search.records import Kind, Scalar, Shape
 from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks, costly
 from tabane.store.numbers import NumericKeys
-from tabane.store.table import Table
-from tabane.store.tallies import MOST_BEST, Tallies
+from tabane.store.table import CollectionTable
+from tabane.store.tallies import MOST_BEST, CountCache
 
 MOST_BOUNDS = 100_000
 LISTED = 20_000
 """Keys of a block."""
 
 
-class Counting:
+class CollectionCounts:
     """The counts of one table, for a collection to have."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: CollectionTable) -> None:
         self.table = table
         self._keys = NumericKeys(table.truth)
-        self._tallies = Tallies()
+        self._tallies = CountCache()
 
     @property
     def shape(self) -> Shape:

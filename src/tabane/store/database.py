@@ -18,10 +18,10 @@ import msgspec
 
 from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
-from tabane.store.holding import Holding
+from tabane.store.holding import DatabaseLock
 from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
 from tabane.store.reading import ReadConnection, ReadThread
-from tabane.store.writing import MOST_WAITING, Companion, Job, Writer
+from tabane.store.writing import MOST_WAITING, CommitCompanion, WriteJob, WriteThread
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Database:
     """
 
     def __init__(
-        self, path: str, holding: Holding, connection: sqlite3.Connection, points: CleanPoints
+        self, path: str, holding: DatabaseLock, connection: sqlite3.Connection, points: CleanPoints
     ) -> None:
         self.path = path
         self.folder = os.path.dirname(path)
@@ -53,7 +53,7 @@ class Database:
         self._holding = holding
         self._connection = connection
         self._points = points
-        self._writer = Writer(connection, path, points)
+        self._writer = WriteThread(connection, path, points)
         self._reader = ReadThread(f"store-reader {path}", self._connect_reader, self._read)
         self._aside = ThreadPoolExecutor(_MOST_ASIDE, f"store-aside {path}")
         self._asked = 0
@@ -71,7 +71,7 @@ class Database:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         except OSError as error:
             raise failures.from_system(error, path) from error
-        holding = Holding.acquire(path)
+        holding = DatabaseLock.acquire(path)
         connection: sqlite3.Connection | None = None
         points = CleanPoints(path, pages)
         try:
@@ -90,7 +90,7 @@ class Database:
             if connection is not None:
                 connection.close()
             holding.release(clean=False)
-            raise failures.said(error, path) from None
+            raise failures.storage_error(error, path) from None
 
     async def run(
         self,
@@ -105,7 +105,7 @@ class Database:
         between the commit and the answer. A caller that is cancelled while it waits its turn takes the
         work back; later, it is done all the same.
         """
-        job = Job(work, rows, committed)
+        job = WriteJob(work, rows, committed)
         result: T = await asyncio.wrap_future(self._writer.submit(job))
         return result
 
@@ -135,7 +135,7 @@ class Database:
             raise failures.closed(self.path)
         return await asyncio.get_running_loop().run_in_executor(self._aside, self._read_aside, work)
 
-    def accompany(self, companion: Companion) -> None:
+    def accompany(self, companion: CommitCompanion) -> None:
         """Commit something else ahead of each commit from now on. Before the first write that needs it."""
         self._writer.companions.append(companion)
 
@@ -161,13 +161,13 @@ class Database:
             finally:
                 connection.execute("ROLLBACK")
         except (sqlite3.Error, msgspec.DecodeError) as error:
-            raise failures.said(error, self.path) from error
+            raise failures.storage_error(error, self.path) from error
 
     def _connect_reader(self) -> ReadConnection:
         try:
             connection = connected(self.path, ReadConnection)
         except sqlite3.Error as error:
-            raise failures.said(error, self.path) from error
+            raise failures.storage_error(error, self.path) from error
         assert isinstance(connection, ReadConnection)
         connection.execute("PRAGMA query_only = ON")
         return connection

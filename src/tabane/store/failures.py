@@ -40,7 +40,7 @@ def from_sqlite(error: sqlite3.Error, path: str) -> StoreError:
     )
 
 
-def said(error: BaseException, path: str) -> BaseException:
+def storage_error(error: BaseException, path: str) -> BaseException:
     """What a caller is told of an error: a :class:`StoreError` where it is one of storage."""
     if isinstance(error, sqlite3.Error):
         return from_sqlite(error, path)

@@ -16,7 +16,7 @@ _CLEAN = b"closed\n"
 _OPEN = b"open  \n"
 
 
-class Holding:
+class DatabaseLock:
     """The lock, held. ``clean``: whether who held it before closed the database, or nobody ever did."""
 
     def __init__(self, fd: int) -> None:
@@ -24,7 +24,7 @@ class Holding:
         self.clean = os.pread(fd, len(_OPEN), 0) != _OPEN
 
     @classmethod
-    def acquire(cls, path: str) -> Holding:
+    def acquire(cls, path: str) -> DatabaseLock:
         """Lock the database at ``path``. Raises StoreLocked, StoreReadOnly, StoreFull."""
         fd = -1
         try:

@@ -33,7 +33,7 @@ _PAGE = 4096  # bytes
 _LEFT = 500
 
 
-class Kept:
+class PersistentVectorCache:
     """The storage that :class:`tabane.search.embedding.cached.CachedEmbedder` asks. Made by :meth:`open`.
 
     What :meth:`put` answered outlives the process, as long as there is room for it.
@@ -50,7 +50,7 @@ class Kept:
         self._evicting = asyncio.Lock()
 
     @classmethod
-    async def open(cls, database: Database, most: int = MOST_BYTES) -> Kept:
+    async def open(cls, database: Database, most: int = MOST_BYTES) -> PersistentVectorCache:
         """What the file holds already, and the table for it where it has none."""
         found = cls(database, most)
         await database.run(found._prepare, rows=MOST_ROWS)

@@ -24,12 +24,12 @@ from tabane.search.filters import (
 )
 from tabane.search.records import Kind, Scalar
 from tabane.search.substrings import is_whole
-from tabane.store.columns import ABSENT_FLAG, Array, Mask, Snapshot, Values
-from tabane.store.strings import Strings
-from tabane.store.substrings import Wanted
+from tabane.store.columns import ABSENT_FLAG, Array, ColumnSnapshot, ColumnValues, Mask
+from tabane.store.strings import StringTable
+from tabane.store.substrings import SubstringCondition
 
 # Which of the slots have texts that are so: answers for those within the mask, others do not count.
-Holding = Callable[[Wanted, Mask], Mask]
+Holding = Callable[[SubstringCondition, Mask], Mask]
 
 
 class Masks:
@@ -37,8 +37,8 @@ class Masks:
 
     def __init__(
         self,
-        snapshot: Snapshot,
-        strings: Strings,
+        snapshot: ColumnSnapshot,
+        strings: StringTable,
         connection: sqlite3.Connection,
         holding: Holding,
         sweeps: int = -1,
@@ -68,7 +68,7 @@ class Masks:
                     found |= self._within(each, within & ~found if costly(each) else within)
                 return found
             case Contains():
-                return within & self._holding(Wanted((where,)), within)
+                return within & self._holding(SubstringCondition((where,)), within)
             case _:
                 return within & self._matching(where)
 
@@ -97,7 +97,7 @@ class Masks:
             return _table([int(value) for value in wanted], column.values)[column.values]
         return _numbers(where, column.values)
 
-    def _coded(self, where: Condition, column: Values) -> Mask:
+    def _coded(self, where: Condition, column: ColumnValues) -> Mask:
         """Which values of a column of codes match."""
         codes = self._codes(where)
         if isinstance(where, Range) and where.low is None and where.high is None:
@@ -122,7 +122,7 @@ class Masks:
                 below = None if high is None else ("<=" if include_high else "<", str(high))
                 return strings.between(connection, field, above, below)
 
-    def _spread(self, column: Values, matching: Mask) -> Mask:
+    def _spread(self, column: ColumnValues, matching: Mask) -> Mask:
         """From matching values to slots: any element of a list will do."""
         if column.slots is None:
             return matching
@@ -167,7 +167,7 @@ class Masks:
         pairs = zip(found.tolist(), counts.tolist(), strict=True)
         return [(self._strings.text(self._connection, code), count) for code, count in pairs]
 
-    def over(self, snapshot: Snapshot) -> Masks:
+    def over(self, snapshot: ColumnSnapshot) -> Masks:
         """The same for some records alone, for filters that ask nothing of texts."""
         return Masks(snapshot, self._strings, self._connection, self._holding, self.sweeps)
 
@@ -245,12 +245,12 @@ def _joins(where: Filter) -> bool:
     return isinstance(leaf, Contains) and is_whole(leaf.text)
 
 
-def _wanted(of: Sequence[Filter]) -> Wanted | None:
+def _wanted(of: Sequence[Filter]) -> SubstringCondition | None:
     """What of these is asked at once, in one order whatever the order was; None where nothing is."""
     joined = [each for each in of if _joins(each)]
     includes = sorted((each for each in joined if isinstance(each, Contains)), key=repr)
     excludes = sorted((each.of for each in joined if isinstance(each, Not)), key=repr)
-    return Wanted(tuple(includes), tuple(excludes)) if joined else None  # type: ignore[arg-type]
+    return SubstringCondition(tuple(includes), tuple(excludes)) if joined else None  # type: ignore[arg-type]
 
 
 def _table(codes: Sequence[int], values: Array) -> Mask:

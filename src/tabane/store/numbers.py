@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tabane.store.columns import Array, Growing
+from tabane.store.columns import Array, GrowableArray
 from tabane.store.reading import give_way
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class NumericKeys:
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
-        self._numbers = Growing(np.int64)
+        self._numbers = GrowableArray(np.int64)
         self._lock = threading.Lock()
         self._first: int | None = None
         self._other = False

@@ -7,20 +7,22 @@ from collections.abc import Awaitable, Callable
 
 from tabane.search.records import Shape
 from tabane.store import segments
-from tabane.store.changes import State
+from tabane.store.changes import CollectionState
 from tabane.store.columns import Columns
 from tabane.store.database import Database
 from tabane.store.truth import RENUMBERED, Truth, shape_blob, shape_of
-from tabane.store.vectors.file import VectorFile
+from tabane.store.vectors.file import VectorDatabase
 from tabane.store.vectors.spaces import any_spaces
 from tabane.store.vectors.truth import VectorTruth
 from tabane.store.writing import ALONE
 
-VectorRoom = Callable[[], Awaitable[VectorFile]]
+OpenVectorDatabase = Callable[[], Awaitable[VectorDatabase]]
 """Opens the file of vectors beside the database, where it is not open yet."""
 
 
-async def opened(database: Database, shape: Shape, vectors: VectorRoom) -> tuple[Truth, Columns, State]:
+async def open_collection(
+    database: Database, shape: Shape, vectors: OpenVectorDatabase
+) -> tuple[Truth, Columns, CollectionState]:
     """The collection, made where it is new; where its shape changed, the columns are made anew.
 
     The spaces of the shape are not made here; those that are there are found.
@@ -50,7 +52,7 @@ def _spaced(connection: sqlite3.Connection, name: str) -> bool:
     return found is not None and (bool(shape_of(found[0]).spaces) or any_spaces(connection, name))
 
 
-def _prepared(connection: sqlite3.Connection, shape: Shape, file: VectorFile | None) -> Truth:
+def _prepared(connection: sqlite3.Connection, shape: Shape, file: VectorDatabase | None) -> Truth:
     """The collection's truth, with its vectors where there are some."""
     truth, before = _made(connection, shape)
     if file is not None:
@@ -80,7 +82,7 @@ def _made(connection: sqlite3.Connection, shape: Shape) -> tuple[Truth, Shape]:
     return truth, before
 
 
-def _loaded(truth: Truth, connection: sqlite3.Connection) -> tuple[Columns, State]:
+def _loaded(truth: Truth, connection: sqlite3.Connection) -> tuple[Columns, CollectionState]:
     """The columns as far as segments give them: not at all where one is damaged, for they are derived."""
     state = truth.state(connection)
     try:

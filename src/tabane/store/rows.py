@@ -14,7 +14,7 @@ _TEXTS = msgspec.json.Decoder(dict[str, str])
 _FIELDS = msgspec.json.Decoder(dict[str, str | int | float | bool | tuple[str, ...]])
 
 
-class Rows:
+class RecordTable:
     """The table of records. A row is never another record's, one that was replaced is gone."""
 
     def __init__(self, number: int, name: str) -> None:

@@ -10,15 +10,15 @@ import sqlite3
 
 import numpy as np
 
-from tabane.store.changes import State
-from tabane.store.columns import Array, Columns, Mask, Snapshot, Values
+from tabane.store.changes import CollectionState
+from tabane.store.columns import Array, Columns, ColumnSnapshot, ColumnValues, Mask
 from tabane.store.truth import Truth
 
 SEGMENT = 4096  # rows
 MOST_READ = 2000  # rows of a step
 
 
-def loaded(truth: Truth, connection: sqlite3.Connection, state: State) -> Columns:
+def loaded(truth: Truth, connection: sqlite3.Connection, state: CollectionState) -> Columns:
     """The columns up to the last segment; :func:`read_on` gives the rest.
 
     Raises ValueError or KeyError where the segments are not what was written: they can be made anew.
@@ -56,14 +56,14 @@ def read_on(truth: Truth, connection: sqlite3.Connection, columns: Columns, foll
     columns.add([row for row, _ in found], cells, end)
 
 
-def settled(truth: Truth, connection: sqlite3.Connection, columns: Columns, state: State) -> None:
+def settled(truth: Truth, connection: sqlite3.Connection, columns: Columns, state: CollectionState) -> None:
     """Mark what is not live, once all rows are there, and show the columns to readers."""
     columns.remove(truth.tombstones(connection))
     columns.remove(list(range(columns.origin, state.base)))
     columns.publish(state.changes)
 
 
-def agree(truth: Truth, connection: sqlite3.Connection, snapshot: Snapshot) -> bool:
+def agree(truth: Truth, connection: sqlite3.Connection, snapshot: ColumnSnapshot) -> bool:
     """Whether the columns of a moment say what the records of the same moment say, value by value."""
     end = snapshot.origin + len(snapshot.alive)
     afresh = Columns(truth.shape.fields, snapshot.origin, snapshot.changes)
@@ -81,7 +81,7 @@ def agree(truth: Truth, connection: sqlite3.Connection, snapshot: Snapshot) -> b
     return np.array_equal(alive, snapshot.alive) and all(map(_equal, same, held))
 
 
-def _live(values: Values, alive: Mask) -> tuple[Array, Array]:
+def _live(values: ColumnValues, alive: Mask) -> tuple[Array, Array]:
     """The values of live slots, and these slots."""
     slots = np.arange(len(values.values)) if values.slots is None else values.slots
     return values.values[alive[slots]], slots[alive[slots]]

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING
 from tabane.search.records import Shape
 from tabane.store.clean_points import PAGES
 from tabane.store.database import Database
-from tabane.store.kept import Kept
+from tabane.store.kept import PersistentVectorCache
 from tabane.store.migrations import MIGRATIONS, Migration
 
 if TYPE_CHECKING:
-    from tabane.store.collection import Collection, Lexical
-    from tabane.store.table import Table
-    from tabane.store.vectors.file import VectorFile
+    from tabane.store.collection import Collection, LexicalFollower
+    from tabane.store.table import CollectionTable
+    from tabane.store.vectors.file import VectorDatabase
 
 # Makes the lexical index of a table, in its folder.
-LexicalRoom = Callable[[str, "Table"], Awaitable["Lexical"]]
+OpenLexicalIndex = Callable[[str, "Table"], Awaitable["Lexical"]]
 
 
 class Store:
     """One domain's file and its collections, each opened once. Made by :meth:`open`."""
 
-    def __init__(self, database: Database, lexical: LexicalRoom | None, pages: int = PAGES) -> None:
+    def __init__(self, database: Database, lexical: OpenLexicalIndex | None, pages: int = PAGES) -> None:
         self.database = database
         self._lexical = lexical
         self._pages = pages
         self._collections: dict[str, Collection] = {}
-        self._vectors: VectorFile | None = None  # opened with the first collection that has some
-        self._kept: Kept | None = None
+        self._vectors: VectorDatabase | None = None  # opened with the first collection that has some
+        self._kept: PersistentVectorCache | None = None
         self._opening = asyncio.Lock()
         self._opening_vectors = asyncio.Lock()
 
@@ -44,7 +44,7 @@ class Store:
         folder: str,
         domain: str,
         *,
-        lexical: LexicalRoom | None = None,
+        lexical: OpenLexicalIndex | None = None,
         migrations: Sequence[Migration] = MIGRATIONS,
         pages: int = PAGES,
     ) -> Store:
@@ -76,34 +76,34 @@ class Store:
         # a fifth of a second, which is no business of the event loop's.
         await asyncio.to_thread(importlib.import_module, "tabane.store.collection")
         from tabane.store.collection import Collection
-        from tabane.store.table import Table
+        from tabane.store.table import CollectionTable
 
-        table = await Table.open(self.database, shape, self._vector_file)
+        table = await CollectionTable.open(self.database, shape, self._vector_file)
         if self._lexical is None:
             return Collection(table)
         folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
         return Collection(table, await self._lexical(folder, table))
 
-    async def _vector_file(self) -> VectorFile:
+    async def _vector_file(self) -> VectorDatabase:
         async with self._opening_vectors:
             if self._vectors is None:
-                from tabane.store.vectors.file import VectorFile, path_of
+                from tabane.store.vectors.file import VectorDatabase, path_of
 
                 path = path_of(self.database.path)
                 self._vectors = await asyncio.to_thread(
-                    VectorFile.open, path, doubtful=self.database.mended, pages=self._pages
+                    VectorDatabase.open, path, doubtful=self.database.mended, pages=self._pages
                 )
                 self.database.accompany(self._vectors)
             return self._vectors
 
-    async def kept(self, most: int = 1_000_000_000) -> Kept:
+    async def kept(self, most: int = 1_000_000_000) -> PersistentVectorCache:
         """Vectors that were worked out once, by what they were made of. The same storage at every call.
 
         ``most`` is how many bytes of them there may be; the first call says it.
         """
         async with self._opening:
             if self._kept is None:
-                self._kept = await Kept.open(self.database, most)
+                self._kept = await PersistentVectorCache.open(self.database, most)
             return self._kept
 
     async def check(self) -> list[str]:

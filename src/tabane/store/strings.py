@@ -18,7 +18,7 @@ _LOOKED_AT = 512  # strings between two pauses for others
 _LAST = 0x10FFFF
 
 
-class Strings:
+class StringTable:
     """The strings of one collection, in the table ``string_<id>``."""
 
     def __init__(self, number: int) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 
 from tabane.search.analysis import normalise
 from tabane.search.filters import Contains, contains
-from tabane.store.columns import Mask, Slots, Snapshot
+from tabane.store.columns import ColumnSnapshot, Mask, Slots
 from tabane.store.reading import give_way
 from tabane.store.truth import Truth
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SubstringCondition:
     """What a record's texts contain: all of ``includes`` and none of ``excludes``."""
 
     includes: tuple[Contains, ...] = ()
@@ -27,8 +27,12 @@ _LOOKED_AT = 32  # records between two pauses for others
 _GAP = 8  # slots that are sooner read than left out
 
 
-def looked_through(
-    truth: Truth, connection: sqlite3.Connection, snapshot: Snapshot, wanted: Wanted, within: Mask
+def slots_containing(
+    truth: Truth,
+    connection: sqlite3.Connection,
+    snapshot: ColumnSnapshot,
+    wanted: SubstringCondition,
+    within: Mask,
 ) -> list[int]:
     """The slots among ``within`` whose texts contain what is wanted."""
     includes = [(each, normalise(each.text)) for each in wanted.includes]

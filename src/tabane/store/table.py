@@ -1,6 +1,6 @@
 """One collection's truth and columns, written and read as one: what is derived from them follows here.
 
-A read sees the records and the columns of one moment. A write tells a :class:`Follower` inside its
+A read sees the records and the columns of one moment. A write tells a :class:`TableFollower` inside its
 transaction and after its commit, in the writing thread, in order.
 """
 
@@ -16,16 +16,16 @@ from typing import Protocol, TypeVar
 from tabane.errors import StoreReadOnly
 from tabane.search.records import Record, Shape
 from tabane.store import failures, segments
-from tabane.store.changes import Change, State
-from tabane.store.columns import Columns, Mask, Snapshot
-from tabane.store.containing import Containing, Rows
+from tabane.store.changes import CollectionChange, CollectionState
+from tabane.store.columns import Columns, ColumnSnapshot, Mask
+from tabane.store.containing import RowSet, SubstringFilter
 from tabane.store.database import Database
 from tabane.store.masks import Masks
-from tabane.store.opening import VectorRoom, opened
-from tabane.store.substrings import Wanted
-from tabane.store.tidying import Tidying
+from tabane.store.opening import OpenVectorDatabase, open_collection
+from tabane.store.substrings import SubstringCondition
+from tabane.store.tidying import TableMaintenance
 from tabane.store.truth import Truth
-from tabane.store.vectors.spaces import SpaceList
+from tabane.store.vectors.spaces import SpaceTable
 from tabane.store.vectors.truth import VectorTruth
 from tabane.store.vectors.vectors import VectorIndex
 from tabane.store.writing import ALONE
@@ -37,7 +37,7 @@ _MOST_TRIES = 100
 _LONGEST_REMAKING = 600.0  # seconds that a check-up waits for
 
 
-class Follower(Protocol):
+class TableFollower(Protocol):
     """What is derived from a table: a lexical index.
 
     ``applied`` is the number of the last tombstone that it will never ask for again.
@@ -46,27 +46,32 @@ class Follower(Protocol):
     @property
     def applied(self) -> int: ...
 
-    def add(self, connection: sqlite3.Connection, change: Change) -> None:
+    def add(self, connection: sqlite3.Connection, change: CollectionChange) -> None:
         """Take part in the write, inside its transaction. What it raises undoes the write."""
         ...
 
-    def committed(self, change: Change) -> None:
+    def committed(self, change: CollectionChange) -> None:
         """The write is on the disk. Called in the writing thread, in order; quick.
 
         It hears of every write that has a number, those too that leave the records as they are.
         """
         ...
 
-    def containing(self, connection: sqlite3.Connection, wanted: Wanted) -> Rows | None:
+    def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
         """See :class:`tabane.store.containing.Index`: it answers as of the last commit it was told of."""
         ...
 
 
-class Table:
+class CollectionTable:
     """An open collection. Made by :meth:`open`. ``shape`` has the spaces that there are now."""
 
     def __init__(
-        self, database: Database, truth: Truth, columns: Columns, state: State, vectors: VectorRoom
+        self,
+        database: Database,
+        truth: Truth,
+        columns: Columns,
+        state: CollectionState,
+        vectors: OpenVectorDatabase,
     ) -> None:
         self.database = database
         self.truth = truth
@@ -76,17 +81,17 @@ class Table:
         self.vectors: VectorIndex | None = None  # where there is a space, or was one
         self._vector_room = vectors
         self._equipping = asyncio.Lock()
-        self._follower: Follower | None = None
-        self._containing = Containing(truth, columns)
-        self._tidying = Tidying(self)
+        self._follower: TableFollower | None = None
+        self._containing = SubstringFilter(truth, columns)
+        self._tidying = TableMaintenance(self)
 
     @classmethod
-    async def open(cls, database: Database, shape: Shape, vectors: VectorRoom) -> Table:
+    async def open(cls, database: Database, shape: Shape, vectors: OpenVectorDatabase) -> CollectionTable:
         """Open the collection, made where it is new; where its shape changed, the columns are made anew.
 
         ``vectors`` opens the file of vectors, where there are some or will be.
         """
-        truth, columns, state = await opened(database, shape, vectors)
+        truth, columns, state = await open_collection(database, shape, vectors)
         table = cls(database, truth, columns, state, vectors)
         if truth.vectors is not None:
             await table._open_vectors(truth.vectors)
@@ -106,7 +111,7 @@ class Table:
         )
         self.shape = (await self.database.read(truth.spaces)).shape
 
-    async def respace(self, work: Callable[[sqlite3.Connection, SpaceList], bool]) -> None:
+    async def respace(self, work: Callable[[sqlite3.Connection, SpaceTable], bool]) -> None:
         """Change which spaces there are; readers see them from then on. ``work`` tells whether it did."""
         vectors = await self._equipped()
         change = await self.write(
@@ -144,7 +149,7 @@ class Table:
         if self.vectors is not None:
             self._tidying.wake()
 
-    def follow(self, follower: Follower) -> None:
+    def follow(self, follower: TableFollower) -> None:
         """Tell it of every write from now on. Before the first write."""
         self._follower = follower
 
@@ -172,19 +177,21 @@ class Table:
         return change.results, deleted
 
     async def _counted(
-        self, work: Callable[[sqlite3.Connection], tuple[Change, int]], rows: int
-    ) -> tuple[Change, int]:
+        self, work: Callable[[sqlite3.Connection], tuple[CollectionChange, int]], rows: int
+    ) -> tuple[CollectionChange, int]:
         """A write that counts something beside what it changes."""
         count = 0
 
-        def counting(connection: sqlite3.Connection) -> Change:
+        def counting(connection: sqlite3.Connection) -> CollectionChange:
             nonlocal count
             change, count = work(connection)
             return change
 
         return await self.write(counting, rows), count
 
-    async def write(self, work: Callable[[sqlite3.Connection], Change], rows: int) -> Change:
+    async def write(
+        self, work: Callable[[sqlite3.Connection], CollectionChange], rows: int
+    ) -> CollectionChange:
         """Do a write; it is on the disk, in the columns and with the follower when this returns."""
         change = await self.database.run(
             lambda connection: self._followed(connection, work), rows=rows, committed=self._committed
@@ -241,15 +248,15 @@ class Table:
     # Writing
 
     def _followed(
-        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], Change]
-    ) -> Change:
+        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], CollectionChange]
+    ) -> CollectionChange:
         with self.truth.vectors.file.together() if self.truth.vectors else contextlib.nullcontext():
             change = work(connection)
         if self._follower is not None and (change.upserted or change.deleted):
             self._follower.add(connection, change)
         return change
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: CollectionChange) -> None:
         self.state = change.state
         self.truth.strings.remember(change.strings)
         if change.upserted or change.deleted or change.vectors or change.spaces is not None:
@@ -264,7 +271,7 @@ class Table:
 
     # Reading
 
-    def _snapshot(self, connection: sqlite3.Connection) -> Snapshot:
+    def _snapshot(self, connection: sqlite3.Connection) -> ColumnSnapshot:
         """The columns of the moment that the connection's transaction sees."""
         for _ in range(_MOST_TRIES):
             seen = self.truth.state(connection).changes
@@ -276,8 +283,8 @@ class Table:
             connection.execute("BEGIN")
         raise failures.busy(self.database.path)
 
-    def _masks(self, connection: sqlite3.Connection, snapshot: Snapshot) -> Masks:
-        def holding(wanted: Wanted, within: Mask) -> Mask:
+    def _masks(self, connection: sqlite3.Connection, snapshot: ColumnSnapshot) -> Masks:
+        def holding(wanted: SubstringCondition, within: Mask) -> Mask:
             return self._containing.mask(connection, snapshot, self._follower, wanted, within)
 
         return Masks(snapshot, self.truth.strings, connection, holding)

@@ -17,7 +17,7 @@ import numpy as np
 from tabane.search.engine import Order
 from tabane.search.filters import Filter
 from tabane.search.records import Scalar
-from tabane.store.columns import Array, Mask, Snapshot
+from tabane.store.columns import Array, ColumnSnapshot, Mask
 from tabane.store.masks import Masks, costly
 
 T = TypeVar("T")
@@ -29,15 +29,15 @@ _FEW = 1000  # records that are sooner counted than all, however few these are
 _SHARE = 8  # so many times more records are counted anew than one by one
 
 
-class _Moved(NamedTuple):
+class _RowChanges(NamedTuple):
     """The records that came and went between two moments."""
 
-    came: Snapshot
-    gone: Snapshot
+    came: ColumnSnapshot
+    gone: ColumnSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept(Generic[T]):
+class _CachedCount(Generic[T]):
     """What was counted at one moment. ``alive``: one bit a slot.
 
     Of rows that are gone since, a filter can be asked as long as no string was swept: ``sweeps``.
@@ -50,7 +50,7 @@ class _Kept(Generic[T]):
     alive: Array
     value: T
 
-    def moved(self, snapshot: Snapshot, now: Array) -> _Moved | None:
+    def moved(self, snapshot: ColumnSnapshot, now: Array) -> _RowChanges | None:
         """What came and went since; None where it is of a later moment, or too much. ``now``: its bits."""
         if snapshot.origin != self.origin or snapshot.changes < self.changes:
             return None
@@ -65,17 +65,17 @@ class _Kept(Generic[T]):
         return (
             None
             if many > max(_FEW, self.slots // _SHARE)
-            else _Moved(snapshot.only(came), snapshot.only(gone))
+            else _RowChanges(snapshot.only(came), snapshot.only(gone))
         )
 
 
-class Tallies:
+class CountCache:
     """The kept counts of one table, for any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[object, ...], _Kept[object]] = OrderedDict()
-        self._moved: tuple[tuple[int, ...], _Moved | None] = ((), None)
+        self._kept: OrderedDict[tuple[object, ...], _CachedCount[object]] = OrderedDict()
+        self._moved: tuple[tuple[int, ...], _RowChanges | None] = ((), None)
         self._packed: tuple[Mask | None, Array] = (None, np.empty(0, dtype=np.uint8))
 
     def count(self, masks: Masks, where: Filter) -> int:
@@ -140,7 +140,7 @@ class Tallies:
         if costly(where):
             return counted(masks)
         snapshot, key = masks.snapshot, (*what, where)
-        kept: _Kept[T] | None = self._get(key)  # type: ignore[assignment]
+        kept: _CachedCount[T] | None = self._get(key)  # type: ignore[assignment]
         if kept is not None and kept.changes == snapshot.changes:
             return kept.value
         moved = None
@@ -154,10 +154,10 @@ class Tallies:
         if not isinstance(value, dict) or len(value) <= MOST_VALUES:
             bits = self._bits(snapshot)
             slots = len(snapshot.alive)
-            self._put(key, _Kept(snapshot.origin, snapshot.changes, masks.sweeps, slots, bits, value))
+            self._put(key, _CachedCount(snapshot.origin, snapshot.changes, masks.sweeps, slots, bits, value))
         return value
 
-    def _between(self, kept: _Kept[T], snapshot: Snapshot) -> _Moved | None:
+    def _between(self, kept: _CachedCount[T], snapshot: ColumnSnapshot) -> _RowChanges | None:
         """What came and went since; looked for once for all that was counted at the same moment."""
         moments = (kept.origin, kept.changes, snapshot.origin, snapshot.changes)
         known, moved = self._moved
@@ -166,7 +166,7 @@ class Tallies:
             self._moved = (moments, moved)
         return moved
 
-    def _bits(self, snapshot: Snapshot) -> Array:
+    def _bits(self, snapshot: ColumnSnapshot) -> Array:
         """Which slots are live, a bit for each; made once for all that is asked of a moment."""
         of, bits = self._packed
         if of is not snapshot.alive:
@@ -174,14 +174,14 @@ class Tallies:
             self._packed = (snapshot.alive, bits)
         return bits
 
-    def _get(self, key: tuple[object, ...]) -> _Kept[object] | None:
+    def _get(self, key: tuple[object, ...]) -> _CachedCount[object] | None:
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
             return found
 
-    def _put(self, key: tuple[object, ...], kept: _Kept[object]) -> None:
+    def _put(self, key: tuple[object, ...], kept: _CachedCount[object]) -> None:
         with self._lock:
             known = self._kept.get(key)
             if known is None or known.changes <= kept.changes:

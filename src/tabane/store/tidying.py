@@ -11,22 +11,22 @@ import numpy as np
 
 from tabane.errors import StoreError
 from tabane.store import segments
-from tabane.store.changes import Change, State
+from tabane.store.changes import CollectionChange, CollectionState
 from tabane.store.opening import seal
 from tabane.store.writing import ALONE
 
 if TYPE_CHECKING:
-    from tabane.store.table import Table
+    from tabane.store.table import CollectionTable
 
 _COMPACTED = 200  # rows of a step
 _SLACK = 10_000  # holes that are not worth a compaction
 _SWEPT = 2000  # strings looked at in a step
 
 
-class Tidying:
+class TableMaintenance:
     """The background work of one table, one task at a time."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: CollectionTable) -> None:
         self._table = table
         self._task: asyncio.Task[None] | None = None
 
@@ -35,7 +35,7 @@ class Tidying:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._tidy())
 
-    def wanted(self, state: State) -> bool:
+    def wanted(self, state: CollectionState) -> bool:
         """Whether there is enough to do after a write."""
         sealable = bool(self._table.shape.fields) and state.next - state.sealed >= segments.SEGMENT
         return self._wasteful or sealable
@@ -88,7 +88,7 @@ class Tidying:
         """Move the lowest records, and what nobody needs below them goes."""
         truth, applied = self._table.truth, self._table.applied
 
-        def step(connection: sqlite3.Connection) -> Change:
+        def step(connection: sqlite3.Connection) -> CollectionChange:
             change = truth.compact(connection, _COMPACTED, applied)
             segments.prune(truth, connection)
             return change

@@ -28,7 +28,7 @@ Work = Callable[[sqlite3.Connection], Any]
 
 
 @dataclass(slots=True)
-class Job:
+class WriteJob:
     """Work, how many rows it touches, and what is called with its result between commit and answer."""
 
     work: Work
@@ -39,7 +39,7 @@ class Job:
     error: BaseException | None = None
 
 
-class Companion(Protocol):
+class CommitCompanion(Protocol):
     """Another file, written in the same thread, that has to be on the disk before each commit.
 
     ``ahead`` puts it there; what it raises undoes the commit. ``settled``: the commit is done.
@@ -53,24 +53,24 @@ class Companion(Protocol):
     def lost(self) -> None: ...
 
 
-class Writer:
+class WriteThread:
     """Owns the writing connection from :meth:`start` until :meth:`close` returns."""
 
     def __init__(self, connection: sqlite3.Connection, path: str, points: CleanPoints) -> None:
         self._connection = connection
         self._path = path
         self._points = points
-        self.companions: list[Companion] = []
-        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.companions: list[CommitCompanion] = []
+        self._waiting: queue.SimpleQueue[WriteJob | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=f"store-writer {path}", daemon=True)
         self._gate = threading.Lock()
         self._open = True
-        self._held: Job | None = None  # taken from the queue, too big for the commit it was taken for
+        self._held: WriteJob | None = None  # taken from the queue, too big for the commit it was taken for
 
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, job: Job) -> Future[Any]:
+    def submit(self, job: WriteJob) -> Future[Any]:
         """Queue the job. Raises StoreBusy where too much waits, StoreError after close."""
         with self._gate:
             if not self._open:
@@ -94,11 +94,11 @@ class Writer:
             self._group(job)
             self._points.committed(self._connection)
 
-    def _group(self, first: Job) -> None:
+    def _group(self, first: WriteJob) -> None:
         """Commit the job, and what waits behind it and fits."""
-        group: list[Job] = []
+        group: list[WriteJob] = []
         rows, deadline = 0, time.monotonic() + LONGEST_GROUP
-        job: Job | None = first
+        job: WriteJob | None = first
         while job is not None:
             rows += job.rows
             if job.answer.set_running_or_notify_cancel():
@@ -108,7 +108,7 @@ class Writer:
             job = self._next(rows, deadline)
         self._finish(group)
 
-    def _next(self, rows: int, deadline: float) -> Job | None:
+    def _next(self, rows: int, deadline: float) -> WriteJob | None:
         if time.monotonic() > deadline or self._waiting.empty():
             return None
         job = self._waiting.get()
@@ -119,7 +119,7 @@ class Writer:
             return None
         return job
 
-    def _run(self, job: Job) -> bool:
+    def _run(self, job: WriteJob) -> bool:
         """Run the work in its savepoint. False where the transaction is lost, with all that is in it."""
         connection = self._connection
         try:
@@ -129,7 +129,7 @@ class Writer:
             job.result = job.work(connection)
             connection.execute("RELEASE work")
         except BaseException as error:
-            job.error = failures.said(error, self._path)
+            job.error = failures.storage_error(error, self._path)
             return self._undone()
         return True
 
@@ -144,7 +144,7 @@ class Writer:
             self._rollback()
         return False
 
-    def _finish(self, group: list[Job]) -> None:
+    def _finish(self, group: list[WriteJob]) -> None:
         lost: BaseException | None = None
         try:
             if self._connection.in_transaction:
@@ -157,11 +157,11 @@ class Writer:
                 lost = next((job.error for job in reversed(group) if job.error), None)
         except BaseException as error:
             self._rollback()
-            lost = failures.said(error, self._path)
+            lost = failures.storage_error(error, self._path)
         for job in group:
             self._answer(job, job.error or lost)
 
-    def _answer(self, job: Job, error: BaseException | None) -> None:
+    def _answer(self, job: WriteJob, error: BaseException | None) -> None:
         if error is None and job.committed is not None:
             try:
                 job.committed(job.result)

@@ -13,7 +13,7 @@ from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
 from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import Lexical
+from tabane.store.lexical.lexical import LexicalIndex
 from tabane.store.store import Store
 
 SHAPE = Shape("notes", (TextField("body"),))
@@ -34,8 +34,8 @@ class Counted:
 
 
 async def _opened(home: Path, dictionary: Counted) -> tuple[Store, Collection]:
-    async def lexical(folder: str, table: Any) -> Lexical:
-        return await Lexical.open(folder, table, dictionary)
+    async def lexical(folder: str, table: Any) -> LexicalIndex:
+        return await LexicalIndex.open(folder, table, dictionary)
 
     store = await Store.open(str(home), "test", lexical=lexical)
     return store, await store.collection(SHAPE)

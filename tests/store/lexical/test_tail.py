@@ -12,11 +12,11 @@ from tabane.search.analysis import GAP
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.analysing import Analyst
-from tabane.store.lexical.coding import Prepared, prepared
+from tabane.store.lexical.analysing import RecordAnalyzer
+from tabane.store.lexical.coding import PreparedTokens, prepare_tokens
 from tabane.store.lexical.lexical import open_lexical
-from tabane.store.lexical.plans import Both, Either, Match, Phrase, Starts, Term
-from tabane.store.lexical.tail import Entry, Tail
+from tabane.store.lexical.plans import AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
+from tabane.store.lexical.tail import MemorySegment, SegmentEntry
 from tabane.store.store import Store
 
 SHAPE = Shape("notes", (TextField("body"),))
@@ -62,13 +62,13 @@ def test_a_word_that_was_asked_for_is_found_in_what_comes_and_not_in_what_goes(t
 WORDS = st.sampled_from(["rain", "rainy", "snow", "東京", "京都", "…", ""])
 TEXTS = st.lists(st.lists(WORDS, max_size=6).map(" ".join), min_size=1, max_size=8)
 MATCHES: list[Match] = [
-    Term("t_body", "rain"),
-    Term("t_body", "absent"),
-    Starts("t_body", "rai"),
-    Starts("t_body", "z"),
-    Phrase("t_body", ((0, "rain"), (1, "snow"))),
-    Both((Term("t_body", "snow"), Starts("t_body", "r"))),
-    Either((Term("t_body", "rain"), Term("u_body", "東"))),
+    TermMatch("t_body", "rain"),
+    TermMatch("t_body", "absent"),
+    PrefixMatch("t_body", "rai"),
+    PrefixMatch("t_body", "z"),
+    PhraseMatch("t_body", ((0, "rain"), (1, "snow"))),
+    AllOf((TermMatch("t_body", "snow"), PrefixMatch("t_body", "r"))),
+    AnyOf((TermMatch("t_body", "rain"), TermMatch("u_body", "東"))),
 ]
 
 
@@ -78,16 +78,16 @@ def test_tokens_as_numbers_are_found_as_tokens_are(
     first: list[str], second: list[str], gone: set[int], asked_before: bool
 ) -> None:
     """Two batches, and some rows that go again: every answer is as if each text was counted for itself."""
-    analyst = Analyst(SHAPE, None)
-    plain, coded = Tail(analyst), Tail(analyst)
+    analyst = RecordAnalyzer(SHAPE, None)
+    plain, coded = MemorySegment(analyst), MemorySegment(analyst)
     row = 0
     for batch in (first, second):
         records = [Record(key=str(number), texts={"body": text}) for number, text in enumerate(batch)]
-        ready = prepared([analyst.analysis(record.texts) for record in records])
+        ready = prepare_tokens([analyst.analysis(record.texts) for record in records])
         for record, each in zip(records, ready, strict=True):
             row += 1
-            plain.add([Entry(row, record)])
-            coded.add([Entry(row, record, *(each if row % 4 else Prepared()))])
+            plain.add([SegmentEntry(row, record)])
+            coded.add([SegmentEntry(row, record, *(each if row % 4 else PreparedTokens()))])
         if asked_before:
             assert [coded.rows(match) for match in MATCHES] == [plain.rows(match) for match in MATCHES]
     for tail in (plain, coded):

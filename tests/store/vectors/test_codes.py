@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.store.vectors.codes import Codes, Matrix, encoded, lowest, mean_of
+from tabane.store.vectors.codes import BinaryCodes, Matrix, encoded, lowest, mean_of
 
 
-def codes_of(count: int, dimension: int, seed: int) -> tuple[Matrix, Codes]:
+def codes_of(count: int, dimension: int, seed: int) -> tuple[Matrix, BinaryCodes]:
     chance = np.random.default_rng(seed)
     data = chance.standard_normal((count, dimension), dtype=np.float32) + np.float32(0.3)
     mean = mean_of(data)
-    return data, Codes(mean, encoded(data, mean))
+    return data, BinaryCodes(mean, encoded(data, mean))
 
 
 def differing(data: Matrix, query: Matrix, mean: Matrix) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -68,7 +68,7 @@ def test_far_vectors_are_far_in_every_bit() -> None:
     for dimension in (192, 256, 8192):
         data = np.ones((3, dimension), dtype=np.float32)
         mean = np.zeros(dimension, dtype=np.float32)
-        codes = Codes(mean, encoded(data, mean))
+        codes = BinaryCodes(mean, encoded(data, mean))
         assert codes.tally(-data[0], data).whole().tolist() == [dimension] * 3
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tabane.search.records import Space
-from tabane.store.changes import Placed
-from tabane.store.vectors.file import Held, VectorFile
+from tabane.store.changes import VectorPlacement
+from tabane.store.vectors.file import SpaceStorage, VectorDatabase
 from tabane.store.vectors.space import MOST_TAKEN, SpaceIndex
 from tests.store.vectors.oracle import packed
 
@@ -36,7 +36,7 @@ class Known:
 def test_files_are_in_order_of_numbers_though_new_vectors_come_while_older_ones_are_behind(
     tmp_path: Path,
 ) -> None:
-    file = VectorFile.open(str(tmp_path / "vectors.db"), doubtful=False)
+    file = VectorDatabase.open(str(tmp_path / "vectors.db"), doubtful=False)
     held = file.make("notes", Space("text", 2))
     places = [(file.put(held, packed([1, row])), row) for row in range(1, MOST_TAKEN + 6000)]
     file.ahead()
@@ -48,7 +48,9 @@ def test_files_are_in_order_of_numbers_though_new_vectors_come_while_older_ones_
         rows += 1
         number = file.put(held, packed([1, rows]))
         file.ahead()
-        space.apply([Placed("text", number, rows, packed([1, rows])), Placed("text", 5000, 100_000)])
+        space.apply(
+            [VectorPlacement("text", number, rows, packed([1, rows])), VectorPlacement("text", 5000, 100_000)]
+        )
         space.flush()
         if not space.catch_up(file):
             break
@@ -92,14 +94,14 @@ class _Coming:
 
 
 def test_a_flush_in_the_midst_of_a_commit_takes_vectors_with_their_numbers(tmp_path: Path) -> None:
-    file = VectorFile.open(str(tmp_path / "vectors.db"), doubtful=False)
+    file = VectorDatabase.open(str(tmp_path / "vectors.db"), doubtful=False)
     held = file.make("notes", Space("text", 2))
     vector = packed([3, 4])
     assert file.put(held, vector) == 1
     file.ahead()
     space = SpaceIndex.fresh(str(tmp_path / "text"), held)
     coming = _Coming(space, vector)
-    space.apply([cast(Placed, coming)])
+    space.apply([cast(VectorPlacement, coming)])
     coming.ended()
     space.flush()
     assert len(space) == 0
@@ -111,9 +113,9 @@ def test_a_flush_in_the_midst_of_a_commit_takes_vectors_with_their_numbers(tmp_p
 _PLACES = [(number, number + 7) for number in range(1, 200)]
 
 
-def _closed(home: Path, changes: int) -> tuple[VectorFile, Held]:
+def _closed(home: Path, changes: int) -> tuple[VectorDatabase, SpaceStorage]:
     """A space of which the rows were kept after that write."""
-    file = VectorFile.open(str(home / "vectors.db"), doubtful=False)
+    file = VectorDatabase.open(str(home / "vectors.db"), doubtful=False)
     held = file.make("notes", Space("text", 2))
     for number, _ in _PLACES:
         file.put(held, packed([1, number]))
@@ -122,7 +124,7 @@ def _closed(home: Path, changes: int) -> tuple[VectorFile, Held]:
     space.keep_owners(changes)  # nothing: they are not in the files yet
     assert not (home / "text" / "rows").exists()
     space.flush()
-    space.apply([Placed("text", 5, 0), Placed("text", 6, 1000)])
+    space.apply([VectorPlacement("text", 5, 0), VectorPlacement("text", 6, 1000)])
     space.keep_owners(changes)
     file.settled()
     return file, held
@@ -189,7 +191,7 @@ def test_whose_vectors_are_is_read_anew_where_the_truth_says_something_else(tmp_
 def test_what_a_death_left_torn_in_the_last_append_is_made_again(tmp_path: Path, name: str) -> None:
     """In the middle of it, which nobody looks at where the last process ended as it should."""
     dimension, count = 64, 5000
-    file = VectorFile.open(str(tmp_path / "vectors.db"), doubtful=False)
+    file = VectorDatabase.open(str(tmp_path / "vectors.db"), doubtful=False)
     held = file.make("notes", Space("text", dimension))
     places = [
         (file.put(held, packed([float((number * at) % 13 - 6.5) for at in range(dimension)])), number)

@@ -16,7 +16,7 @@ Analysis = Mapping[str, list[str]]
 VERSION = 1  # of the analysis: an index of another one is made anew
 
 
-class Analyst:
+class RecordAnalyzer:
     """Cuts texts for the spaces of a shape. Pure; for any thread."""
 
     def __init__(self, shape: Shape, japanese: Japanese | None) -> None:

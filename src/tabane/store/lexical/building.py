@@ -15,17 +15,25 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from tabane.store.lexical.analysing import Analyst
-from tabane.store.lexical.coding import Prepared, prepared
-from tabane.store.lexical.generations import Generation, bury
-from tabane.store.lexical.index import FORMAT, Index, Searcher, Standing, exists, read_standing, wipe
-from tabane.store.lexical.searching import View
-from tabane.store.lexical.source import Source
-from tabane.store.lexical.tail import Entry, Tail
+from tabane.store.lexical.analysing import RecordAnalyzer
+from tabane.store.lexical.coding import PreparedTokens, prepare_tokens
+from tabane.store.lexical.generations import PendingGeneration, bury
+from tabane.store.lexical.index import (
+    FORMAT,
+    IndexSearcher,
+    IndexWatermark,
+    TantivyIndex,
+    exists,
+    read_watermark,
+    wipe,
+)
+from tabane.store.lexical.searching import IndexSnapshot
+from tabane.store.lexical.source import TruthReader
+from tabane.store.lexical.tail import MemorySegment, SegmentEntry
 
 if TYPE_CHECKING:
     from tabane.search.records import Record
-    from tabane.store.changes import Change
+    from tabane.store.changes import CollectionChange
 
 COMMITTED_ROWS = 3000  # of a bulk: each commit has a price, and leaves segments that are to be merged
 MOST_BEHIND = 8_000  # rows that wait for the index before writers do
@@ -39,23 +47,23 @@ _MOST_REMADE = 3  # for searches that failed, in the life of a process
 _PATIENCE = 2  # failures in a row until the index is made anew
 
 
-class Builder:
+class IndexBuilder:
     """Owns the index for writing, in a thread of its own. Made by :meth:`open`, which blocks."""
 
-    def __init__(self, folder: str, source: Source, analyst: Analyst) -> None:
+    def __init__(self, folder: str, source: TruthReader, analyst: RecordAnalyzer) -> None:
         self._folder = folder
         self._source = source
         self._analyst = analyst
         self._gate = threading.Condition()
         self._viewing = threading.RLock()
-        self._viewed: View | None = None  # while somebody looks
+        self._viewed: IndexSnapshot | None = None  # while somebody looks
         self._changes = 0  # the number of the last write that was taken
-        self._fresh = Generation(Tail(analyst))
-        self._sealed: Generation | None = None
-        self._ahead: dict[int, Prepared] = {}  # of what is about to be written
-        self._index: Index | None = None
-        self._searcher: Searcher | None = None
-        self._standing = Standing("", 0, 0, 0)
+        self._fresh = PendingGeneration(MemorySegment(analyst))
+        self._sealed: PendingGeneration | None = None
+        self._ahead: dict[int, PreparedTokens] = {}  # of what is about to be written
+        self._index: TantivyIndex | None = None
+        self._searcher: IndexSearcher | None = None
+        self._standing = IndexWatermark("", 0, 0, 0)
         self._until = 0  # the row up to which the index is caught up from the truth
         self._reached = 0  # the last row that is in the index; rows up to :attr:`_until` may be missing
         self._remade = 0
@@ -67,7 +75,7 @@ class Builder:
         self._thread = threading.Thread(target=self._work, name=f"store-index {folder}", daemon=True)
 
     @classmethod
-    def open(cls, folder: str, source: Source, analyst: Analyst) -> Builder:
+    def open(cls, folder: str, source: TruthReader, analyst: RecordAnalyzer) -> IndexBuilder:
         builder = cls(folder, source, analyst)
         builder._begin()
         builder._thread.start()
@@ -75,7 +83,7 @@ class Builder:
 
     # For the table's writing thread
 
-    def take(self, change: Change) -> None:
+    def take(self, change: CollectionChange) -> None:
         """A write that is in the truth; it is found from now on."""
         with self._gate:
             self._fresh.take(change, self._ahead)
@@ -110,7 +118,7 @@ class Builder:
     # For whoever is about to write
 
     @contextlib.contextmanager
-    def expecting(self) -> Iterator[dict[int, Prepared]]:
+    def expecting(self) -> Iterator[dict[int, PreparedTokens]]:
         """Room for what is analysed before it is written, by the identity of texts: one writer at a time.
 
         The texts are to be held until the end, which is when they were taken or never will be.
@@ -121,20 +129,20 @@ class Builder:
         finally:
             self._ahead = {}
 
-    def analyse(self, records: Sequence[Record], ahead: dict[int, Prepared]) -> None:
+    def analyse(self, records: Sequence[Record], ahead: dict[int, PreparedTokens]) -> None:
         """Analyse the texts of records before they are written."""
         analyses = []
         for number, record in enumerate(records):
             analyses.append(self._analyst.analysis(record.texts))
             if not number % _YIELDED:
                 time.sleep(0)
-        for record, each in zip(records, prepared(analyses), strict=True):
+        for record, each in zip(records, prepare_tokens(analyses), strict=True):
             ahead[id(record.texts)] = each
 
     # For the searching threads
 
     @contextlib.contextmanager
-    def view(self, changes: int = 0) -> Iterator[View]:
+    def view(self, changes: int = 0) -> Iterator[IndexSnapshot]:
         """Everything that was taken so far, at one moment, for as long as it is held.
 
         What looks again while it looks sees the same. Where write number ``changes`` is committed and not
@@ -150,7 +158,7 @@ class Builder:
             finally:
                 self._viewed = None
 
-    def _taken(self, changes: int) -> View:
+    def _taken(self, changes: int) -> IndexSnapshot:
         with self._gate:
             self._gate.wait_for(lambda: self._changes >= changes or self._closing, _LONGEST_WAIT)
             generations = [each for each in (self._sealed, self._fresh) if each is not None]
@@ -159,7 +167,7 @@ class Builder:
             taken = self._changes
         dead = bury(generations)
         compiler = self._index.compiler if self._index else None
-        return View(self._searcher, compiler, tuple(each.tail for each in generations), dead, taken)
+        return IndexSnapshot(self._searcher, compiler, tuple(each.tail for each in generations), dead, taken)
 
     def mistrust(self) -> bool:
         """The index could not be read: it is made anew, and not asked until then. False: no more of that."""
@@ -205,7 +213,7 @@ class Builder:
         """Open what there is where it can be caught up, else begin anew."""
         state, tombstone = self._source.state()
         self._changes = state.changes
-        standing = read_standing(self._folder)
+        standing = read_watermark(self._folder)
         fingerprint = self._fingerprint()
         usable = (
             standing is not None
@@ -214,28 +222,28 @@ class Builder:
             and standing.row < state.next
         )
         if standing is None or not usable or not self._resumed(standing):
-            standing = Standing(fingerprint, state.epoch, state.base - 1, tombstone)
+            standing = IndexWatermark(fingerprint, state.epoch, state.base - 1, tombstone)
             self._anew(standing)
         last = state.next - 1
         newer = self._source.rows(self._standing.row, _LOADED + 1)
         if len(newer) <= _LOADED:
             fresh = self._fresh
-            fresh.waiting = [Entry(row, record) for row, record in newer]
+            fresh.waiting = [SegmentEntry(row, record) for row, record in newer]
             fresh.rows, fresh.last, fresh.tombstone = len(newer), last, tombstone
             fresh.began = time.monotonic()
         else:
             self._until = last
 
-    def _resumed(self, standing: Standing) -> bool:
+    def _resumed(self, standing: IndexWatermark) -> bool:
         """Whether the index could be opened; it is then exactly where its standing says."""
         if not exists(self._folder):
             return False
         try:
-            self._index = Index.open(self._folder, self._source.shape, self._analyst)
+            self._index = TantivyIndex.open(self._folder, self._source.shape, self._analyst)
             _, tombstone = self._source.state()
             self._index.delete_after(standing.row)
             self._index.delete(self._source.tombstones(standing.tombstone))
-            self._standing = Standing(standing.fingerprint, standing.epoch, standing.row, tombstone)
+            self._standing = IndexWatermark(standing.fingerprint, standing.epoch, standing.row, tombstone)
             self._reached = standing.row
             self._index.commit(self._standing)
             self._searcher = self._index.searcher()
@@ -245,10 +253,10 @@ class Builder:
             return False
         return True
 
-    def _anew(self, standing: Standing) -> None:
+    def _anew(self, standing: IndexWatermark) -> None:
         self._drop()
         wipe(self._folder)
-        self._index = Index.open(self._folder, self._source.shape, self._analyst)
+        self._index = TantivyIndex.open(self._folder, self._source.shape, self._analyst)
         self._standing = standing
         self._searcher = self._index.searcher()
 
@@ -337,7 +345,7 @@ class Builder:
             self._fresh.settle()
             state, tombstone = self._source.state()
             held = min(self._fresh.tail.entries, default=state.next)
-            self._anew(Standing(self._fingerprint(), state.epoch, state.base - 1, tombstone))
+            self._anew(IndexWatermark(self._fingerprint(), state.epoch, state.base - 1, tombstone))
             self._until = min(held, state.next) - 1
             self._torn = False
 
@@ -348,19 +356,19 @@ class Builder:
         while added < _CAUGHT_UP and row < self._until and not self._closing:
             batch = [pair for pair in self._source.rows(row, _BATCH) if pair[0] <= self._until]
             for number, record in batch:
-                self._add(Entry(number, record))
+                self._add(SegmentEntry(number, record))
             row = batch[-1][0] if len(batch) == _BATCH else self._until
             added += len(batch)
         if row > standing.row:
             row = max(row, self._reached) if row >= self._until else row
-            self._exchange(Standing(standing.fingerprint, standing.epoch, row, standing.tombstone))
+            self._exchange(IndexWatermark(standing.fingerprint, standing.epoch, row, standing.tombstone))
 
     def _commit(self) -> None:
         """Commit the generation that grew until now; another grows meanwhile."""
         with self._viewing, self._gate:
             sealed = self._sealed = self._fresh
             sealed.settle()
-            self._fresh = Generation(Tail(self._analyst))
+            self._fresh = PendingGeneration(MemorySegment(self._analyst))
             entries = list(sealed.tail.entries.values())
         assert self._index is not None
         for entry in entries:
@@ -371,15 +379,15 @@ class Builder:
         # While rows before these are missing, the index stands there: these are put in twice after a death.
         row = standing.row if self.progress is not None else max(standing.row, sealed.last)
         tombstone = max(standing.tombstone, sealed.tombstone)
-        self._exchange(Standing(standing.fingerprint, standing.epoch, row, tombstone))
+        self._exchange(IndexWatermark(standing.fingerprint, standing.epoch, row, tombstone))
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: SegmentEntry) -> None:
         assert self._index is not None
         self._index.add(entry.row, entry.record, entry.analysed(self._analyst))
         if not entry.row % _YIELDED:
             time.sleep(0)  # whoever waits for the interpreter has it now, not 5 ms later
 
-    def _exchange(self, standing: Standing) -> None:
+    def _exchange(self, standing: IndexWatermark) -> None:
         """Commit, and show the index as of now instead of the generation that is in it."""
         assert self._index is not None
         committing = self._committing.submit(self._index.commit, standing)

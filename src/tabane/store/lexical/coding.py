@@ -20,7 +20,7 @@ from tabane.store.lexical.analysing import Analysis
 
 
 @dataclass(frozen=True, slots=True)
-class Coded:
+class CodedTokens:
     """The tokens of some texts in one space. ``begins``: the start of each text's tokens in ``numbers``.
 
     ``vocabulary`` has no gap. ``lengths``: number of tokens of each text, without gaps.
@@ -32,7 +32,7 @@ class Coded:
     lengths: list[int]
 
     @classmethod
-    def of(cls, texts: Sequence[Sequence[str]]) -> Coded:
+    def of(cls, texts: Sequence[Sequence[str]]) -> CodedTokens:
         known: defaultdict[str, int] = defaultdict(count().__next__)
         numbers = np.fromiter(map(known.__getitem__, chain.from_iterable(texts)), dtype=np.int32)
         begins = np.cumsum([0, *map(len, texts)])
@@ -51,26 +51,26 @@ class Coded:
         return np.unique(places, return_counts=True)
 
 
-class Prepared(NamedTuple):
+class PreparedTokens(NamedTuple):
     """A record's texts, ready: their tokens, and their place among the numbers of other texts."""
 
     analysis: Analysis | None = None
-    coded: Mapping[str, Coded] = {}
+    coded: Mapping[str, CodedTokens] = {}
     place: int = 0
 
 
-def prepared(analyses: Sequence[Analysis]) -> list[Prepared]:
+def prepare_tokens(analyses: Sequence[Analysis]) -> list[PreparedTokens]:
     """Prepare records together, whose texts were analyzed."""
     spaces = dict.fromkeys(chain.from_iterable(analyses))
-    coded = {space: Coded.of([each.get(space, []) for each in analyses]) for space in spaces}
-    return [Prepared(analysis, coded, place) for place, analysis in enumerate(analyses)]
+    coded = {space: CodedTokens.of([each.get(space, []) for each in analyses]) for space in spaces}
+    return [PreparedTokens(analysis, coded, place) for place, analysis in enumerate(analyses)]
 
 
 @dataclass(slots=True)
 class CodedRows:
     """Coded texts and the rows of their records; 0 for those that are elsewhere or gone."""
 
-    coded: Coded
+    coded: CodedTokens
     rows: Array = field(init=False)
 
     def __post_init__(self) -> None:

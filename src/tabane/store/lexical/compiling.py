@@ -27,7 +27,17 @@ from tabane.search.filters import (
 )
 from tabane.search.records import Kind, Scalar, Shape
 from tabane.search.substrings import is_whole
-from tabane.store.lexical.plans import Both, Either, Leaf, Match, Phrase, Plan, Starts, Term, needle
+from tabane.store.lexical.plans import (
+    AllOf,
+    AnyOf,
+    LexicalPlan,
+    Match,
+    PhraseMatch,
+    PrefixMatch,
+    ScoredTerm,
+    TermMatch,
+    needle,
+)
 
 PRESENT = "present"
 ROW = "row"
@@ -56,14 +66,14 @@ def _unindexed(leaf: Filter) -> bool:
     return isinstance(leaf, Contains) and not is_whole(leaf.text)
 
 
-class Compiler:
+class TantivyCompiler:
     """Makes queries for the schema of one shape."""
 
     def __init__(self, schema: Schema, shape: Shape) -> None:
         self._schema = schema
         self._shape = shape
 
-    def search(self, plan: Plan, leaves: Sequence[tuple[Leaf, float]], where: Filter) -> Query:
+    def search(self, plan: LexicalPlan, leaves: Sequence[tuple[ScoredTerm, float]], where: Filter) -> Query:
         """What finds and scores: ``leaves`` with the factors that their weights are multiplied by."""
         scoring = [(Occur.Should, self.leaf(leaf, factor)) for leaf, factor in leaves]
         bare = isinstance(where, Everything) and not plan.without
@@ -78,37 +88,37 @@ class Compiler:
         clauses.extend((Occur.MustNot, self.match(each)) for each in plan.without)
         return Query.boolean_query(clauses)
 
-    def scoring(self, leaves: Iterable[Leaf]) -> Query:
+    def scoring(self, leaves: Iterable[ScoredTerm]) -> Query:
         """The leaves alone, unweighted: what explains a hit."""
         return Query.boolean_query([(Occur.Should, self._term(leaf.term, "freq")) for leaf in leaves])
 
-    def leaf(self, leaf: Leaf, factor: float) -> Query:
+    def leaf(self, leaf: ScoredTerm, factor: float) -> Query:
         return Query.boost_query(self._term(leaf.term, "freq"), leaf.weight * factor)
 
     def match(self, match: Match) -> Query:
         """What matches, whatever it scores."""
         match match:
-            case Term():
+            case TermMatch():
                 return self._term(match, "basic")
-            case Phrase(space, tokens):
+            case PhraseMatch(space, tokens):
                 return Query.phrase_query(self._schema, space, list(tokens))
-            case Starts(space, beginning):
+            case PrefixMatch(space, beginning):
                 return Query.regex_query(self._schema, space, _escaped(beginning) + ".*")
-            case Either(of):
+            case AnyOf(of):
                 return _any([self.match(each) for each in of])
-            case Both(of):
+            case AllOf(of):
                 return _all([self.match(each) for each in of])
 
     def unscored(self, must: Match, without: Match) -> Query:
         """What matches one and not the other, all with one score: the quickest to find."""
-        if without == Either(()):
+        if without == AnyOf(()):
             return _unscored(self.match(must))
         clauses = [(Occur.Must, self.match(must)), (Occur.MustNot, self.match(without))]
         return _unscored(Query.boolean_query(clauses))
 
     def others(self, must: Match, without: Match) -> Query:
         """All that :meth:`unscored` leaves out."""
-        if must == Both(()):
+        if must == AllOf(()):
             return _unscored(self.match(without))
         clauses = [(Occur.Must, Query.all_query()), (Occur.MustNot, self.unscored(must, without))]
         return _unscored(Query.boolean_query(clauses))
@@ -157,7 +167,7 @@ class Compiler:
             where.include_high or where.high is None,
         )
 
-    def _term(self, term: Term, option: str) -> Query:
+    def _term(self, term: TermMatch, option: str) -> Query:
         return Query.term_query(self._schema, term.space, term.token, option)
 
 

@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tabane.store.lexical.coding import Prepared
-from tabane.store.lexical.tail import Entry, Tail
+from tabane.store.lexical.coding import PreparedTokens
+from tabane.store.lexical.tail import MemorySegment, SegmentEntry
 
 if TYPE_CHECKING:
-    from tabane.store.changes import Change
+    from tabane.store.changes import CollectionChange
 
 COMMITTED_AFTER = 2.0  # seconds
-_UNPREPARED = Prepared()
+_UNPREPARED = PreparedTokens()
 
 
 @dataclass(slots=True)
-class Generation:
+class PendingGeneration:
     """What came between two commits. ``waiting`` is not in the tail yet: the next search puts it there."""
 
-    tail: Tail
-    waiting: list[Entry] = field(default_factory=list)
+    tail: MemorySegment
+    waiting: list[SegmentEntry] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     settled: int = 0  # how many of ``removed`` belong to what is in the tail
     buried: int = 0  # how many of ``removed`` the tails know of
@@ -31,12 +31,13 @@ class Generation:
     began: float = 0.0
     rows: int = 0
 
-    def take(self, change: Change, ahead: Mapping[int, Prepared]) -> None:
+    def take(self, change: CollectionChange, ahead: Mapping[int, PreparedTokens]) -> None:
         """A write. ``ahead``: what was analysed before it, by the identity of the texts."""
         if not self.rows and not self.removed:
             self.began = time.monotonic()
         self.waiting.extend(
-            Entry(row, record, *ahead.get(id(record.texts), _UNPREPARED)) for row, record in change.upserted
+            SegmentEntry(row, record, *ahead.get(id(record.texts), _UNPREPARED))
+            for row, record in change.upserted
         )
         self.removed.extend(change.deleted)
         self.last = change.state.next - 1
@@ -49,7 +50,7 @@ class Generation:
         self.tail.add(entries)
         self.settled = len(self.removed)
 
-    def follow(self, other: Generation) -> None:
+    def follow(self, other: PendingGeneration) -> None:
         """Take in the one before, which was not committed after all."""
         other.settle()
         self.waiting = [*other.tail.entries.values(), *self.waiting]
@@ -73,7 +74,7 @@ class Generation:
         return self.began + COMMITTED_AFTER - time.monotonic()
 
 
-def bury(generations: Sequence[Generation]) -> set[int]:
+def bury(generations: Sequence[PendingGeneration]) -> set[int]:
     """Take removed rows out of all tails; the answer is every row that the index may still hold.
 
     As of when they were settled: what was removed since has its successors nowhere yet.

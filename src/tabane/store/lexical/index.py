@@ -1,7 +1,7 @@
 """The tantivy index of a collection: what is committed there, and where it stands against the truth.
 
 One document a record, with nothing stored: its row as a fast field, the spaces of its texts, its fields.
-Written by one thread. :class:`Standing` is written behind each commit, so it never says more than the
+Written by one thread. :class:`IndexWatermark` is written behind each commit, so it never says more than the
 index holds; what it says less is put in again at the next opening.
 """
 
@@ -19,8 +19,8 @@ from tantivy import Query
 
 from tabane.search.analysis import GAP
 from tabane.search.records import Kind, Record, Shape, Value
-from tabane.store.lexical.analysing import Analysis, Analyst
-from tabane.store.lexical.compiling import PRESENT, ROW, Compiler, field_name
+from tabane.store.lexical.analysing import Analysis, RecordAnalyzer
+from tabane.store.lexical.compiling import PRESENT, ROW, TantivyCompiler, field_name
 from tabane.store.lexical.plans import PAIRS, TOKENS
 
 FORMAT = 1
@@ -30,7 +30,7 @@ _STANDING = "standing.json"
 _WITH_GAPS, _PLAIN = "gaps", "plain"  # tokenizers: tokens come joined by blanks
 
 
-class Standing(msgspec.Struct, frozen=True):
+class IndexWatermark(msgspec.Struct, frozen=True):
     """How far the index is: rows up to ``row`` (from the collection's base) and tombstones up to that one.
 
     ``terms``: space → some term of it, which spares looking for one: a fifth of a second in a large index.
@@ -43,7 +43,7 @@ class Standing(msgspec.Struct, frozen=True):
     terms: dict[str, str] = {}
 
 
-class Searcher(msgspec.Struct, frozen=True):
+class IndexSearcher(msgspec.Struct, frozen=True):
     """One moment of the index, for any thread. ``averages``: space → tokens of a record on average."""
 
     searcher: Any
@@ -54,10 +54,10 @@ class Searcher(msgspec.Struct, frozen=True):
         return int(self.searcher.doc_freq(space, token)) if self.records else 0
 
 
-class Index:
+class TantivyIndex:
     """An index, open for writing. Made by :meth:`open`; raises what tantivy raises."""
 
-    def __init__(self, folder: str, shape: Shape, analyst: Analyst) -> None:
+    def __init__(self, folder: str, shape: Shape, analyst: RecordAnalyzer) -> None:
         self._folder = folder
         self._shape = shape
         self._analyst = analyst
@@ -67,17 +67,17 @@ class Index:
         self._index.config_reader("manual")
         for name, gaps in ((_WITH_GAPS, [GAP]), (_PLAIN, [])):
             self._index.register_tokenizer(name, _tokenizer(gaps))
-        self.compiler = Compiler(self.schema, shape)
+        self.compiler = TantivyCompiler(self.schema, shape)
         self._writer = self._index.writer(_HEAP, 1)
-        standing = read_standing(folder)
+        standing = read_watermark(folder)
         self._terms = dict(standing.terms) if standing else {}
 
     @classmethod
-    def open(cls, folder: str, shape: Shape, analyst: Analyst) -> Index:
+    def open(cls, folder: str, shape: Shape, analyst: RecordAnalyzer) -> TantivyIndex:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         return cls(folder, shape, analyst)
 
-    def searcher(self) -> Searcher:
+    def searcher(self) -> IndexSearcher:
         """The index as of the last commit. Raises where its files are torn."""
         self._index.reload()
         searcher = self._index.searcher()
@@ -85,7 +85,7 @@ class Index:
         found = [_statistics(searcher, self.schema, space, self._terms) for space in spaces]
         records = max((records for records, _ in found), default=searcher.num_docs)
         averages = {space: average for space, (_, average) in zip(spaces, found, strict=True)}
-        return Searcher(searcher, records, averages)
+        return IndexSearcher(searcher, records, averages)
 
     def add(self, row: int, record: Record, analysis: Analysis) -> None:
         document = tantivy.Document()
@@ -117,16 +117,16 @@ class Index:
         )
         self._writer.delete_documents_by_query(behind)
 
-    def commit(self, standing: Standing) -> None:
+    def commit(self, standing: IndexWatermark) -> None:
         self._writer.commit()
-        write_standing(self._folder, msgspec.structs.replace(standing, terms=self._terms))
+        write_watermark(self._folder, msgspec.structs.replace(standing, terms=self._terms))
 
     def close(self) -> None:
         """Let go of the folder: what was not committed is given up, merges under way are finished."""
         self._writer.wait_merging_threads()
 
 
-def _schema(shape: Shape, analyst: Analyst) -> Any:
+def _schema(shape: Shape, analyst: RecordAnalyzer) -> Any:
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field(ROW, indexed=True, fast=True)
     for space in analyst.spaces():
@@ -197,16 +197,16 @@ def exists(folder: str) -> bool:
     return os.path.isdir(folder) and bool(tantivy.Index.exists(folder))
 
 
-def read_standing(folder: str) -> Standing | None:
+def read_watermark(folder: str) -> IndexWatermark | None:
     """Where the index of a folder stands; None where there is none that can be read."""
     try:
         with open(os.path.join(folder, _STANDING), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Standing)
+            return msgspec.json.decode(file.read(), type=IndexWatermark)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def write_standing(folder: str, standing: Standing) -> None:
+def write_watermark(folder: str, standing: IndexWatermark) -> None:
     """Put the file in place whole; one that is lost means work again, nothing else."""
     partial = os.path.join(folder, _STANDING + ".part")
     with open(partial, "wb") as file:

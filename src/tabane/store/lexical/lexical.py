@@ -24,20 +24,28 @@ from tabane.search.engine import Capability, Hit, Hits, LexicalQuery
 from tabane.search.filters import Contains, Filter, matches
 from tabane.search.japanese import Japanese, japanese
 from tabane.search.substrings import is_whole
-from tabane.store.containing import Rows
-from tabane.store.lexical.analysing import Analyst
-from tabane.store.lexical.building import MOST_BEHIND, Builder
+from tabane.store.containing import RowSet
+from tabane.store.lexical.analysing import RecordAnalyzer
+from tabane.store.lexical.building import MOST_BEHIND, IndexBuilder
 from tabane.store.lexical.compiling import answerable
-from tabane.store.lexical.plans import NOTHING, Both, Either, Match, Plan, Planner, needle
-from tabane.store.lexical.searching import Accept, Found, Question, Search, Torn, View, matching
-from tabane.store.lexical.source import Source
+from tabane.store.lexical.plans import NOTHING, AllOf, AnyOf, LexicalPlan, LexicalPlanner, Match, needle
+from tabane.store.lexical.searching import (
+    Accept,
+    IndexSnapshot,
+    LexicalRequest,
+    LexicalSearch,
+    ScoredRows,
+    UnreadableIndex,
+    matching,
+)
+from tabane.store.lexical.source import TruthReader
 from tabane.store.masks import Masks
-from tabane.store.substrings import Wanted
+from tabane.store.substrings import SubstringCondition
 
 if TYPE_CHECKING:
     from tabane.search.records import Record
-    from tabane.store.changes import Change
-    from tabane.store.table import Table
+    from tabane.store.changes import CollectionChange
+    from tabane.store.table import CollectionTable
 
 _CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _LONGEST_WAIT = 30.0  # seconds
@@ -45,29 +53,29 @@ _MOST_TRIES = 100
 _ANALYSED_AT_ONCE = 64  # records
 
 
-async def open_lexical(folder: str, table: Table) -> Lexical:
+async def open_lexical(folder: str, table: CollectionTable) -> LexicalIndex:
     """The index of a table, in a folder of its own, with the words of the extra ``ja`` where it is there."""
-    return await Lexical.open(folder, table, japanese())
+    return await LexicalIndex.open(folder, table, japanese())
 
 
-class Lexical:
+class LexicalIndex:
     """See :class:`tabane.store.collection.Lexical` for what it promises. Made by :meth:`open`."""
 
     capabilities = _CAPABILITIES
 
-    def __init__(self, builder: Builder, source: Source, planner: Planner) -> None:
+    def __init__(self, builder: IndexBuilder, source: TruthReader, planner: LexicalPlanner) -> None:
         self._builder = builder
         self._source = source
         self._planner = planner
         self._searching = ThreadPoolExecutor(1, "store-search")
 
     @classmethod
-    async def open(cls, folder: str, table: Table, dictionary: Japanese | None) -> Lexical:
+    async def open(cls, folder: str, table: CollectionTable, dictionary: Japanese | None) -> LexicalIndex:
         """Open what there is, and begin to catch up or to make it anew; that is not waited for."""
-        analyst = Analyst(table.shape, dictionary)
-        source = Source(table)
-        builder = await asyncio.to_thread(Builder.open, folder, source, analyst)
-        return cls(builder, source, Planner(table.shape, dictionary))
+        analyst = RecordAnalyzer(table.shape, dictionary)
+        source = TruthReader(table)
+        builder = await asyncio.to_thread(IndexBuilder.open, folder, source, analyst)
+        return cls(builder, source, LexicalPlanner(table.shape, dictionary))
 
     @property
     def applied(self) -> int:
@@ -78,30 +86,30 @@ class Lexical:
         """Records put in of those to be, while the index is caught up or made anew; else None."""
         return self._builder.progress
 
-    def add(self, connection: sqlite3.Connection, change: Change) -> None:
+    def add(self, connection: sqlite3.Connection, change: CollectionChange) -> None:
         """Nothing: the truth itself is what the index catches up from."""
 
-    def committed(self, change: Change) -> None:
+    def committed(self, change: CollectionChange) -> None:
         self._builder.take(change)
 
-    def containing(self, connection: sqlite3.Connection, wanted: Wanted) -> Rows | None:
+    def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
         """See :class:`tabane.store.containing.Index`. None too while the index is being caught up."""
         if any(not is_whole(each.text) for each in wanted.excludes):
             return None
-        must = Both(tuple(map(self._needle, wanted.includes)))
-        without = Either(tuple(map(self._needle, wanted.excludes)))
+        must = AllOf(tuple(map(self._needle, wanted.includes)))
+        without = AnyOf(tuple(map(self._needle, wanted.excludes)))
         try:
             with self._builder.view() as view:
                 if not self._builder.complete:
                     return None
                 doubtful = [each for each in wanted.includes if not is_whole(each.text)]
                 found, changes = matching(view, must, without, turned=not doubtful), view.changes
-        except Torn:
+        except UnreadableIndex:
             self._builder.mistrust()
             return None
         for each in doubtful:
             rows = self._source.holding(connection, found.rows.tolist(), each)
-            found = Rows(np.array(rows, dtype=np.int64))
+            found = RowSet(np.array(rows, dtype=np.int64))
         return found._replace(changes=changes)
 
     def _needle(self, condition: Contains) -> Match:
@@ -161,7 +169,7 @@ class Lexical:
                 with self._moment(connection) as (masks, view):
                     found, keys = self._found(plan, where, masks, view, offset + limit)
                     complete = self._builder.complete
-            except Torn as error:
+            except UnreadableIndex as error:
                 self._mistrust(error)
             else:
                 page = self._page(connection, found, limit, offset, keys)
@@ -169,7 +177,7 @@ class Lexical:
         return self._search(query, where, limit, offset)
 
     @contextlib.contextmanager
-    def _moment(self, connection: sqlite3.Connection) -> Iterator[tuple[Masks, View]]:
+    def _moment(self, connection: sqlite3.Connection) -> Iterator[tuple[Masks, IndexSnapshot]]:
         """Records, columns and index of one moment, which is that of the connection's transaction then.
 
         Raises StoreBusy where writes come in between all the time.
@@ -186,17 +194,17 @@ class Lexical:
         raise self._source.busy()
 
     def _found(
-        self, plan: Plan, where: Filter, masks: Masks, view: View, wanted: int
-    ) -> tuple[Found, dict[int, str]]:
+        self, plan: LexicalPlan, where: Filter, masks: Masks, view: IndexSnapshot, wanted: int
+    ) -> tuple[ScoredRows, dict[int, str]]:
         """The best, and the keys of those that are not in the index yet."""
         index = answerable(where)
         accept = None if index == where else _accepting(masks, where)
-        question = Question(plan, index, lambda record: matches(where, record), accept)
-        found = Search(view, question).best(wanted)
+        question = LexicalRequest(plan, index, lambda record: matches(where, record), accept)
+        found = LexicalSearch(view, question).best(wanted)
         held = (tail.entries.get(row) for row, _ in found.scores for tail in view.tails)
         return found, {entry.row: entry.record.key for entry in held if entry is not None}
 
-    def _mistrust(self, error: Torn) -> None:
+    def _mistrust(self, error: UnreadableIndex) -> None:
         """Have the index made anew, while the tail answers. Raises StoreError where that does not help."""
         if not self._builder.mistrust():
             detail = say(
@@ -207,7 +215,7 @@ class Lexical:
             raise StoreError(detail) from error
 
     def _page(
-        self, connection: sqlite3.Connection, found: Found, limit: int, offset: int, keys: dict[int, str]
+        self, connection: sqlite3.Connection, found: ScoredRows, limit: int, offset: int, keys: dict[int, str]
     ) -> list[Hit]:
         """The hits of a page, equal scores in order of keys: of those alone the keys are read."""
         page = found.scores[offset : offset + limit]

@@ -35,7 +35,7 @@ _WORD_END = re.compile(r"[^\W_]+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class TermMatch:
     """A token in a space (``t_title``)."""
 
     space: str
@@ -43,7 +43,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
+class PhraseMatch:
     """Tokens at these distances from each other."""
 
     space: str
@@ -51,7 +51,7 @@ class Phrase:
 
 
 @dataclass(frozen=True, slots=True)
-class Starts:
+class PrefixMatch:
     """Any token that begins so."""
 
     space: str
@@ -59,49 +59,49 @@ class Starts:
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class AllOf:
     """All of them."""
 
     of: tuple[Match, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class AnyOf:
     """Any of them; none of nothing."""
 
     of: tuple[Match, ...]
 
 
-Match = Term | Phrase | Starts | Both | Either
+Match = TermMatch | PhraseMatch | PrefixMatch | AllOf | AnyOf
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ScoredTerm:
     """A term that is scored, and what its score is multiplied by."""
 
-    term: Term
+    term: TermMatch
     weight: float
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LexicalPlan:
     """What a hit must match and must not, and what it is scored by.
 
     ``plain``: it must match any of the leaves, nothing more. ``prefixes`` are to be scored too, by the
     tokens they stand for, with these weights.
     """
 
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[ScoredTerm, ...]
     must: Match
     without: tuple[Match, ...] = ()
-    prefixes: tuple[tuple[Starts, float], ...] = ()
+    prefixes: tuple[tuple[PrefixMatch, float], ...] = ()
     plain: bool = False
 
 
-NOTHING = Plan((), Either(()))
+NOTHING = LexicalPlan((), AnyOf(()))
 
 
-class Planner:
+class LexicalPlanner:
     """Makes plans for the collections of one shape."""
 
     def __init__(self, shape: Shape, japanese: Japanese | None) -> None:
@@ -109,7 +109,7 @@ class Planner:
         self._japanese = japanese
         self._weights = {text.name: text.weight for text in shape.texts}
 
-    def plan(self, query: LexicalQuery) -> Plan:
+    def plan(self, query: LexicalQuery) -> LexicalPlan:
         """The plan of a query; :data:`NOTHING` where it has no word. Raises BadArguments."""
         names = self._shape.text_names(query.fields)
         found = groups(query.text)[:MOST_TERMS]
@@ -127,18 +127,18 @@ class Planner:
             return NOTHING
         plain = not required and not prefixes
         if query.mode is Mode.ANY and not required:
-            required = [Either((*(leaf.term for leaf in leaves), *(starts for starts, _ in prefixes)))]
+            required = [AnyOf((*(leaf.term for leaf in leaves), *(starts for starts, _ in prefixes)))]
         elif query.mode is Mode.ANY and query.phrases and not leaves:
             leaves = self._phrase_leaves(query.phrases, names)
         without = tuple(phrase for text in query.exclude for phrase in self._phrase(text, names))
-        return Plan(leaves, _both(required), without, prefixes, plain)
+        return LexicalPlan(leaves, _both(required), without, prefixes, plain)
 
-    def _phrase_leaves(self, phrases: Sequence[str], names: tuple[str, ...]) -> tuple[Leaf, ...]:
+    def _phrase_leaves(self, phrases: Sequence[str], names: tuple[str, ...]) -> tuple[ScoredTerm, ...]:
         text = " ".join(phrases)
         tokens = dict.fromkeys(token for token in positioned(text) if token != GAP)
         return tuple(self._leaves(text, list(tokens)[:MOST_TERMS], names))
 
-    def _leaves(self, text: str, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[Leaf]:
+    def _leaves(self, text: str, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[ScoredTerm]:
         # A dictionary knows words better than a rule of thumb.
         likely = dict.fromkeys(() if self._japanese else units(text))
         words = dict.fromkeys(self._japanese.words(text) if self._japanese else ())
@@ -146,20 +146,24 @@ class Planner:
         for name in names:
             weight = self._weights[name]
             for token in tokens:
-                yield Leaf(Term(f"{TOKENS}_{name}", token), weight * (_MIXED if is_mixed(token) else 1.0))
-            yield from (Leaf(Term(f"{UNITS}_{name}", token), weight * unit) for token in likely)
-            yield from (Leaf(Term(f"{WORDS}_{name}", token), weight * _WORD) for token in words)
+                yield ScoredTerm(
+                    TermMatch(f"{TOKENS}_{name}", token), weight * (_MIXED if is_mixed(token) else 1.0)
+                )
+            yield from (ScoredTerm(TermMatch(f"{UNITS}_{name}", token), weight * unit) for token in likely)
+            yield from (ScoredTerm(TermMatch(f"{WORDS}_{name}", token), weight * _WORD) for token in words)
 
-    def _kana(self, text: str, names: tuple[str, ...]) -> Iterator[Leaf]:
+    def _kana(self, text: str, names: tuple[str, ...]) -> Iterator[ScoredTerm]:
         """What the words in hiragana of a query of several scripts add, by their pairs of characters."""
         pairs = dict.fromkeys(pair for word in kana_words(text) for pair in substrings.needle_tokens(word))
         for name in names:
             weight = self._weights[name] * _KANA
-            yield from (Leaf(Term(f"{PAIRS}_{name}", pair), weight) for pair in list(pairs)[:MOST_KANA])
+            yield from (
+                ScoredTerm(TermMatch(f"{PAIRS}_{name}", pair), weight) for pair in list(pairs)[:MOST_KANA]
+            )
 
     def _prefixes(
         self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
-    ) -> tuple[tuple[Starts, float], ...]:
+    ) -> tuple[tuple[PrefixMatch, float], ...]:
         """What the last word may go on from."""
         last = _WORD_END.search(normalise(query.text)) if query.prefix and found else None
         if last is None:
@@ -168,13 +172,15 @@ class Planner:
         if ending == GAP:
             return ()
         shortest = stem(ending) if ending.startswith(stem(ending)) else ending
-        return tuple((Starts(f"{TOKENS}_{name}", shortest), self._weights[name]) for name in names)
+        return tuple((PrefixMatch(f"{TOKENS}_{name}", shortest), self._weights[name]) for name in names)
 
-    def _characters(self, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[tuple[Starts, float]]:
+    def _characters(
+        self, tokens: Sequence[str], names: tuple[str, ...]
+    ) -> Iterator[tuple[PrefixMatch, float]]:
         """Words of one character, which stand in longer ones too: by the pairs that begin with them."""
         for token in tokens:
             if _is_character(token):
-                yield from ((Starts(f"{PAIRS}_{name}", token), self._weights[name]) for name in names)
+                yield from ((PrefixMatch(f"{PAIRS}_{name}", token), self._weights[name]) for name in names)
 
     def _required(self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]) -> list[Match]:
         if query.mode is Mode.PHRASE:
@@ -184,14 +190,14 @@ class Planner:
         required = [self._group(group, names) for group in found]
         required += [self._held(run, names) for run in _lone_hiragana(query.text)]
         if query.prefix and found and (starts := self._prefixes(query, found, names)):
-            required[len(found) - 1] = Either((required[len(found) - 1], *(each for each, _ in starts)))
-        return [each for each in required if each != Both(())]
+            required[len(found) - 1] = AnyOf((required[len(found) - 1], *(each for each, _ in starts)))
+        return [each for each in required if each != AllOf(())]
 
     def _group(self, group: Sequence[str], names: tuple[str, ...]) -> Match:
         """All tokens of a run, each in any text; for a name of several parts, itself instead of them."""
-        terms = [Either(tuple(_term(token, name) for name in names)) for token in group if token != GAP]
+        terms = [AnyOf(tuple(_term(token, name) for name in names)) for token in group if token != GAP]
         if len(group) > 2 and group[-1] == "".join(group[:-1]):
-            return Either((Both(tuple(terms[:-1])), terms[-1]))
+            return AnyOf((AllOf(tuple(terms[:-1])), terms[-1]))
         return _both(terms)
 
     def _phrase(self, text: str, names: tuple[str, ...]) -> Iterator[Match]:
@@ -200,27 +206,29 @@ class Planner:
         stretches = dict.fromkeys(_HIRAGANA.findall(normalise(text)))
         each = [_both([*_placed(places, name), *(_held(run, name) for run in stretches)]) for name in names]
         if places or stretches:
-            yield Either(tuple(each))
+            yield AnyOf(tuple(each))
 
     def _held(self, run: str, names: tuple[str, ...]) -> Match:
-        return Either(tuple(_held(run, name) for name in names))
+        return AnyOf(tuple(_held(run, name) for name in names))
 
-    def _hiragana(self, text: str, names: tuple[str, ...]) -> tuple[tuple[Leaf, ...], list[Match]]:
+    def _hiragana(self, text: str, names: tuple[str, ...]) -> tuple[tuple[ScoredTerm, ...], list[Match]]:
         """A query of hiragana alone, which has no tokens: scored by its pairs of characters."""
         runs = list(dict.fromkeys(_HIRAGANA.findall(normalise(text))))[:MOST_TERMS]
         pairs = dict.fromkeys(token for run in runs for token in substrings.needle_tokens(run))
         leaves = (
-            Leaf(Term(f"{PAIRS}_{name}", token), self._weights[name]) for name in names for token in pairs
+            ScoredTerm(TermMatch(f"{PAIRS}_{name}", token), self._weights[name])
+            for name in names
+            for token in pairs
         )
-        return tuple(leaves), [Either(tuple(self._held(run, names) for run in runs))] if runs else []
+        return tuple(leaves), [AnyOf(tuple(self._held(run, names) for run in runs))] if runs else []
 
 
 def needle(text: str, names: Iterable[str]) -> Match:
     """What holds where one of the texts contains a substring (the first 64 pairs of a longer one)."""
     if substrings.is_single(text):
         beginning = substrings.needle_tokens(text)[0]
-        return Either(tuple(Starts(f"{PAIRS}_{name}", beginning) for name in names))
-    return Either(tuple(_held(text, name) for name in names))
+        return AnyOf(tuple(PrefixMatch(f"{PAIRS}_{name}", beginning) for name in names))
+    return AnyOf(tuple(_held(text, name) for name in names))
 
 
 def _placed(places: tuple[tuple[int, str], ...], name: str) -> Iterator[Match]:
@@ -233,7 +241,11 @@ def _placed(places: tuple[tuple[int, str], ...], name: str) -> Iterator[Match]:
 
 def _term(token: str, name: str) -> Match:
     """A token in a text, where it is a single character also within words."""
-    return Starts(f"{PAIRS}_{name}", token) if _is_character(token) else Term(f"{TOKENS}_{name}", token)
+    return (
+        PrefixMatch(f"{PAIRS}_{name}", token)
+        if _is_character(token)
+        else TermMatch(f"{TOKENS}_{name}", token)
+    )
 
 
 def _is_character(token: str) -> bool:
@@ -247,14 +259,14 @@ def _held(text: str, name: str) -> Match:
 
 def _phrases(space: str, places: tuple[tuple[int, str], ...]) -> Iterator[Match]:
     if len(places) == 1:
-        yield Term(space, places[0][1])
+        yield TermMatch(space, places[0][1])
     elif places:
         first = places[0][0]
-        yield Phrase(space, tuple((at - first, token) for at, token in places))
+        yield PhraseMatch(space, tuple((at - first, token) for at, token in places))
 
 
 def _both(of: Sequence[Match]) -> Match:
-    return of[0] if len(of) == 1 else Both(tuple(of))
+    return of[0] if len(of) == 1 else AllOf(tuple(of))
 
 
 def _lone_hiragana(text: str) -> list[str]:

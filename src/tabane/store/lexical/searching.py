@@ -18,22 +18,22 @@ import numpy as np
 
 from tabane.search.filters import Filter
 from tabane.search.records import Record
-from tabane.store.containing import Rows
+from tabane.store.containing import RowSet
 from tabane.store.lexical import bm25
-from tabane.store.lexical.compiling import ROW, Compiler
-from tabane.store.lexical.index import Searcher
+from tabane.store.lexical.compiling import ROW, TantivyCompiler
+from tabane.store.lexical.index import IndexSearcher
 from tabane.store.lexical.plans import (
     MOST_EXPANSIONS,
-    Both,
-    Either,
-    Leaf,
+    AllOf,
+    AnyOf,
+    LexicalPlan,
     Match,
-    Phrase,
-    Plan,
-    Starts,
-    Term,
+    PhraseMatch,
+    PrefixMatch,
+    ScoredTerm,
+    TermMatch,
 )
-from tabane.store.lexical.tail import Tail
+from tabane.store.lexical.tail import MemorySegment
 
 MOST_FETCHED = 50_000  # hits of one look into the index; ties beyond are broken by the index
 _LISTED = 500  # tokens of a prefix that are looked at
@@ -43,36 +43,36 @@ Accept = Callable[[Sequence[int]], set[int]]
 """Which of these rows a filter means that the index cannot answer alone."""
 
 
-class Torn(Exception):
+class UnreadableIndex(Exception):
     """The index could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class IndexSnapshot:
     """What is searched: the index at one moment (None: there is none), what is newer, what is gone.
 
     The moment is that after write number ``changes``.
     """
 
-    searcher: Searcher | None
-    compiler: Compiler | None
-    tails: tuple[Tail, ...]
+    searcher: IndexSearcher | None
+    compiler: TantivyCompiler | None
+    tails: tuple[MemorySegment, ...]
     dead: frozenset[int] | set[int]
     changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LexicalRequest:
     """A plan with its filter. ``means`` is the filter for a record of the tail."""
 
-    plan: Plan
+    plan: LexicalPlan
     where: Filter
     means: Callable[[Record], bool]
     accept: Accept | None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScoredRows:
     """Rows with their scores, best first and whole ties at the end; ``whole``: there are no others.
 
     ``ceiling`` as :class:`~tabane.search.engine.Hits` has it.
@@ -83,7 +83,7 @@ class Found:
     ceiling: float = 0.0
 
 
-def matching(view: View, must: Match, without: Match, *, turned: bool) -> Rows:
+def matching(view: IndexSnapshot, must: Match, without: Match, *, turned: bool) -> RowSet:
     """All rows that match, in no order; rows that are gone may be among them.
 
     Where most of them do and ``turned`` is allowed, those that do not: each costs as much as one that does.
@@ -91,7 +91,7 @@ def matching(view: View, must: Match, without: Match, *, turned: bool) -> Rows:
     tails = [tail for tail in view.tails if len(tail)]
     newer = {row for tail in tails for row in tail.rows(must) - tail.rows(without)}
     if view.searcher is None or view.compiler is None or not view.searcher.searcher.num_docs:
-        return Rows(np.array(list(newer), dtype=np.int64))
+        return RowSet(np.array(list(newer), dtype=np.int64))
     searcher = view.searcher.searcher
     query = view.compiler.unscored(must, without)
     most = min(searcher.num_docs, _at_most(view.searcher, must))
@@ -102,28 +102,28 @@ def matching(view: View, must: Match, without: Match, *, turned: bool) -> Rows:
     else:
         turned = False
     found = _looked_up(searcher, query, most)[1] if most else []
-    return Rows(np.array([*found, *newer] if newer else found, dtype=np.int64), turned)
+    return RowSet(np.array([*found, *newer] if newer else found, dtype=np.int64), turned)
 
 
-def _at_most(searcher: Searcher, match: Match) -> int:
+def _at_most(searcher: IndexSearcher, match: Match) -> int:
     """As many records of the index match at most."""
     match match:
-        case Term(space, token):
+        case TermMatch(space, token):
             return searcher.having(space, token)
-        case Phrase(space, tokens):
+        case PhraseMatch(space, tokens):
             return min(searcher.having(space, token) for _, token in tokens)
-        case Both(of):
+        case AllOf(of):
             return min((_at_most(searcher, each) for each in of), default=int(searcher.searcher.num_docs))
-        case Either(of):
+        case AnyOf(of):
             return sum(_at_most(searcher, each) for each in of)
-        case Starts():
+        case PrefixMatch():
             return int(searcher.searcher.num_docs)
 
 
-class Search:
+class LexicalSearch:
     """One question to one view. For the thread that made it."""
 
-    def __init__(self, view: View, question: Question) -> None:
+    def __init__(self, view: IndexSnapshot, question: LexicalRequest) -> None:
         self._view = view
         self._question = question
         searcher = view.searcher
@@ -135,19 +135,19 @@ class Search:
         # The index ranks by itself where it is alone.
         self._idf = {leaf.term: self._rarity(leaf.term) for leaf in self._leaves} if self._mixed else {}
 
-    def best(self, wanted: int) -> Found:
+    def best(self, wanted: int) -> ScoredRows:
         """The best ``wanted`` and whatever ties with the last of them."""
         newer = self._newer()
         if self._view.searcher is None or not self._view.searcher.searcher.num_docs:
-            return Found(_ranked(newer), True, self._ceiling())
+            return ScoredRows(_ranked(newer), True, self._ceiling())
         fetch = wanted + _SPARE + min(len(self._view.dead), 1000)
         while True:
             hits, bound = self._older(fetch)
             scores = _ranked([*newer, *hits])
             if bound is None:
-                return Found(scores, True, self._ceiling())
+                return ScoredRows(scores, True, self._ceiling())
             if fetch >= MOST_FETCHED or (len(scores) >= wanted and scores[wanted - 1][1] > bound):
-                return Found(scores, False, self._ceiling())
+                return ScoredRows(scores, False, self._ceiling())
             fetch = min(fetch * 4, MOST_FETCHED)
 
     # The index
@@ -183,7 +183,7 @@ class Search:
         kept = set(rows) - self._view.dead
         return self._question.accept(list(kept)) if self._question.accept and kept else kept
 
-    def _factor(self, term: Term) -> float:
+    def _factor(self, term: TermMatch) -> float:
         """What makes the index's rarity of a term that of all records; 0 where it has no such term."""
         if not self._mixed:
             return 1.0
@@ -200,7 +200,7 @@ class Search:
         spaces = {leaf.term.space for leaf in self._leaves if theirs[leaf.term.space]}
         return max([1.0, *(self._average(space) / theirs[space] for space in spaces)]) * (1 + 1e-5)
 
-    def _rescored(self, explain: Any, address: Any, weights: Mapping[Term, float]) -> float:
+    def _rescored(self, explain: Any, address: Any, weights: Mapping[TermMatch, float]) -> float:
         assert self._view.searcher is not None
         if explain is None:
             return 0.0
@@ -231,10 +231,10 @@ class Search:
 
     # Statistics of both
 
-    def _worth(self, term: Term, frequency: float, length: float) -> float:
+    def _worth(self, term: TermMatch, frequency: float, length: float) -> float:
         return self._idf[term] * bm25.saturation(frequency, length, self._average(term.space))
 
-    def _rarity(self, term: Term) -> float:
+    def _rarity(self, term: TermMatch) -> float:
         searcher = self._view.searcher
         having = searcher.having(term.space, term.token) if searcher else 0
         having += sum(len(tail.having(term)) for tail in self._view.tails)
@@ -262,14 +262,14 @@ class Search:
             1, self._records
         ) or 1.0
 
-    def _expanded(self) -> Iterator[Leaf]:
+    def _expanded(self) -> Iterator[ScoredTerm]:
         """The tokens that prefixes stand for, the most frequent of them."""
         known = {leaf.term for leaf in self._question.plan.leaves}
         for starts, weight in self._question.plan.prefixes:
-            terms = (Term(starts.space, token) for token in self._tokens(starts))
-            yield from (Leaf(term, weight) for term in terms if term not in known)
+            terms = (TermMatch(starts.space, token) for token in self._tokens(starts))
+            yield from (ScoredTerm(term, weight) for term in terms if term not in known)
 
-    def _tokens(self, starts: Starts) -> list[str]:
+    def _tokens(self, starts: PrefixMatch) -> list[str]:
         counts: dict[str, int] = {}
         for tail in self._view.tails:
             for token, count in tail.beginning(starts).items():
@@ -285,27 +285,27 @@ class Search:
 
 
 def _looked_up(searcher: Any, query: Any, fetch: int) -> tuple[list[tuple[float, Any]], list[int]]:
-    """Scores and addresses, and their rows. Raises :class:`Torn` for whatever tantivy finds wrong."""
+    """Scores and addresses, and their rows. Raises :class:`UnreadableIndex` for whatever tantivy finds wrong."""
     try:
         hits = searcher.search(query, fetch, count=False).hits
         return hits, searcher.fast_field_values(ROW, [address for _, address in hits])
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic is no Exception
-        raise Torn(str(error)) from error
+        raise UnreadableIndex(str(error)) from error
 
 
 def _count(searcher: Any, query: Any) -> int:
-    """How many match. Raises :class:`Torn`."""
+    """How many match. Raises :class:`UnreadableIndex`."""
     try:
         return int(searcher.search(query, 1).count)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        raise Torn(str(error)) from error
+        raise UnreadableIndex(str(error)) from error
 
 
-def _matching(tail: Tail, plan: Plan, leaves: Iterable[Leaf]) -> set[int]:
+def _matching(tail: MemorySegment, plan: LexicalPlan, leaves: Iterable[ScoredTerm]) -> set[int]:
     any_leaf = (set[int]().union(*(tail.having(leaf.term) for leaf in leaves))) if plan.plain else None
     rows = tail.rows(plan.must) if any_leaf is None else any_leaf
     without: tuple[Match, ...] = plan.without if rows else ()
@@ -316,14 +316,14 @@ def _ranked(scores: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return sorted(scores, key=lambda pair: -pair[1])
 
 
-def _weights(leaves: Iterable[Leaf]) -> dict[Term, float]:
-    weights: dict[Term, float] = {}
+def _weights(leaves: Iterable[ScoredTerm]) -> dict[TermMatch, float]:
+    weights: dict[TermMatch, float] = {}
     for leaf in leaves:
         weights[leaf.term] = weights.get(leaf.term, 0.0) + leaf.weight
     return weights
 
 
-def _evidence(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[Term, float, float]]:
+def _evidence(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[TermMatch, float, float]]:
     """The terms of an explanation, how often each stands there, and how long the text is."""
     waiting = [explained]
     while waiting:
@@ -335,11 +335,11 @@ def _evidence(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[Term, flo
             waiting.extend(node.get("details", ()))
 
 
-def _named(context: str, spaces: Sequence[str]) -> Term:
+def _named(context: str, spaces: Sequence[str]) -> TermMatch:
     """``Term=Term(field=1, type=Str, "token")``; the first field is the row."""
     number = int(context[context.index("field=") + 6 : context.index(",")])
     quoted = context[context.index('"') + 1 : context.rindex('"')]
-    return Term(spaces[number - 1], _unescaped(quoted))
+    return TermMatch(spaces[number - 1], _unescaped(quoted))
 
 
 def _unescaped(quoted: str) -> str:

@@ -17,17 +17,17 @@ from tabane.store import failures
 from tabane.store.reading import give_way
 
 if TYPE_CHECKING:
-    from tabane.store.changes import State
+    from tabane.store.changes import CollectionState
     from tabane.store.masks import Masks
-    from tabane.store.table import Table
+    from tabane.store.table import CollectionTable
 
 _LOOKED_AT = 32  # records between two pauses for others
 
 
-class Source:
+class TruthReader:
     """One table, for threads that are not the event loop's. Raises StoreError."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: CollectionTable) -> None:
         self._table = table
         self._truth = table.truth
         self._path = table.database.path
@@ -38,7 +38,7 @@ class Source:
     def shape(self) -> Shape:
         return self._table.shape
 
-    def state(self) -> tuple[State, int]:
+    def state(self) -> tuple[CollectionState, int]:
         """Where the collection stands, and its last tombstone."""
         with self.reading() as connection:
             return self._truth.state(connection), self._truth.last_tombstone(connection)

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 
 from tabane.search.analysis import GAP
 from tabane.search.records import Record
-from tabane.store.lexical.analysing import Analysis, Analyst
+from tabane.store.lexical.analysing import Analysis, RecordAnalyzer
 from tabane.store.lexical.bm25 import kept_length
-from tabane.store.lexical.coding import Coded, CodedRows
-from tabane.store.lexical.plans import PAIRS, Both, Either, Match, Phrase, Starts, Term
+from tabane.store.lexical.coding import CodedRows, CodedTokens
+from tabane.store.lexical.plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
 
 _MOST_ASKED = 2_000  # tokens of a space whose rows are kept
 
 
 @dataclass(slots=True)
-class Entry:
+class SegmentEntry:
     """A record, its row, and its tokens after they were made.
 
     ``coded``: its tokens among those of others, as numbers, at ``place``.
@@ -31,17 +31,17 @@ class Entry:
     row: int
     record: Record
     analysis: Analysis | None = None
-    coded: Mapping[str, Coded] = field(default_factory=dict)
+    coded: Mapping[str, CodedTokens] = field(default_factory=dict)
     place: int = 0
 
-    def analysed(self, analyst: Analyst) -> Analysis:
+    def analysed(self, analyst: RecordAnalyzer) -> Analysis:
         if self.analysis is None:
             self.analysis = analyst.analysis(self.record.texts)
         return self.analysis
 
 
 @dataclass(slots=True)
-class Space:
+class SegmentSpace:
     """One space of the tail: by row the count of each token, their places, and the kept length.
 
     ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted:
@@ -59,7 +59,7 @@ class Space:
     block: dict[int, CodedRows] = field(default_factory=dict)
     place: dict[int, int] = field(default_factory=dict)
 
-    def put_coded(self, row: int, coded: Coded, place: int) -> None:
+    def put_coded(self, row: int, coded: CodedTokens, place: int) -> None:
         block = self.blocks.get(id(coded))
         if block is None:
             block = self.blocks[id(coded)] = CodedRows(coded)
@@ -120,18 +120,18 @@ class Space:
         return found.union(*(block.having(block.beginning(beginning)) for block in self.blocks.values()))
 
 
-class Tail:
+class MemorySegment:
     """Records by row, in the order they came. For one thread at a time."""
 
-    def __init__(self, analyst: Analyst) -> None:
+    def __init__(self, analyst: RecordAnalyzer) -> None:
         self._analyst = analyst
-        self.entries: dict[int, Entry] = {}
-        self._spaces: dict[str, Space] = {}
+        self.entries: dict[int, SegmentEntry] = {}
+        self._spaces: dict[str, SegmentSpace] = {}
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[SegmentEntry]) -> None:
         for entry in entries:
             self.entries[entry.row] = entry
 
@@ -143,21 +143,21 @@ class Tail:
                 for space in self._spaces.values():
                     space.take_out(row)
 
-    def space(self, name: str) -> Space:
+    def space(self, name: str) -> SegmentSpace:
         """A space, brought up to date with all entries."""
-        space = self._spaces.setdefault(name, Space())
+        space = self._spaces.setdefault(name, SegmentSpace())
         if len(space.lengths) < len(self.entries):
             for row, entry in self.entries.items():
                 if row not in space.lengths:
                     self._post(name, space, entry)
         return space
 
-    def _tokens(self, name: str, entry: Entry) -> list[str]:
+    def _tokens(self, name: str, entry: SegmentEntry) -> list[str]:
         if name.startswith(f"{PAIRS}_"):
             return self._analyst.pairs(entry.record.texts.get(name[2:], ""))
         return entry.analysed(self._analyst).get(name, [])
 
-    def _post(self, name: str, space: Space, entry: Entry) -> None:
+    def _post(self, name: str, space: SegmentSpace, entry: SegmentEntry) -> None:
         if name in entry.coded:
             space.put_coded(entry.row, entry.coded[name], entry.place)
             return
@@ -167,26 +167,26 @@ class Tail:
             counts.pop(GAP, None)  # among pairs it is a character like any other
         space.put(entry.row, tokens, counts)
 
-    def having(self, term: Term) -> Mapping[int, int]:
+    def having(self, term: TermMatch) -> Mapping[int, int]:
         """Rows that have the token, and how often."""
         return self.space(term.space).having(term.token)
 
-    def beginning(self, starts: Starts) -> dict[str, int]:
+    def beginning(self, starts: PrefixMatch) -> dict[str, int]:
         """The tokens that begin so, and in how many rows each is."""
         return self.space(starts.space).beginning(starts.beginning)
 
     def rows(self, match: Match) -> set[int]:
         """The rows that match."""
         match match:
-            case Term():
+            case TermMatch():
                 return set(self.having(match))
-            case Phrase(space, tokens):
+            case PhraseMatch(space, tokens):
                 return self._phrase(space, tokens)
-            case Starts(space, beginning):
+            case PrefixMatch(space, beginning):
                 return self.space(space).starting(beginning)
-            case Either(of):
+            case AnyOf(of):
                 return set().union(*(self.rows(each) for each in of))
-            case Both(of):
+            case AllOf(of):
                 return self._all(of)
 
     def _all(self, of: tuple[Match, ...]) -> set[int]:
@@ -203,7 +203,7 @@ class Tail:
         rows = set(held[0]).intersection(*held[1:])
         return {row for row in rows if _side_by_side(self._placed(name, space, row), tokens)}
 
-    def _placed(self, name: str, space: Space, row: int) -> list[str]:
+    def _placed(self, name: str, space: SegmentSpace, row: int) -> list[str]:
         """Return the tokens of a row in order, with gaps among them."""
         return space.places[row] if row in space.places else self._tokens(name, self.entries[row])
 

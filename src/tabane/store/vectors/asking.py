@@ -23,14 +23,14 @@ from tabane.store.masks import Masks, costly
 from tabane.store.numbers import NumericKeys
 from tabane.store.reading import give_way
 from tabane.store.vectors.codes import normalised
-from tabane.store.vectors.file import Held
-from tabane.store.vectors.question import Question
-from tabane.store.vectors.ranking import Sorted
-from tabane.store.vectors.searching import Found, Search
-from tabane.store.vectors.space import View
+from tabane.store.vectors.file import SpaceStorage
+from tabane.store.vectors.question import VectorRequest
+from tabane.store.vectors.ranking import SortedSimilarities
+from tabane.store.vectors.searching import VectorMatches, VectorSearch
+from tabane.store.vectors.space import SpaceSnapshot
 
 if TYPE_CHECKING:
-    from tabane.store.table import Table
+    from tabane.store.table import CollectionTable
     from tabane.store.truth import Truth
     from tabane.store.vectors.vectors import Moment, VectorIndex
 
@@ -42,7 +42,7 @@ _LOST = 2  # times that vectors are missing, and they are lost
 _LONGEST_WAIT = 60.0  # seconds, for what is made anew
 
 
-def checked(query: VectorQuery, shape: Shape) -> Question:
+def checked(query: VectorQuery, shape: Shape) -> VectorRequest:
     """The query, ready to be asked. Raises :class:`BadArguments`."""
     if not query.vectors:
         raise BadArguments(say("a query of vectors has at least one"), "vectors")
@@ -57,22 +57,22 @@ def checked(query: VectorQuery, shape: Shape) -> Question:
         raise BadArguments(say("weights are finite numbers, for spaces of the query"), "weights")
     if average and (min(weights.values()) < 0 or not sum(weights.values())):
         raise BadArguments(say("weights of an average are at least 0, and not all 0"), "weights")
-    return Question(vectors, query.combination, weights, query.threshold, query.whole, query.proven)
+    return VectorRequest(vectors, query.combination, weights, query.threshold, query.whole, query.proven)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scan:
+class _VectorScan:
     """All that can be compared, as of one moment."""
 
-    search: Search
+    search: VectorSearch
     rows: Array
     slots: list[Array]
 
 
-class Asking:
+class VectorQueries:
     """The vectors of one table, for readers. Everything asked is checked already."""
 
-    def __init__(self, table: Table, index: VectorIndex, keys: NumericKeys) -> None:
+    def __init__(self, table: CollectionTable, index: VectorIndex, keys: NumericKeys) -> None:
         self._table = table
         self._index = index
         self._keys = keys
@@ -81,7 +81,7 @@ class Asking:
     def _truth(self) -> Truth:
         return self._table.truth
 
-    async def nearest(self, asked: Question, where: Filter, limit: int, offset: int) -> Hits:
+    async def nearest(self, asked: VectorRequest, where: Filter, limit: int, offset: int) -> Hits:
         def reading(connection: sqlite3.Connection) -> Hits:
             masks, moment = self._moment(connection, asked)
             search = _search(connection, asked, where, masks, moment)
@@ -93,11 +93,13 @@ class Asking:
         long = asked.strict or asked.multiplied or costly(where)
         return await self._table.database.read(reading, long=long)
 
-    def _search(self, connection: sqlite3.Connection, asked: Question, where: Filter) -> tuple[Masks, Search]:
+    def _search(
+        self, connection: sqlite3.Connection, asked: VectorRequest, where: Filter
+    ) -> tuple[Masks, VectorSearch]:
         masks, moment = self._moment(connection, asked)
         return masks, _search(connection, asked, where, masks, moment)
 
-    def _moment(self, connection: sqlite3.Connection, asked: Question) -> tuple[Masks, Moment]:
+    def _moment(self, connection: sqlite3.Connection, asked: VectorRequest) -> tuple[Masks, Moment]:
         """Records, columns and vectors of one moment: that of the connection's transaction.
 
         Raises BadArguments where the question does not fit the spaces of that moment: others than those
@@ -118,12 +120,12 @@ class Asking:
             connection.execute("BEGIN")
         raise failures.busy(self._table.database.path)
 
-    def _check(self, connection: sqlite3.Connection, moment: Moment, asked: Question) -> None:
+    def _check(self, connection: sqlite3.Connection, moment: Moment, asked: VectorRequest) -> None:
         for name, vector in asked.vectors.items():
             if name not in moment or moment[name].dimension != len(vector):
                 self._index.truth.spaces(connection).fitting(name, vector.tobytes())
 
-    def _hits(self, connection: sqlite3.Connection, found: Found, origin: int) -> list[Hit]:
+    def _hits(self, connection: sqlite3.Connection, found: VectorMatches, origin: int) -> list[Hit]:
         rows = (found.places + origin).tolist()
         keys = self._truth.keys_at(connection, rows)
         scored = zip(rows, found.scores.tolist(), strict=True)
@@ -131,11 +133,11 @@ class Asking:
             (Hit(keys[row], row, score) for row, score in scored), key=lambda hit: (-hit.score, hit.key)
         )
 
-    async def scan(self, asked: Question, where: Filter) -> AsyncIterator[Similarities]:
-        def begin(connection: sqlite3.Connection) -> _Scan:
+    async def scan(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
+        def begin(connection: sqlite3.Connection) -> _VectorScan:
             masks, search = self._search(connection, asked, where)
             places, slots = search.places()
-            return _Scan(search, places + masks.snapshot.origin, slots)
+            return _VectorScan(search, places + masks.snapshot.origin, slots)
 
         await self._remade()
         scan = await self._table.database.read(begin, long=True)
@@ -145,7 +147,7 @@ class Asking:
                 long=True,
             )
 
-    def _block(self, connection: sqlite3.Connection, scan: _Scan, first: int) -> Similarities:
+    def _block(self, connection: sqlite3.Connection, scan: _VectorScan, first: int) -> Similarities:
         part = slice(first, first + BLOCK)
         rows, slots = scan.rows[part], [each[part] for each in scan.slots]
         there = self._there(connection, rows)
@@ -189,14 +191,14 @@ class Asking:
             give_way(connection)
         return found
 
-    async def ranking(self, asked: Question, where: Filter) -> AsyncIterator[Ranks]:
+    async def ranking(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
         """All that can be compared, most similar first: worked out by two threads, sorted a block ahead."""
 
-        def begin(connection: sqlite3.Connection) -> _Scan:
+        def begin(connection: sqlite3.Connection) -> _VectorScan:
             masks, search = self._search(connection, asked, where)
             places, slots = search.places()
             self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
-            return _Scan(search, places + masks.snapshot.origin, slots)
+            return _VectorScan(search, places + masks.snapshot.origin, slots)
 
         await self._remade()
         scan = await self._table.database.read(begin, long=True)
@@ -207,7 +209,7 @@ class Asking:
                 for part in (slice(0, half), slice(half, None))
             )
         )
-        order = Sorted(scan.rows, parts)
+        order = SortedSimilarities(scan.rows, parts)
         for first in range(0, len(scan.rows), BLOCK):
             rows, similarities = await asyncio.to_thread(order.block, first, BLOCK)
             keys = self._keys.of(rows)
@@ -229,7 +231,7 @@ class Asking:
             return
         raise failures.busy(self._table.database.path)
 
-    async def similarities(self, asked: Question, keys: Sequence[str]) -> list[float | None]:
+    async def similarities(self, asked: VectorRequest, keys: Sequence[str]) -> list[float | None]:
         question = replace(asked, threshold=None)
 
         def reading(connection: sqlite3.Connection) -> list[float | None]:
@@ -239,14 +241,14 @@ class Asking:
                 moment = self._picked_out(connection, question, sorted({row for row in rows if row}))
             mask = np.zeros(len(masks.snapshot.alive), dtype=np.bool_)
             mask[masks.snapshot.slots_of(row for row in rows if row)] = True
-            found = Search(question, moment, mask, masks.snapshot.origin).best(max(1, len(keys)))
+            found = VectorSearch(question, moment, mask, masks.snapshot.origin).best(max(1, len(keys)))
             places = (found.places + masks.snapshot.origin).tolist()
             scores = dict(zip(places, found.scores.tolist(), strict=True))
             return [None if row is None else scores.get(row) for row in rows]
 
         return await self._table.database.read(reading)
 
-    def _picked_out(self, connection: sqlite3.Connection, asked: Question, rows: list[int]) -> Moment:
+    def _picked_out(self, connection: sqlite3.Connection, asked: VectorRequest, rows: list[int]) -> Moment:
         """The vectors of these records alone, as the truth has them."""
         spaces, moment = self._index.truth.spaces(connection), {}
         for name in asked.vectors:
@@ -258,7 +260,7 @@ class Asking:
             )
             matrix = normalised(b"".join(vector for _, vector in there), held.space.dimension)
             at = np.array([row for row, _ in there], dtype=np.int64)
-            moment[name] = View(at, matrix[:0], matrix, None, straight=False)
+            moment[name] = SpaceSnapshot(at, matrix[:0], matrix, None, straight=False)
         return moment
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
@@ -297,7 +299,7 @@ class Asking:
         return await self._table.database.read(reading, long=True)
 
     def _without_vectors(
-        self, connection: sqlite3.Connection, held: Held, after: int, limit: int, meant: set[int]
+        self, connection: sqlite3.Connection, held: SpaceStorage, after: int, limit: int, meant: set[int]
     ) -> list[int]:
         """Return selected rows without a vector, from the truth: derived data is being made."""
         found: list[int] = []
@@ -311,7 +313,7 @@ class Asking:
         return found[:limit]
 
 
-def _without_slots(view: View, meant: Mask, origin: int, after: int, limit: int) -> list[int]:
+def _without_slots(view: SpaceSnapshot, meant: Mask, origin: int, after: int, limit: int) -> list[int]:
     """Return selected rows without a vector, from the slots of a space with one slot for each vector."""
     left = meant.copy()
     places = view.rows - origin
@@ -322,12 +324,12 @@ def _without_slots(view: View, meant: Mask, origin: int, after: int, limit: int)
 
 
 def _search(
-    connection: sqlite3.Connection, asked: Question, where: Filter, masks: Masks, moment: Moment
-) -> Search:
+    connection: sqlite3.Connection, asked: VectorRequest, where: Filter, masks: Masks, moment: Moment
+) -> VectorSearch:
     """Return a search over one moment, which gives way while it runs."""
     mask, origin = masks.mask(where), masks.snapshot.origin
-    return Search(asked, moment, mask, origin, lambda: give_way(connection))
+    return VectorSearch(asked, moment, mask, origin, lambda: give_way(connection))
 
 
-def _whole(moment: Moment, asked: Question) -> bool:
+def _whole(moment: Moment, asked: VectorRequest) -> bool:
     return all(moment[name].whole for name in asked.vectors)

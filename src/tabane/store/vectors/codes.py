@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabane.store.columns import Array
-from tabane.store.vectors.hamming import WORD, Counts, Tally, Words
+from tabane.store.vectors.hamming import WORD, Counts, HammingCounter, Words
 
 Matrix = NDArray[np.float32]
 
@@ -21,7 +21,7 @@ _TOLD = 256  # vectors that tell what codes mean
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class CodeSample:
     """Vectors of some slots, and how far from the mean they are on average: they tell what codes mean.
 
     ``telling``: the full words of codes, first those in whose dimensions vectors differ most.
@@ -34,18 +34,18 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
+class BinaryCodes:
     """The codes of the first vectors of a space: ``words[w, v]`` is word w of vector v."""
 
     mean: Matrix
     words: Words
-    _samples: list[Sample] = field(default_factory=list, compare=False, repr=False)
+    _samples: list[CodeSample] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def bits(self) -> int:
         return len(self.mean)
 
-    def sample(self, data: Matrix) -> Sample:
+    def sample(self, data: Matrix) -> CodeSample:
         """Some of the vectors, the same each time: they are read once."""
         if not self._samples:
             step = max(1, self.words.shape[1] // _TOLD)
@@ -56,17 +56,17 @@ class Codes:
             spread = (off * off).mean(axis=0)[: full * WORD].reshape(full, WORD).sum(axis=1)
             telling = np.argsort(-spread, kind="stable").tolist()
             length = float(np.linalg.norm(off, axis=1).mean())
-            self._samples.append(Sample(slots, vectors, length, telling))
+            self._samples.append(CodeSample(slots, vectors, length, telling))
         return self._samples[0]
 
-    def tally(self, query: Matrix, data: Matrix, early: int = EARLY) -> Tally:
+    def tally(self, query: Matrix, data: Matrix, early: int = EARLY) -> HammingCounter:
         """What counts the bits in which vectors differ from the query.
 
         ``early``: how many words are counted first, where codes are at least twice as long.
         """
         telling = self.sample(data).telling
         chosen = sorted(telling[:early]) if len(telling) >= 2 * early else []
-        return Tally(self.words, encoded(query[None], self.mean)[:, 0], chosen)
+        return HammingCounter(self.words, encoded(query[None], self.mean)[:, 0], chosen)
 
 
 def width(dimension: int) -> int:

@@ -75,7 +75,7 @@ _MIGRATIONS = (_spaces, _named_elsewhere)
 EMPTIED = 500  # vectors of a step
 
 
-class Held:
+class SpaceStorage:
     """One space of one collection, as the file holds it."""
 
     def __init__(self, space: Space, number: int, birth: int) -> None:
@@ -87,17 +87,19 @@ class Held:
         self.delete = f"DELETE FROM {self.table} WHERE id = ?"
 
 
-class VectorFile:
+class VectorDatabase:
     """An open file. Its connection belongs to the thread that writes the domain's records."""
 
     def __init__(self, path: str, connection: sqlite3.Connection, points: CleanPoints) -> None:
         self.path = path
         self._connection = connection
         self._points = points
-        self._fresh: list[tuple[Held, int]] = []  # put in since the records were committed the last time
+        self._fresh: list[
+            tuple[SpaceStorage, int]
+        ] = []  # put in since the records were committed the last time
 
     @classmethod
-    def open(cls, path: str, *, doubtful: bool, pages: int = PAGES) -> VectorFile:
+    def open(cls, path: str, *, doubtful: bool, pages: int = PAGES) -> VectorDatabase:
         """Open or create the file. Blocks; raises StoreError.
 
         ``doubtful``: the last process died, so the file is checked, unless it is known to be whole.
@@ -120,7 +122,7 @@ class VectorFile:
         except BaseException as error:
             if connection is not None:
                 connection.close()
-            raise failures.said(error, path) from None
+            raise failures.storage_error(error, path) from None
 
     # For the writing thread: see tabane.store.writing.Companion
 
@@ -159,7 +161,7 @@ class VectorFile:
                 self._connection.execute("COMMIT")
         del self._fresh[before:]
 
-    def make(self, collection: str, space: Space) -> Held:
+    def make(self, collection: str, space: Space) -> SpaceStorage:
         """A place for the vectors of a space that is new."""
         self._begin()
         birth = secrets.randbits(62)
@@ -167,7 +169,7 @@ class VectorFile:
             "INSERT INTO space (collection, name, dimension, birth) VALUES (?, ?, ?, ?)",
             (collection, space.name, space.dimension, birth),
         )
-        held = Held(space, int(cursor.lastrowid or 0), birth)
+        held = SpaceStorage(space, int(cursor.lastrowid or 0), birth)
         self._connection.execute(
             f"CREATE TABLE {held.table} (id INTEGER PRIMARY KEY AUTOINCREMENT, vector BLOB NOT NULL)"
         )
@@ -178,10 +180,10 @@ class VectorFile:
         query = "SELECT name, dimension, number, birth FROM space WHERE collection = ? ORDER BY number"
         return self._connection.execute(query, (collection,)).fetchall()
 
-    def holds(self, held: Held) -> bool:
+    def holds(self, held: SpaceStorage) -> bool:
         return _there(self._connection, held)
 
-    def empty(self, held: Held) -> bool:
+    def empty(self, held: SpaceStorage) -> bool:
         """Delete some of the vectors of a space. True where there may be more."""
         if not self.holds(held):
             return False
@@ -191,34 +193,34 @@ class VectorFile:
         )
         return self._connection.execute(query).rowcount == EMPTIED
 
-    def drop(self, held: Held) -> None:
+    def drop(self, held: SpaceStorage) -> None:
         """Forget a space, where it is there."""
         if self.holds(held):
             self._begin()
             self._connection.execute(f"DROP TABLE {held.table}")
             self._connection.execute("DELETE FROM space WHERE birth = ?", (held.birth,))
 
-    def put(self, held: Held, vector: bytes) -> int:
+    def put(self, held: SpaceStorage, vector: bytes) -> int:
         """Write a vector down; the answer is its number, greater than any before it."""
         self._begin()
         number = int(self._connection.execute(held.insert, (vector,)).lastrowid or 0)
         self._fresh.append((held, number))
         return number
 
-    def same(self, held: Held, number: int, vector: bytes) -> bool:
+    def same(self, held: SpaceStorage, number: int, vector: bytes) -> bool:
         query = f"SELECT vector = ? FROM {held.table} WHERE id = ?"
         found = self._connection.execute(query, (vector, number)).fetchone()
         return bool(found and found[0])
 
-    def remove(self, held: Held, numbers: Iterable[int]) -> None:
+    def remove(self, held: SpaceStorage, numbers: Iterable[int]) -> None:
         self._begin()
         self._connection.executemany(held.delete, ((number,) for number in numbers))
 
-    def last(self, held: Held) -> int:
+    def last(self, held: SpaceStorage) -> int:
         """The number of the last vector of a space, 0 where it has none."""
         return int(self._connection.execute(f"SELECT max(id) FROM {held.table}").fetchone()[0] or 0)
 
-    def remove_after(self, held: Held, number: int) -> None:
+    def remove_after(self, held: SpaceStorage, number: int) -> None:
         """Sweep what was written behind the last vector that belongs to a record."""
         self._begin()
         self._connection.execute(f"DELETE FROM {held.table} WHERE id > ?", (number,))
@@ -251,14 +253,14 @@ class VectorFile:
         with self.reading() as connection:
             examine(connection, self.path)
 
-    def between(self, held: Held, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+    def between(self, held: SpaceStorage, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         """The vectors from one number to another, in order; none where the space is no more."""
         with self.reading() as connection:
             if _there(connection, held):
                 query = f"SELECT id, vector FROM {held.table} WHERE id BETWEEN ? AND ? ORDER BY id"
                 yield from connection.execute(query, (first, last))
 
-    def vectors(self, held: Held, numbers: Sequence[int]) -> dict[int, bytes]:
+    def vectors(self, held: SpaceStorage, numbers: Sequence[int]) -> dict[int, bytes]:
         """Those of the vectors that there are."""
         found: dict[int, bytes] = {}
         with self.reading() as connection:
@@ -271,7 +273,7 @@ class VectorFile:
         return found
 
 
-def _there(connection: sqlite3.Connection, held: Held) -> bool:
+def _there(connection: sqlite3.Connection, held: SpaceStorage) -> bool:
     query = "SELECT 1 FROM space WHERE number = ? AND birth = ?"
     return connection.execute(query, (held.number, held.birth)).fetchone() is not None
 

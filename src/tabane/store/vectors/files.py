@@ -1,6 +1,6 @@
 """What is derived from the vectors of a space, as files that are mapped: numbers, unit vectors, codes.
 
-Vectors are appended; :class:`Standing` is written behind them, so it never says more than there is. Files
+Vectors are appended; :class:`SpaceFilesState` is written behind them, so it never says more than there is. Files
 that do not fit together are made anew from the truth.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from tabane.store.columns import Array
 from tabane.store.vectors import owners
-from tabane.store.vectors.codes import Codes, Matrix, encoded, mean_of, width
+from tabane.store.vectors.codes import BinaryCodes, Matrix, encoded, mean_of, width
 
 FORMAT = 1
 CODED = 4096  # vectors from which on codes are worth it
@@ -28,7 +28,7 @@ _CLOSE = 1e-4  # to 1: the length of a unit vector in float32, squared
 _ALIGNED = 4096  # bytes of a page: what stands behind the mean begins at one
 
 
-class Standing(msgspec.Struct, frozen=True):
+class SpaceFilesState(msgspec.Struct, frozen=True):
     """``count`` vectors of the space that was born as ``birth``; ``check`` is the CRC of their numbers.
 
     ``codes`` numbers the file of codes, 0 for none; it has room for ``capacity`` vectors, and its mean
@@ -49,20 +49,20 @@ class Standing(msgspec.Struct, frozen=True):
     last_check: int = 0
 
 
-class SpaceFiles:
+class VectorSpaceFiles:
     """The files of one space, for one thread at a time; what is mapped may be read by any."""
 
-    def __init__(self, folder: str, standing: Standing) -> None:
+    def __init__(self, folder: str, standing: SpaceFilesState) -> None:
         self._folder = folder
         self.standing = standing
 
     @classmethod
-    def open(cls, folder: str, birth: int, dimension: int, *, doubtful: bool = False) -> SpaceFiles:
+    def open(cls, folder: str, birth: int, dimension: int, *, doubtful: bool = False) -> VectorSpaceFiles:
         """Return the contents of the folder; nothing if damaged or of another space. Raises OSError.
 
         ``doubtful``: the last process died, so everything that its last append wrote is checked.
         """
-        afresh = Standing(birth=birth, dimension=dimension)
+        afresh = SpaceFilesState(birth=birth, dimension=dimension)
         found = cls(folder, _read(folder) or afresh)
         if not found._fits(afresh) or (doubtful and not found._last_fits()):
             found.remove()
@@ -73,16 +73,16 @@ class SpaceFiles:
         return found
 
     @classmethod
-    def fresh(cls, folder: str, birth: int, dimension: int) -> SpaceFiles:
+    def fresh(cls, folder: str, birth: int, dimension: int) -> VectorSpaceFiles:
         """No vectors yet, and nothing on the disk."""
-        return cls(folder, Standing(birth=birth, dimension=dimension))
+        return cls(folder, SpaceFilesState(birth=birth, dimension=dimension))
 
     def remove(self) -> None:
         """Delete all of it. What is mapped stays readable. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._folder)
 
-    def _fits(self, afresh: Standing) -> bool:
+    def _fits(self, afresh: SpaceFilesState) -> bool:
         standing = self.standing
         if (standing.format, standing.birth, standing.dimension) != (FORMAT, afresh.birth, afresh.dimension):
             return False
@@ -122,10 +122,12 @@ class SpaceFiles:
             np.array_equal(encoded(data[part], codes.mean), codes.words[:, part]) for part in parts
         )
 
-    def mark(self, changes: int) -> owners.Mark:
+    def mark(self, changes: int) -> owners.OwnersStamp:
         """What the rows of these vectors are of, after that write of the collection."""
         standing = self.standing
-        return owners.Mark(standing.birth, standing.generation, standing.count, standing.check, changes)
+        return owners.OwnersStamp(
+            standing.birth, standing.generation, standing.count, standing.check, changes
+        )
 
     def owners(self, changes: int) -> Array | None:
         """The rows of the vectors, where they were kept after that very write."""
@@ -156,13 +158,13 @@ class SpaceFiles:
             return np.empty(shape, dtype=np.float32)
         return np.asarray(np.memmap(self._path("unit"), dtype=np.float32, mode="r", shape=shape))
 
-    def codes(self) -> Codes | None:
+    def codes(self) -> BinaryCodes | None:
         """The codes, mapped; None where there are none, or none that can be used."""
         if not self.standing.capacity:
             return None
         try:
             mean = np.fromfile(self._path("codes"), dtype=np.float32, count=self.standing.dimension)
-            return Codes(mean, np.asarray(self._words("r")[:, : self.standing.count]))
+            return BinaryCodes(mean, np.asarray(self._words("r")[:, : self.standing.count]))
         except (OSError, ValueError):
             return None
 
@@ -230,12 +232,12 @@ class SpaceFiles:
     def _known_mean(self) -> Matrix:
         return np.fromfile(self._path("codes"), dtype=np.float32, count=self.standing.dimension)
 
-    def dense(self, slots: Array) -> SpaceFiles:
+    def dense(self, slots: Array) -> VectorSpaceFiles:
         """The same space with these vectors alone, in files of another generation: to be adopted or not."""
         standing = self.standing
-        other = SpaceFiles(
+        other = VectorSpaceFiles(
             self._folder,
-            Standing(
+            SpaceFilesState(
                 birth=standing.birth,
                 dimension=standing.dimension,
                 generation=standing.generation + 1,
@@ -306,9 +308,9 @@ def _gone(path: str) -> None:
         os.unlink(path)
 
 
-def _read(folder: str) -> Standing | None:
+def _read(folder: str) -> SpaceFilesState | None:
     try:
         with open(os.path.join(folder, "standing.json"), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Standing)
+            return msgspec.json.decode(file.read(), type=SpaceFilesState)
     except (OSError, msgspec.MsgspecError):
         return None

@@ -24,7 +24,7 @@ _BLOCK = 32_768  # codes whose counts stay in the processor's own memory
 _FEW = 0.25  # of all codes: more of them are sooner counted in a row than picked out
 
 
-class Tally:
+class HammingCounter:
     """How codes differ from one that is wanted. ``words[w, v]`` is word w of code v.
 
     ``early``: which words are counted first, none where that is not worth it (``begins``). ``bits``: how
@@ -58,7 +58,7 @@ class Tally:
 
     def _add(self, numbers: Sequence[int], slots: Array | None, found: Counts) -> None:
         """Add to ``found`` how many bits of these words differ."""
-        room = _Room.of(min(len(found), _BLOCK))
+        room = _HammingBuffers.of(min(len(found), _BLOCK))
         for begin in range(0, len(found), _BLOCK):
             part = slice(begin, begin + _BLOCK)
             words = self._words[:, part] if slots is None else self._words
@@ -68,7 +68,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class _HammingBuffers:
     """Where counting happens: memory that is asked for once, and stays in the processor's own."""
 
     words: Words
@@ -76,7 +76,7 @@ class _Room:
     sums: Bytes
 
     @classmethod
-    def of(cls, size: int) -> _Room:
+    def of(cls, size: int) -> _HammingBuffers:
         return cls(np.empty(size, np.uint64), np.empty(size, np.uint8), np.empty(size, np.uint8))
 
     def sums_of(

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabane.store.columns import Array, Mask
-from tabane.store.vectors.codes import Codes, Matrix, lowest
+from tabane.store.vectors.codes import BinaryCodes, Matrix, lowest
 from tabane.store.vectors.hamming import Counts
-from tabane.store.vectors.space import View
+from tabane.store.vectors.space import SpaceSnapshot
 
 FEW = 0.3  # of the slots: fewer are picked out before their codes are counted
 WIDEST = 8000  # where a query is near to nothing
@@ -24,7 +24,7 @@ _STRIDE = 16  # one of so many tells how the first bits are spread
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class SimilarityFit:
     """By distance, about how similar; off by more than ``error`` next to never."""
 
     similarities: NDArray[np.float32]
@@ -35,15 +35,17 @@ class Fit:
         possible = np.flatnonzero(self.similarities + self.error >= reached)
         return int(possible[-1]) if len(possible) else -1
 
-    def checked(self, distances: Counts, similarities: Array) -> Fit:
+    def checked(self, distances: Counts, similarities: Array) -> SimilarityFit:
         """Return a fit whose error is as large as that of the compared vectors."""
         if not len(distances):
             return self
         missed = similarities - self.similarities[distances]
-        return Fit(self.similarities, max(self.error, float(missed.mean() + _SURELY * missed.std())))
+        return SimilarityFit(
+            self.similarities, max(self.error, float(missed.mean() + _SURELY * missed.std()))
+        )
 
 
-def fitted(codes: Codes, data: Matrix, query: Matrix, distances: Counts, bits: int) -> Fit:
+def fitted(codes: BinaryCodes, data: Matrix, query: Matrix, distances: Counts, bits: int) -> SimilarityFit:
     """Vectors at an angle of a differ in a / pi of their signs (Charikar 2002): here, seen from the mean.
 
     So a cosine is the lengths from there, times the cosine of that angle, plus what the mean adds, which
@@ -55,13 +57,13 @@ def fitted(codes: Codes, data: Matrix, query: Matrix, distances: Counts, bits: i
     slope = float(np.linalg.norm(query - codes.mean)) * some.length
     added = np.vecdot(some.vectors, query) - slope * angles[distances]
     line = angles * np.float32(slope) + np.float32(added.mean())
-    return Fit(line, _SURELY * float(added.std()))
+    return SimilarityFit(line, _SURELY * float(added.std()))
 
 
-class Sieve:
+class CodeFilter:
     """The slots of one space with codes, nearest by these first. ``live`` says which of them are meant."""
 
-    def __init__(self, data: Matrix, codes: Codes, query: Matrix, live: Mask, count: int) -> None:
+    def __init__(self, data: Matrix, codes: BinaryCodes, query: Matrix, live: Mask, count: int) -> None:
         self._data, self._codes, self._query = data, codes, query
         self._tally = codes.tally(query, data)
         self._slots = np.flatnonzero(live) if count < FEW * len(live) else None  # None: all
@@ -98,7 +100,7 @@ class Sieve:
     def _counted(self, slots: Array | None) -> Counts:
         return self._tally.first(slots) if self._tally.begins else self._tally.whole(slots)
 
-    def _fit(self, distances: Counts, bits: int) -> Fit:
+    def _fit(self, distances: Counts, bits: int) -> SimilarityFit:
         return fitted(self._codes, self._data, self._query, distances, bits)
 
     def _places(self, wanted: Mask) -> Array:
@@ -115,10 +117,10 @@ class Sieve:
         return int(np.searchsorted(reached, share * len(some)))
 
 
-class Estimates:
+class SimilarityEstimates:
     """How similar the vectors of one space are to a query, about: what several spaces are combined from."""
 
-    def __init__(self, view: View, query: Matrix, early: int) -> None:
+    def __init__(self, view: SpaceSnapshot, query: Matrix, early: int) -> None:
         self._view, self._query = view, query
         self._sealed = 0 if view.codes is None else len(view.data)
         self._tail = view.cosines(query, np.arange(self._sealed, len(view.rows)))

@@ -22,7 +22,7 @@ NAME = "rows"
 FORMAT = 1
 
 
-class Places(Protocol):
+class VectorOwnership(Protocol):
     """Which vector is whose, as the truth of one space has it."""
 
     def all(self) -> list[tuple[int, int]]:
@@ -34,7 +34,7 @@ class Places(Protocol):
         ...
 
 
-class Mark(msgspec.Struct, frozen=True):
+class OwnersStamp(msgspec.Struct, frozen=True):
     """What rows are of: the files of a space by birth, generation, count and CRC of their numbers, after
     write number ``changes`` of the collection.
     """
@@ -47,27 +47,27 @@ class Mark(msgspec.Struct, frozen=True):
     format: int = FORMAT
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    mark: Mark
+class _OwnersHeader(msgspec.Struct, frozen=True):
+    mark: OwnersStamp
     check: int
 
 
-def write(folder: str, mark: Mark, rows: Array) -> None:
+def write(folder: str, mark: OwnersStamp, rows: Array) -> None:
     """Put the file in place whole. Raises OSError."""
     raw = rows.astype(np.int64, copy=False).tobytes()
     partial = os.path.join(folder, NAME + ".part")
     with open(partial, "wb") as file:
-        file.write(msgspec.json.encode(_Kept(mark, zlib.crc32(raw))) + b"\n")
+        file.write(msgspec.json.encode(_OwnersHeader(mark, zlib.crc32(raw))) + b"\n")
         file.write(raw)
     os.replace(partial, os.path.join(folder, NAME))
 
 
-def read(folder: str, mark: Mark) -> Array | None:
+def read(folder: str, mark: OwnersStamp) -> Array | None:
     """The rows of the vectors in order; None where they are another moment's or torn: these are deleted."""
     path = os.path.join(folder, NAME)
     try:
         with open(path, "rb") as file:
-            kept = msgspec.json.decode(file.readline(), type=_Kept)
+            kept = msgspec.json.decode(file.readline(), type=_OwnersHeader)
             raw = file.read()
     except FileNotFoundError:
         return None

@@ -13,7 +13,7 @@ from tabane.store.vectors.codes import Matrix
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class VectorRequest:
     """A query, ready: unit vectors by space, and a factor for each.
 
     ``proven``: how many of the best hits have to be exact; None: all requested ones.

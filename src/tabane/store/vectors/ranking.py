@@ -9,7 +9,7 @@ import numpy as np
 from tabane.store.columns import Array
 
 
-class Sorted:
+class SortedSimilarities:
     """Rows by their similarities, highest first, equal ones in order of rows. For one thread at a time."""
 
     def __init__(self, rows: Array, similarities: Sequence[Array]) -> None:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tabane.search.engine import Combination
 from tabane.store.columns import Array, Mask
-from tabane.store.vectors.codes import EARLY, Codes, Matrix
-from tabane.store.vectors.near import WIDEST, Estimates, Sieve
-from tabane.store.vectors.question import Question
-from tabane.store.vectors.space import View
+from tabane.store.vectors.codes import EARLY, BinaryCodes, Matrix
+from tabane.store.vectors.near import WIDEST, CodeFilter, SimilarityEstimates
+from tabane.store.vectors.question import VectorRequest
+from tabane.store.vectors.space import SpaceSnapshot
 
 CANDIDATES = 1000
 MOST_FIRST = 1000  # of several spaces
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class VectorMatches:
     """Places in the mask, best first, with their scores; ``compared`` could have been found in all.
 
     ``whole``: all of them were compared exactly.
@@ -44,13 +44,13 @@ class Found:
     whole: bool
 
 
-class Search:
+class VectorSearch:
     """One question over one moment. ``mask`` says by place which records are meant; place 0 is ``origin``."""
 
     def __init__(
         self,
-        question: Question,
-        views: Mapping[str, View],
+        question: VectorRequest,
+        views: Mapping[str, SpaceSnapshot],
         mask: Mask,
         origin: int,
         pause: Callable[[], None] = lambda: None,
@@ -64,7 +64,7 @@ class Search:
         self._origin = origin
         self._live = [view.within(mask, origin) for view in self._views]
 
-    def best(self, wanted: int) -> Found:
+    def best(self, wanted: int) -> VectorMatches:
         """The ``wanted`` best, and all that equal the last of them."""
         if len(self._views) == 1:
             return self._best_of_one(wanted)
@@ -73,7 +73,7 @@ class Search:
         few = len(there) <= max(EXACT, most)
         if few or self._question.multiplied or all(view.codes is None for view in self._views):
             return self._ranked(there, slots, wanted, len(there), True)
-        estimated = _Estimated(self._question, self._views, self._queries, slots, dense, self._pause)
+        estimated = _EstimatedRecords(self._question, self._views, self._queries, slots, dense, self._pause)
         first = _highest(estimated.likely, most)
         known = [self._cosines(number, each[first]) for number, each in enumerate(slots)]
         reached = self._reached(self._question.combined(known), wanted)
@@ -84,7 +84,9 @@ class Search:
         cosines = np.concatenate([self._question.combined(known), others])
         return self._ranked(there[found], [each[found] for each in slots], wanted, len(there), False, cosines)
 
-    def _refined(self, spaces: list[Estimates], slots: list[Array], reached: float) -> tuple[Array, Array]:
+    def _refined(
+        self, spaces: list[SimilarityEstimates], slots: list[Array], reached: float
+    ) -> tuple[Array, Array]:
         """Which of them reach it, and their similarities: each space rules some of them out for the next."""
         errors = [space.error for space in spaces]
         known = [space.fine(each) for space, each in zip(spaces, slots, strict=True)]
@@ -99,7 +101,7 @@ class Search:
             possible, known = possible[kept], [each[kept] for each in known]
         return possible, self._question.combined(known)
 
-    def _best_of_one(self, wanted: int) -> Found:
+    def _best_of_one(self, wanted: int) -> VectorMatches:
         view, live = self._views[0], self._live[0]
         count = int(np.count_nonzero(live))
         most = CANDIDATES + 4 * wanted
@@ -109,11 +111,11 @@ class Search:
         slots, rough = self._near(view.codes, wanted, most)
         return self._ranked(view.rows[slots] - self._origin, [slots], wanted, count, False, rough)
 
-    def _near(self, codes: Codes, wanted: int, most: int) -> tuple[Array, Array]:
+    def _near(self, codes: BinaryCodes, wanted: int, most: int) -> tuple[Array, Array]:
         """Slots with their similarities: the nearest by their codes, and all that may be as near as they."""
         view, query = self._views[0], self._queries[0]
         sealed, live = len(view.data), self._live[0]
-        sieve = Sieve(view.data, codes, query, live[:sealed], int(np.count_nonzero(live[:sealed])))
+        sieve = CodeFilter(view.data, codes, query, live[:sealed], int(np.count_nonzero(live[:sealed])))
         near = sieve.nearest(most)
         slots = np.concatenate([near, np.flatnonzero(live[sealed:]) + sealed])
         similarities = view.cosines(query, slots)
@@ -170,7 +172,7 @@ class Search:
         compared: int,
         whole: bool,
         rough: Array | None = None,
-    ) -> Found:
+    ) -> VectorMatches:
         """Candidates compared: by float32 first, the best of them by float64, so that equals are equal."""
         rough = self.similarities(slots) if rough is None else rough
         if self._question.threshold is not None:
@@ -188,7 +190,7 @@ class Search:
         order = np.argsort(-scores, kind="stable")
         if len(order) > wanted:
             order = order[: int(np.searchsorted(-scores[order], -scores[order[wanted - 1]], side="right"))]
-        return Found(places[order], scores[order], compared, whole)
+        return VectorMatches(places[order], scores[order], compared, whole)
 
     def similarities(self, slots: list[Array]) -> Array:
         """The combined similarity of records by their slots in each space (-1: none), as float32."""
@@ -216,13 +218,13 @@ class Search:
         return there, slots
 
 
-class _Estimated:
+class _EstimatedRecords:
     """Records of several spaces, by some bits of their codes. ``dense``: of all slots, as they are."""
 
     def __init__(
         self,
-        question: Question,
-        views: list[View],
+        question: VectorRequest,
+        views: list[SpaceSnapshot],
         queries: list[Matrix],
         slots: list[Array],
         dense: bool,
@@ -234,7 +236,7 @@ class _Estimated:
         self._slots = slots
         self._dense = dense
         self._pause = pause
-        self.spaces = [Estimates(*each, early) for each in zip(views, queries, strict=True)]
+        self.spaces = [SimilarityEstimates(*each, early) for each in zip(views, queries, strict=True)]
         self.likely = np.empty(len(slots[0]), dtype=np.float32)
         for part, rough in self._parts():
             self.likely[part] = question.combined(rough)
@@ -253,7 +255,7 @@ class _Estimated:
 
     def _parts(self) -> Iterator[tuple[slice, list[Array]]]:
         """Estimates part by part: as many as stay in the processor's own memory."""
-        by_record = None if self._dense else [*map(Estimates.rough, self.spaces, self._slots)]
+        by_record = None if self._dense else [*map(SimilarityEstimates.rough, self.spaces, self._slots)]
         for first in range(0, len(self.likely), _PART):
             self._pause()
             part = slice(first, min(first + _PART, len(self.likely)))

@@ -8,15 +8,15 @@ import numpy as np
 
 from tabane.store.columns import Array, Mask
 from tabane.store.vectors.codes import Matrix, normalised
-from tabane.store.vectors.file import Held, VectorFile
+from tabane.store.vectors.file import SpaceStorage, VectorDatabase
 
 if TYPE_CHECKING:
-    from tabane.store.vectors.space import View
+    from tabane.store.vectors.space import SpaceSnapshot
 
 _STEP = 4096  # vectors
 
 
-def read(file: VectorFile, held: Held, numbers: Array) -> tuple[Array, Matrix]:
+def read(file: VectorDatabase, held: SpaceStorage, numbers: Array) -> tuple[Array, Matrix]:
     """Those of the vectors that there are still, each of length 1; ``numbers`` are in order."""
     wanted = set(numbers.tolist())
     between = file.between(held, int(numbers[0]), int(numbers[-1])) if wanted else ()
@@ -43,7 +43,9 @@ def rows_of(numbers: Array, known: Array) -> Array:
     return rows
 
 
-def agree(view: View, numbers: Array, file: VectorFile, held: Held, wanted: list[int]) -> bool:
+def agree(
+    view: SpaceSnapshot, numbers: Array, file: VectorDatabase, held: SpaceStorage, wanted: list[int]
+) -> bool:
     """Whether a moment of a space holds these vectors as the truth has them. Reads all.
 
     ``numbers`` says which vector is in each slot; one that was deleted meanwhile does not matter.

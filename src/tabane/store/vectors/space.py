@@ -15,12 +15,12 @@ from itertools import chain
 
 import numpy as np
 
-from tabane.store.changes import Placed
-from tabane.store.columns import Array, Growing, Mask
-from tabane.store.vectors.codes import Codes, Matrix, normalised
-from tabane.store.vectors.file import Held, VectorFile
-from tabane.store.vectors.files import SpaceFiles, some
-from tabane.store.vectors.owners import Places
+from tabane.store.changes import VectorPlacement
+from tabane.store.columns import Array, GrowableArray, Mask
+from tabane.store.vectors.codes import BinaryCodes, Matrix, normalised
+from tabane.store.vectors.file import SpaceStorage, VectorDatabase
+from tabane.store.vectors.files import VectorSpaceFiles, some
+from tabane.store.vectors.owners import VectorOwnership
 from tabane.store.vectors.slots import agree, found, read, rows_of
 
 FLUSHED = 2048  # vectors of the tail that are worth a write
@@ -40,7 +40,7 @@ _NOTHING: Array = np.empty((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SpaceSnapshot:
     """A space at one moment. ``rows``: slot → row; ``data``: the slots of the files, ``tail`` the rest.
 
     ``straight``: each slot's row is one more than the slot before it has, which makes masks cheap.
@@ -50,7 +50,7 @@ class View:
     rows: Array
     data: Matrix
     tail: Matrix
-    codes: Codes | None
+    codes: BinaryCodes | None
     straight: bool
     whole: bool = True
 
@@ -102,13 +102,13 @@ class View:
 class SpaceIndex:
     """One space, open. :meth:`apply` is called by the writing thread, :meth:`flush` by another one."""
 
-    def __init__(self, held: Held, files: SpaceFiles) -> None:
+    def __init__(self, held: SpaceStorage, files: VectorSpaceFiles) -> None:
         self.held = held
         self._files = files
         self._lock = threading.Lock()
         self._keeping = threading.Lock()  # over the files
-        self._numbers = Growing(np.int64)
-        self._rows = Growing(np.int64)
+        self._numbers = GrowableArray(np.int64)
+        self._rows = GrowableArray(np.int64)
         self._tail: Matrix = np.empty((0, held.space.dimension), dtype=np.float32)
         self._filled = 0  # vectors of the tail: the array has room for more
         self._data = files.data()
@@ -117,17 +117,17 @@ class SpaceIndex:
         self._behind = _NOTHING  # number and row of the vectors that have no slot yet, in order
 
     @classmethod
-    def fresh(cls, folder: str, held: Held) -> SpaceIndex:
+    def fresh(cls, folder: str, held: SpaceStorage) -> SpaceIndex:
         """A space that has no vectors yet. Nothing is on the disk before the first ones are."""
-        return cls(held, SpaceFiles.fresh(folder, held.birth, held.space.dimension))
+        return cls(held, VectorSpaceFiles.fresh(folder, held.birth, held.space.dimension))
 
     @classmethod
     def open(
         cls,
         folder: str,
-        held: Held,
-        file: VectorFile,
-        places: Places,
+        held: SpaceStorage,
+        file: VectorDatabase,
+        places: VectorOwnership,
         changes: int = 0,
         *,
         doubtful: bool = False,
@@ -136,12 +136,12 @@ class SpaceIndex:
         them. What the files lack is taken in here where it is little, else :meth:`catch_up` does it. Blocks.
         ``doubtful``: the last process died.
         """
-        found = cls(held, SpaceFiles.open(folder, held.birth, held.space.dimension, doubtful=doubtful))
+        found = cls(held, VectorSpaceFiles.open(folder, held.birth, held.space.dimension, doubtful=doubtful))
         if not found._resumed(places, changes):
             found._placed(file, places.all())
         return found
 
-    def _resumed(self, places: Places, changes: int) -> bool:
+    def _resumed(self, places: VectorOwnership, changes: int) -> bool:
         """Take over what was kept, where some of it is looked up and true."""
         rows = self._files.owners(changes)
         if rows is None:
@@ -159,7 +159,7 @@ class SpaceIndex:
             if self.whole and not self._filled:
                 self._files.keep_owners(self._rows.view(), changes)
 
-    def _placed(self, file: VectorFile, places: list[tuple[int, int]]) -> None:
+    def _placed(self, file: VectorDatabase, places: list[tuple[int, int]]) -> None:
         """Give all vectors the rows that the truth says."""
         known = np.fromiter(chain.from_iterable(places), np.int64, 2 * len(places)).reshape(-1, 2)
         known = known[np.argsort(known[:, 0])]
@@ -173,7 +173,7 @@ class SpaceIndex:
         else:
             self._behind = behind
 
-    def _take_in(self, file: VectorFile, behind: Array) -> None:
+    def _take_in(self, file: VectorDatabase, behind: Array) -> None:
         """Read vectors into the tail."""
         for first in range(0, len(behind), _CAUGHT_UP):
             numbers, matrix = read(file, self.held, behind[first : first + _CAUGHT_UP, 0])
@@ -185,17 +185,17 @@ class SpaceIndex:
         """How many vectors are in the tail."""
         return self._filled
 
-    def view(self) -> View:
+    def view(self) -> SpaceSnapshot:
         with self._lock:
             rows, tail = self._rows.view(), self._tail[: self._filled]
-            return View(rows, self._data, tail, self._codes, self._straight, self.whole)
+            return SpaceSnapshot(rows, self._data, tail, self._codes, self._straight, self.whole)
 
     @property
     def whole(self) -> bool:
         """Whether every vector has a slot: :meth:`catch_up` has nothing to do."""
         return not len(self._behind)
 
-    def apply(self, placed: list[Placed]) -> None:
+    def apply(self, placed: list[VectorPlacement]) -> None:
         """Take in what a commit changed in this space."""
         came = [each for each in placed if each.vector is not None]
         moved = [each for each in placed if each.vector is None]
@@ -223,7 +223,7 @@ class SpaceIndex:
         self._tail[self._filled : following] = matrix
         self._filled = following
 
-    def _move(self, moved: list[Placed]) -> None:
+    def _move(self, moved: list[VectorPlacement]) -> None:
         """Other rows for vectors that are there; readers of older views see the old ones still."""
         numbers, rows = self._numbers.view(), self._rows.view().copy()
         wanted = np.array([each.number for each in moved], dtype=np.int64)
@@ -255,7 +255,7 @@ class SpaceIndex:
             self._tail = self._tail[count : self._filled].copy()
             self._filled -= count
 
-    def catch_up(self, file: VectorFile) -> bool:
+    def catch_up(self, file: VectorDatabase) -> bool:
         """Put some of the vectors that have no slot into the files. False where there are none.
 
         Raises OSError and StoreError: then they have none still.
@@ -316,7 +316,7 @@ class SpaceIndex:
             self._straight = bool((np.diff(self._rows.view()) == 1).all())
             self._files, self._data, self._codes = files, data, codes
 
-    def agrees(self, file: VectorFile, numbers: list[int]) -> bool:
+    def agrees(self, file: VectorDatabase, numbers: list[int]) -> bool:
         """Whether files and tail hold these vectors as the truth has them. Reads all."""
         with self._keeping:
             view = self.view()

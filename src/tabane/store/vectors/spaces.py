@@ -15,29 +15,29 @@ import msgspec
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.records import MOST_FIELDS, Record, Shape, Space, unfit_vector
-from tabane.store.vectors.file import Held, VectorFile
+from tabane.store.vectors.file import SpaceStorage, VectorDatabase
 
 _FIND = "SELECT name, dimension, model, number, birth FROM space WHERE collection = ? AND "
 
 
-class Spaces:
+class CollectionSpaces:
     """The spaces of a collection at one moment, in order of making."""
 
-    def __init__(self, shape: Shape, held: Sequence[Held]) -> None:
+    def __init__(self, shape: Shape, held: Sequence[SpaceStorage]) -> None:
         self.held = tuple(held)
         self.shape = replace(shape, spaces=tuple(each.space for each in held))
         self._named = {each.space.name: each for each in held}
         self._births = {each.birth: each for each in held}
 
-    def named(self, name: str) -> Held:
+    def named(self, name: str) -> SpaceStorage:
         """The space of that name. Raises BadArguments that names those there are."""
         self.shape.space(name)
         return self._named[name]
 
-    def get(self, name: str) -> Held | None:
+    def get(self, name: str) -> SpaceStorage | None:
         return self._named.get(name)
 
-    def born(self, birth: int) -> Held | None:
+    def born(self, birth: int) -> SpaceStorage | None:
         """The space of that birth; None where it was dropped."""
         return self._births.get(birth)
 
@@ -62,7 +62,7 @@ class Spaces:
         }
         return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
 
-    def fitting(self, name: str, vector: bytes) -> Held:
+    def fitting(self, name: str, vector: bytes) -> SpaceStorage:
         """The space that takes this vector, which was checked when the space may have been another one."""
         held = self.named(name)
         if len(vector) != 4 * held.space.dimension:
@@ -70,19 +70,19 @@ class Spaces:
         return held
 
 
-class SpaceList:
+class SpaceTable:
     """The spaces of one collection, read and changed inside a transaction of the caller's."""
 
-    def __init__(self, number: int, shape: Shape, file: VectorFile) -> None:
+    def __init__(self, number: int, shape: Shape, file: VectorDatabase) -> None:
         self._number = number
         self._shape = replace(shape, spaces=())
         self._file = file
 
-    def read(self, connection: sqlite3.Connection) -> Spaces:
+    def read(self, connection: sqlite3.Connection) -> CollectionSpaces:
         """Those there are. For any thread."""
         query = f"{_FIND} name IS NOT NULL ORDER BY made"
         found = connection.execute(query, (self._number,))
-        return Spaces(self._shape, [_held(*row) for row in found])
+        return CollectionSpaces(self._shape, [_held(*row) for row in found])
 
     def add(self, connection: sqlite3.Connection, space: Space) -> bool:
         """Make the space; False where it is there. Raises BadArguments where another one of its name is."""
@@ -125,7 +125,7 @@ class SpaceList:
         kept = {(name, dimension): place for name, dimension, *place in self._file.storages(self._shape.name)}
         for space in spaces:
             place = kept.get((space.name, space.dimension))
-            held = Held(space, *place) if place else self._file.make(self._shape.name, space)
+            held = SpaceStorage(space, *place) if place else self._file.make(self._shape.name, space)
             self._insert(connection, held)
 
     def restore(self, connection: sqlite3.Connection) -> None:
@@ -141,9 +141,9 @@ class SpaceList:
         known = {birth for (birth,) in connection.execute("SELECT birth FROM space")}
         for name, dimension, number, birth in self._file.storages(self._shape.name):
             if birth not in known:
-                self._file.drop(Held(Space(name, dimension), number, birth))
+                self._file.drop(SpaceStorage(Space(name, dimension), number, birth))
 
-    def dropped(self, connection: sqlite3.Connection) -> tuple[Held, int] | None:
+    def dropped(self, connection: sqlite3.Connection) -> tuple[SpaceStorage, int] | None:
         """A space that was dropped and is not swept yet, and up to which row its vectors are."""
         query = (
             "SELECT '', dimension, model, number, birth, swept FROM space "
@@ -152,14 +152,14 @@ class SpaceList:
         found = connection.execute(query, (self._number,)).fetchone()
         return (_held(*found[:-1]), found[-1]) if found else None
 
-    def swept(self, connection: sqlite3.Connection, held: Held, row: int) -> None:
+    def swept(self, connection: sqlite3.Connection, held: SpaceStorage, row: int) -> None:
         connection.execute("UPDATE space SET swept = ? WHERE birth = ?", (row, held.birth))
 
-    def forget(self, connection: sqlite3.Connection, held: Held) -> None:
+    def forget(self, connection: sqlite3.Connection, held: SpaceStorage) -> None:
         """Nothing is left of a space that was dropped."""
         connection.execute("DELETE FROM space WHERE birth = ?", (held.birth,))
 
-    def _insert(self, connection: sqlite3.Connection, held: Held, name: str | None = "") -> None:
+    def _insert(self, connection: sqlite3.Connection, held: SpaceStorage, name: str | None = "") -> None:
         space = held.space
         connection.execute(
             "INSERT INTO space (collection, name, dimension, model, number, birth) VALUES (?, ?, ?, ?, ?, ?)",
@@ -183,5 +183,5 @@ def any_spaces(connection: sqlite3.Connection, collection: str) -> bool:
     return connection.execute(query, (collection,)).fetchone() is not None
 
 
-def _held(name: str, dimension: int, model: str, number: int, birth: int) -> Held:
-    return Held(Space(name, dimension, model), number, birth)
+def _held(name: str, dimension: int, model: str, number: int, birth: int) -> SpaceStorage:
+    return SpaceStorage(Space(name, dimension, model), number, birth)

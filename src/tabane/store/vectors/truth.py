@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from tabane.search.records import Shape, Space
-from tabane.store.changes import Placed
-from tabane.store.vectors.file import Held, VectorFile
-from tabane.store.vectors.spaces import SpaceList, Spaces
+from tabane.store.changes import VectorPlacement
+from tabane.store.vectors.file import SpaceStorage, VectorDatabase
+from tabane.store.vectors.spaces import CollectionSpaces, SpaceTable
 
 SWEPT = 500  # vectors of a step
 _NEWEST = 1000  # vectors among which the last one is looked for
@@ -23,9 +23,9 @@ _SWEPT_ROWS = 2000  # rows that are looked at in a step, for vectors of a space 
 class VectorTruth:
     """The vectors of one collection. Made by :meth:`prepared`."""
 
-    def __init__(self, number: int, file: VectorFile, shape: Shape) -> None:
+    def __init__(self, number: int, file: VectorDatabase, shape: Shape) -> None:
         self.file = file
-        self.list = SpaceList(number, shape, file)
+        self.list = SpaceTable(number, shape, file)
         self.spaces = self.list.read
         self.table = f"vector_{number}"
         self._given_up = f"given_up_{number}"
@@ -35,7 +35,7 @@ class VectorTruth:
     def prepared(
         cls,
         connection: sqlite3.Connection,
-        file: VectorFile,
+        file: VectorDatabase,
         number: int,
         shape: Shape,
         older: Sequence[Space] = (),
@@ -56,7 +56,7 @@ class VectorTruth:
                 file.remove_after(held, found._last(connection, held))
         return found
 
-    def _last_is_known(self, connection: sqlite3.Connection, held: Held) -> bool:
+    def _last_is_known(self, connection: sqlite3.Connection, held: SpaceStorage) -> bool:
         """Whether the last vector in the file was given up, or is one of the newest records': as a rule it
         is, and spares looking at all of them.
         """
@@ -67,7 +67,7 @@ class VectorTruth:
             for table in (self._given_up, f"({newest})")
         )
 
-    def _last(self, connection: sqlite3.Connection, held: Held) -> int:
+    def _last(self, connection: sqlite3.Connection, held: SpaceStorage) -> int:
         """The last vector of a space that a record has, or that is still to be deleted."""
         found = [
             connection.execute(f"SELECT max(id) FROM {table} WHERE space = ?", (held.birth,)).fetchone()[0]
@@ -76,7 +76,7 @@ class VectorTruth:
         return max(number or 0 for number in found)
 
     def same(
-        self, connection: sqlite3.Connection, spaces: Spaces, row: int, vectors: Mapping[str, bytes]
+        self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, vectors: Mapping[str, bytes]
     ) -> bool:
         """Whether the record of a row has these vectors and no others."""
         there = dict(self._of_row(connection, spaces, row))
@@ -85,8 +85,8 @@ class VectorTruth:
         )
 
     def put(
-        self, connection: sqlite3.Connection, spaces: Spaces, row: int, vectors: Mapping[str, bytes]
-    ) -> list[Placed]:
+        self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, vectors: Mapping[str, bytes]
+    ) -> list[VectorPlacement]:
         """Give the record of a row vectors in spaces where it has none. Raises BadArguments."""
         placed = []
         for name, vector in vectors.items():
@@ -95,12 +95,12 @@ class VectorTruth:
             connection.execute(
                 f"INSERT INTO {self.table} (row, space, id) VALUES (?, ?, ?)", (row, held.birth, number)
             )
-            placed.append(Placed(name, number, row, vector))
+            placed.append(VectorPlacement(name, number, row, vector))
         return placed
 
     def attach(
-        self, connection: sqlite3.Connection, spaces: Spaces, row: int, vectors: Mapping[str, bytes]
-    ) -> list[Placed]:
+        self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, vectors: Mapping[str, bytes]
+    ) -> list[VectorPlacement]:
         """Give the record of a row vectors, in place of those it has in the same spaces."""
         replaced = []
         for held, number in self._of_row(connection, spaces, row):
@@ -108,10 +108,12 @@ class VectorTruth:
                 place = (row, held.birth)
                 connection.execute(f"DELETE FROM {self.table} WHERE row = ? AND space = ?", place)
                 connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", (held.birth, number))
-                replaced.append(Placed(held.space.name, number, 0))
+                replaced.append(VectorPlacement(held.space.name, number, 0))
         return replaced + self.put(connection, spaces, row, vectors)
 
-    def _of_row(self, connection: sqlite3.Connection, spaces: Spaces, row: int) -> list[tuple[Held, int]]:
+    def _of_row(
+        self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int
+    ) -> list[tuple[SpaceStorage, int]]:
         """The vectors of a record by space; those of spaces that were dropped are none any more."""
         found = connection.execute(self._find, (row,)).fetchall()
         return [(held, number) for birth, number in found if (held := spaces.born(birth)) is not None]
@@ -123,11 +125,13 @@ class VectorTruth:
             connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", pair)
         connection.execute(f"DELETE FROM {self.table} WHERE row = ?", (row,))
 
-    def move(self, connection: sqlite3.Connection, spaces: Spaces, row: int, target: int) -> list[Placed]:
+    def move(
+        self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, target: int
+    ) -> list[VectorPlacement]:
         """The record of a row has another row from now on."""
         found = self._of_row(connection, spaces, row)
         connection.execute(f"UPDATE {self.table} SET row = ? WHERE row = ?", (target, row))
-        return [Placed(held.space.name, number, target) for held, number in found]
+        return [VectorPlacement(held.space.name, number, target) for held, number in found]
 
     def shift(self, connection: sqlite3.Connection, by: int) -> None:
         """All rows are smaller by so many."""
@@ -172,22 +176,24 @@ class VectorTruth:
 
     # Reading, in any thread
 
-    def placing(self, connection: sqlite3.Connection, held: Held) -> Placing:
+    def placing(self, connection: sqlite3.Connection, held: SpaceStorage) -> TruthOwnership:
         """Which vector of a space is whose, while the connection's transaction lasts."""
-        return Placing(self, connection, held)
+        return TruthOwnership(self, connection, held)
 
-    def places(self, connection: sqlite3.Connection, held: Held) -> list[tuple[int, int]]:
+    def places(self, connection: sqlite3.Connection, held: SpaceStorage) -> list[tuple[int, int]]:
         """Number and row of all vectors of a space, in no order."""
         query = f"SELECT id, row FROM {self.table} WHERE space = ?"
         return connection.execute(query, (held.birth,)).fetchall()
 
-    def numbers(self, connection: sqlite3.Connection, held: Held, rows: Sequence[int | None]) -> list[int]:
+    def numbers(
+        self, connection: sqlite3.Connection, held: SpaceStorage, rows: Sequence[int | None]
+    ) -> list[int]:
         """The vectors of records by row, 0 where there is none."""
         query = f"SELECT id FROM {self.table} WHERE row = ? AND space = ?"
         found = (connection.execute(query, (row, held.birth)).fetchone() for row in rows)
         return [int(each[0]) if each else 0 for each in found]
 
-    def lacking(self, connection: sqlite3.Connection, held: Held, after: int, most: int) -> list[int]:
+    def lacking(self, connection: sqlite3.Connection, held: SpaceStorage, after: int, most: int) -> list[int]:
         """Rows behind ``after`` whose records have no vector in a space, in order."""
         query = (
             f"SELECT r.row FROM {self.table.replace('vector', 'record')} r LEFT JOIN {self.table} v "
@@ -196,10 +202,10 @@ class VectorTruth:
         return [row for (row,) in connection.execute(query, (held.birth, after, most))]
 
 
-class Placing:
+class TruthOwnership:
     """The vectors of one space, at one moment: see :class:`tabane.store.vectors.owners.Places`."""
 
-    def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, held: Held) -> None:
+    def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, held: SpaceStorage) -> None:
         self._truth, self._connection, self._held = truth, connection, held
 
     def all(self) -> list[tuple[int, int]]:

@@ -18,11 +18,11 @@ import numpy as np
 
 from tabane.errors import StoreError
 from tabane.store import failures
-from tabane.store.changes import Change
-from tabane.store.columns import Mask, Snapshot
-from tabane.store.vectors.file import Held
-from tabane.store.vectors.space import FLUSHED, FLUSHED_AFTER, SpaceIndex, View
-from tabane.store.vectors.spaces import Spaces
+from tabane.store.changes import CollectionChange
+from tabane.store.columns import ColumnSnapshot, Mask
+from tabane.store.vectors.file import SpaceStorage
+from tabane.store.vectors.space import FLUSHED, FLUSHED_AFTER, SpaceIndex, SpaceSnapshot
+from tabane.store.vectors.spaces import CollectionSpaces
 from tabane.store.vectors.truth import VectorTruth
 
 MOST_BEHIND = 8 * FLUSHED  # vectors in memory, of one space
@@ -30,8 +30,8 @@ _REMEMBERED = 8  # moments
 _LONGEST_WAIT = 30.0  # seconds
 _LONGEST_PAUSE = 60.0  # seconds, where the disk refuses again and again
 
-Moment = Mapping[str, View]
-Live = Callable[[], Snapshot]
+Moment = Mapping[str, SpaceSnapshot]
+Live = Callable[[], ColumnSnapshot]
 
 
 class VectorIndex:
@@ -87,7 +87,7 @@ class VectorIndex:
             raise failures.from_system(error, folder) from error
         return cls(truth, folder, spaces, changes, live)
 
-    def committed(self, change: Change) -> None:
+    def committed(self, change: CollectionChange) -> None:
         """The write is on the disk. Called in the writing thread, in order, before columns show it."""
         with self._lock:
             if change.spaces is not None:
@@ -101,12 +101,12 @@ class VectorIndex:
             with self._moved:
                 self._moved.notify_all()
 
-    def _respace(self, spaces: Spaces) -> None:
+    def _respace(self, spaces: CollectionSpaces) -> None:
         there = {space.held.birth: space for space in self._spaces.values()}
         self._spaces = {held.space.name: self._kept_or_fresh(held, there) for held in spaces.held}
         self._dropped += there.values()
 
-    def _kept_or_fresh(self, held: Held, there: dict[int, SpaceIndex]) -> SpaceIndex:
+    def _kept_or_fresh(self, held: SpaceStorage, there: dict[int, SpaceIndex]) -> SpaceIndex:
         """The space of that birth, taken from those there are."""
         if held.birth in there:
             return there.pop(held.birth)
@@ -209,18 +209,18 @@ class VectorIndex:
             self._moved.notify_all()
 
 
-def _living(snapshot: Snapshot, space: SpaceIndex) -> Mask:
+def _living(snapshot: ColumnSnapshot, space: SpaceIndex) -> Mask:
     """Which slots belong to records, those that columns do not show yet included."""
     view = space.view()
     to_come = view.rows >= snapshot.origin + len(snapshot.alive)
     return np.asarray(view.within(snapshot.alive, snapshot.origin) | to_come)
 
 
-def _folder(folder: str, held: Held) -> str:
+def _folder(folder: str, held: SpaceStorage) -> str:
     return os.path.join(folder, f"{held.birth:016x}")
 
 
-def _remove_others(folder: str, held: Iterable[Held]) -> None:
+def _remove_others(folder: str, held: Iterable[SpaceStorage]) -> None:
     """Delete what is of no space any more."""
     if os.path.isdir(folder):
         known = {os.path.basename(_folder(folder, each)) for each in held}

@@ -12,15 +12,15 @@ from tabane.search.filters import Filter
 from tabane.search.records import Stored
 from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks
-from tabane.store.table import Table
+from tabane.store.table import CollectionTable
 from tabane.store.vectors.vectors import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class VectorCoverage:
     """Records without a vector. All arguments are checked already."""
 
-    table: Table
+    table: CollectionTable
     index: VectorIndex
 
     async def embedded(self, space: str, where: Filter) -> int:
