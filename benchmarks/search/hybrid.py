@@ -34,7 +34,7 @@ from tabane.search.fusion import Scale, convex, reciprocal_ranks
 from tabane.search.hybrid import hybrid
 from tabane.search.records import Record, Shape, Space, TextField
 from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 
 DEEPEST = 200

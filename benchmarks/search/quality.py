@@ -22,7 +22,7 @@ from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.japanese import japanese
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical import LexicalIndex, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
 
 DEPTH = 10

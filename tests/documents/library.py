@@ -27,7 +27,7 @@ from tabane.search.filling import fill
 from tabane.search.meaning import Meaning, meaning_of
 from tabane.search.models import Reranker
 from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 from tabane.wire import json
 from tests.store.vectors.oracle import packed

@@ -21,7 +21,7 @@ from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.models import Reranker
 from tabane.search.records import Space
 from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 from tabane.wire import json
 

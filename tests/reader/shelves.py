@@ -14,7 +14,7 @@ from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.meaning import Meaning
 from tabane.search.models import Reranker
 from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 
 

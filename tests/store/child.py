@@ -24,10 +24,10 @@ from tabane.search.records import Record
 from tabane.store.clean_points import PAGES
 from tabane.store.collection import Collection
 from tabane.store.database import Database
-from tabane.store.kept import PersistentVectorCache
-from tabane.store.lexical.lexical import LexicalIndex, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.migrations import MIGRATIONS, Migration
 from tabane.store.store import Store
+from tabane.store.vector_cache import PersistentVectorCache
 from tests.store import documents
 from tests.store.lanes import LANES, Operation, operations
 from tests.store.shapes import SHAPE

@@ -14,9 +14,9 @@ from tabane.search.filters import And, Contains, Equal, Filter, Not, Or, matches
 from tabane.search.records import Field, Kind, Record, Shape, TextField
 from tabane.store.collection import Collection
 from tabane.store.columns import Columns, ColumnSnapshot
-from tabane.store.containing import REMEMBERED, RowSet, SubstringFilter
-from tabane.store.lexical.lexical import LexicalIndex, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
+from tabane.store.substring_filter import REMEMBERED, RowSet, SubstringFilter
 from tabane.store.substrings import SubstringCondition
 from tabane.store.truth import Truth
 

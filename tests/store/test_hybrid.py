@@ -27,7 +27,7 @@ from tabane.search.models import Reranker
 from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
 from tabane.search.reordering import diversified, judged, reranked
 from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 from tests.store.vectors.oracle import cosine, packed
 

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tabane.errors import BadArguments
 from tabane.search.embedding import cached
-from tabane.store.kept import PersistentVectorCache
 from tabane.store.store import Store
+from tabane.store.vector_cache import PersistentVectorCache
 from tests.store.child import kept_pair
 from tests.store.dying import Nursery
 from tests.store.test_faults import ROUNDS

@@ -15,9 +15,9 @@ from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, Equal, Filter, Range
 from tabane.search.records import Field, Kind, Record, Shape, Value, checked_key
 from tabane.store.collection import Collection
+from tabane.store.counts import KEPT, CountCache
 from tabane.store.masks import Masks
 from tabane.store.store import Store
-from tabane.store.tallies import KEPT, CountCache
 from tests.store.model import Model, meant, put
 from tests.store.shapes import FILTERS, KEYS, RECORDS, SHAPE
 

@@ -12,13 +12,13 @@ from benchmarks.search.vectors.corpus import MOST, WEIGHTS, Corpus, Question
 
 # Imported here, so that opening is measured without it; the store imports them where it needs them.
 import tabane.store.collection
-import tabane.store.table
-import tabane.store.vectors.vectors  # noqa: F401
+import tabane.store.collection_table
+import tabane.store.vectors.vector_index  # noqa: F401
 from tabane.search.engine import Combination, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
 from tabane.search.hybrid import hybrid
 from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
-from tabane.store.lexical.lexical import LexicalIndex, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
 
 

@@ -18,8 +18,8 @@ from tabane.settings.files import private_folder
 if TYPE_CHECKING:
     from tabane.search.records import Shape
     from tabane.store.collection import Collection
-    from tabane.store.kept import PersistentVectorCache
     from tabane.store.store import Store
+    from tabane.store.vector_cache import PersistentVectorCache
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Stores:
             return self._open[domain]
 
     async def _opened(self, domain: str) -> Store:
-        from tabane.store.lexical.lexical import open_lexical
+        from tabane.store.lexical.lexical_index import open_lexical
         from tabane.store.store import Store
 
         private_folder(self._folder, parents=False)

@@ -41,16 +41,15 @@ from tabane.search.records import (
     checked_key,
     checked_space,
 )
-from tabane.store import paging, parts
+from tabane.store import input_checks, paging, vector_queries
+from tabane.store.collection_table import CollectionTable, TableFollower
 from tabane.store.counting import CollectionCounts
 from tabane.store.masks import Masks, costly
 from tabane.store.paging import RecordPaging
-from tabane.store.table import CollectionTable, TableFollower
-from tabane.store.vectors import asking
-from tabane.store.vectors.asking import VectorQueries
+from tabane.store.vector_coverage import VectorCoverage
+from tabane.store.vector_queries import VectorQueries
 from tabane.store.vectors.checking import checked_vector
-from tabane.store.vectors.waiting import VectorCoverage
-from tabane.store.writing import MOST_ROWS
+from tabane.store.write_thread import MOST_ROWS
 
 T = TypeVar("T")
 
@@ -127,7 +126,7 @@ class Collection(CollectionCounts):
         known = models or {}
         ready = await self._checked(records, known)
         results: list[bool] = []
-        for part in parts.cut(ready):
+        for part in input_checks.cut(ready):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
             await self._room_for_vectors()
@@ -144,7 +143,7 @@ class Collection(CollectionCounts):
         gone: Sequence[str] = (),
         models: Mapping[str, str] | None = None,
     ) -> Exchanged:
-        parts.check_count(records, gone)
+        input_checks.check_count(records, gone)
         known = models or {}
         ready = await self._checked(records, known)
         keys, rows = await _quickly(len(records) + len(gone), lambda: _sized(ready, gone))
@@ -286,22 +285,22 @@ class Collection(CollectionCounts):
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
         _bounded("keys", len(keys), 0, MOST_AT_ONCE)
-        asked = asking.checked(query, self.shape)
+        asked = vector_queries.checked(query, self.shape)
         return await self._vectors().similarities(asked, [unicodedata.normalize("NFC", key) for key in keys])
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         _bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = vector_queries.checked(query, self.shape), filters.checked(where, self.shape)
         return await self._vectors().nearest(asked, meant, limit, offset)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = vector_queries.checked(query, self.shape), filters.checked(where, self.shape)
         async for block in self._vectors().scan(asked, meant):
             yield block
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = vector_queries.checked(query, self.shape), filters.checked(where, self.shape)
         async for block in self._vectors().ranking(asked, meant):
             yield block
 
@@ -349,7 +348,7 @@ def _without(record: Record, spaces: set[str]) -> Record:
 
 def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
     keys = [checked_key(key) for key in gone]
-    return keys, parts.rows_of_exchange(records, keys)
+    return keys, input_checks.rows_of_exchange(records, keys)
 
 
 def _bounded(name: str, value: int, least: int, most: int) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabane.search.records import Field, Kind
-from tabane.store.changes import Cell, Cells, CollectionChange
+from tabane.store.collection_state import Cell, Cells, CollectionChange
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]

@@ -13,11 +13,11 @@ from tabane.search import filters
 from tabane.search.engine import Listed, Order
 from tabane.search.filters import Filter
 from tabane.search.records import Kind, Scalar, Shape
+from tabane.store.collection_table import CollectionTable
 from tabane.store.columns import Array, Mask
+from tabane.store.counts import MOST_BEST, CountCache
 from tabane.store.masks import Masks, costly
 from tabane.store.numbers import NumericKeys
-from tabane.store.table import CollectionTable
-from tabane.store.tallies import MOST_BEST, CountCache
 
 MOST_BOUNDS = 100_000
 LISTED = 20_000

@@ -20,8 +20,8 @@ from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
 from tabane.store.holding import DatabaseLock
 from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
-from tabane.store.reading import ReadConnection, ReadThread
-from tabane.store.writing import MOST_WAITING, CommitCompanion, WriteJob, WriteThread
+from tabane.store.read_thread import ReadConnection, ReadThread
+from tabane.store.write_thread import MOST_WAITING, CommitCompanion, WriteJob, WriteThread
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ class Database:
         """Do ``work`` in the reading thread, in its own transaction: it sees one moment throughout.
 
         ``long``: it waits behind other long work, and lets short work run between its blocks. Work that may
-        take more than a few milliseconds calls :func:`~tabane.store.reading.give_way` now and then.
+        take more than a few milliseconds calls :func:`~tabane.store.read_thread.give_way` now and then.
         """
         if self._closed:
             raise failures.closed(self.path)

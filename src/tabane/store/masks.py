@@ -25,7 +25,7 @@ from tabane.search.filters import (
 from tabane.search.records import Kind, Scalar
 from tabane.search.substrings import is_whole
 from tabane.store.columns import ABSENT_FLAG, Array, ColumnSnapshot, ColumnValues, Mask
-from tabane.store.strings import StringTable
+from tabane.store.string_table import StringTable
 from tabane.store.substrings import SubstringCondition
 
 # Which of the slots have texts that are so: answers for those within the mask, others do not count.

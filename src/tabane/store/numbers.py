@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tabane.store.columns import Array, GrowableArray
-from tabane.store.reading import give_way
+from tabane.store.read_thread import give_way
 
 if TYPE_CHECKING:
     from tabane.store.truth import Truth

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 
 from tabane.search.records import Shape
 from tabane.store import segments
-from tabane.store.changes import CollectionState
+from tabane.store.collection_state import CollectionState
 from tabane.store.columns import Columns
 from tabane.store.database import Database
 from tabane.store.truth import RENUMBERED, Truth, shape_blob, shape_of
-from tabane.store.vectors.file import VectorDatabase
-from tabane.store.vectors.spaces import any_spaces
-from tabane.store.vectors.truth import VectorTruth
-from tabane.store.writing import ALONE
+from tabane.store.vectors.space_table import any_spaces
+from tabane.store.vectors.vector_database import VectorDatabase
+from tabane.store.vectors.vector_truth import VectorTruth
+from tabane.store.write_thread import ALONE
 
 OpenVectorDatabase = Callable[[], Awaitable[VectorDatabase]]
 """Opens the file of vectors beside the database, where it is not open yet."""

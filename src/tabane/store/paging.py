@@ -19,7 +19,7 @@ from tabane.messages import say
 from tabane.search.engine import Order, Page
 from tabane.search.records import Field, Kind, Record, Scalar, Shape
 from tabane.store.columns import Array, ColumnSnapshot, Mask, Slots
-from tabane.store.reading import give_way
+from tabane.store.read_thread import give_way
 from tabane.store.truth import Truth
 
 _AT_ONCE = 1000  # keys read from the index at a time

@@ -10,7 +10,7 @@ import sqlite3
 
 import numpy as np
 
-from tabane.store.changes import CollectionState
+from tabane.store.collection_state import CollectionState
 from tabane.store.columns import Array, Columns, ColumnSnapshot, ColumnValues, Mask
 from tabane.store.truth import Truth
 

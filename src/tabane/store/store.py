@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from tabane.search.records import Shape
 from tabane.store.clean_points import PAGES
 from tabane.store.database import Database
-from tabane.store.kept import PersistentVectorCache
 from tabane.store.migrations import MIGRATIONS, Migration
+from tabane.store.vector_cache import PersistentVectorCache
 
 if TYPE_CHECKING:
     from tabane.store.collection import Collection, LexicalFollower
-    from tabane.store.table import CollectionTable
-    from tabane.store.vectors.file import VectorDatabase
+    from tabane.store.collection_table import CollectionTable
+    from tabane.store.vectors.vector_database import VectorDatabase
 
 # Makes the lexical index of a table, in its folder.
 OpenLexicalIndex = Callable[[str, "Table"], Awaitable["Lexical"]]
@@ -76,7 +76,7 @@ class Store:
         # a fifth of a second, which is no business of the event loop's.
         await asyncio.to_thread(importlib.import_module, "tabane.store.collection")
         from tabane.store.collection import Collection
-        from tabane.store.table import CollectionTable
+        from tabane.store.collection_table import CollectionTable
 
         table = await CollectionTable.open(self.database, shape, self._vector_file)
         if self._lexical is None:
@@ -87,7 +87,7 @@ class Store:
     async def _vector_file(self) -> VectorDatabase:
         async with self._opening_vectors:
             if self._vectors is None:
-                from tabane.store.vectors.file import VectorDatabase, path_of
+                from tabane.store.vectors.vector_database import VectorDatabase, path_of
 
                 path = path_of(self.database.path)
                 self._vectors = await asyncio.to_thread(

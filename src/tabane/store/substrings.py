@@ -11,7 +11,7 @@ import numpy as np
 from tabane.search.analysis import normalise
 from tabane.search.filters import Contains, contains
 from tabane.store.columns import ColumnSnapshot, Mask, Slots
-from tabane.store.reading import give_way
+from tabane.store.read_thread import give_way
 from tabane.store.truth import Truth
 
 

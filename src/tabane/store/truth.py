@@ -17,11 +17,11 @@ from dataclasses import replace
 import msgspec
 
 from tabane.search.records import Field, Kind, Record, Shape, Value
-from tabane.store.changes import Cell, Cells, CollectionChange, CollectionState
-from tabane.store.rows import RecordTable
-from tabane.store.strings import StringTable
-from tabane.store.vectors.spaces import CollectionSpaces, SpaceTable
-from tabane.store.vectors.truth import VectorTruth
+from tabane.store.collection_state import Cell, Cells, CollectionChange, CollectionState
+from tabane.store.record_table import RecordTable
+from tabane.store.string_table import StringTable
+from tabane.store.vectors.space_table import CollectionSpaces, SpaceTable
+from tabane.store.vectors.vector_truth import VectorTruth
 
 FULL = 2**32 - 1  # rows are unsigned numbers of 32 bits
 RENUMBERED = 2**31  # a collection that comes here begins again at 1 when it is opened

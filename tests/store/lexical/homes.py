@@ -11,7 +11,7 @@ from pathlib import Path
 from tabane.search.engine import Collection, Hits, LexicalQuery
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical import LexicalIndex, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
 
 BODY = Shape("notes", (TextField("body"),))

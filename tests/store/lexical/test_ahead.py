@@ -13,7 +13,7 @@ from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
 from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import LexicalIndex
+from tabane.store.lexical.lexical_index import LexicalIndex
 from tabane.store.store import Store
 
 SHAPE = Shape("notes", (TextField("body"),))

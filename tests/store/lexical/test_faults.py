@@ -14,9 +14,9 @@ import pytest
 from tabane.search.engine import Collection, LexicalQuery, Mode
 from tabane.search.filters import EVERYTHING, Contains
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical import LexicalIndex
+from tabane.store.collection_table import CollectionTable
+from tabane.store.lexical.lexical_index import LexicalIndex
 from tabane.store.store import Store
-from tabane.store.table import CollectionTable
 from tests.patience import LONG
 from tests.store.dying import Nursery
 from tests.store.lexical.homes import BODY, bodies, embedded, found, lexical

@@ -21,7 +21,7 @@ from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, Space
 from tabane.store.collection import Collection
 from tabane.store.store import Store
-from tabane.store.vectors.space import MOST_TAKEN
+from tabane.store.vectors.space_index import MOST_TAKEN
 from tests.patience import LONG
 from tests.store.dying import Nursery
 from tests.store.lanes import LANES, after, operations, outcomes

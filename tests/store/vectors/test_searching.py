@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tabane.search.engine import Combination
 from tabane.store.columns import Mask
-from tabane.store.vectors.codes import BinaryCodes, Matrix, encoded, mean_of
-from tabane.store.vectors.question import VectorRequest
-from tabane.store.vectors.searching import VectorMatches, VectorSearch
-from tabane.store.vectors.space import SpaceSnapshot
+from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, encoded, mean_of
+from tabane.store.vectors.space_index import SpaceSnapshot
+from tabane.store.vectors.vector_request import VectorRequest
+from tabane.store.vectors.vector_search import VectorMatches, VectorSearch
 
 COUNT, DIMENSION, TAIL = 12_000, 128, 500
 

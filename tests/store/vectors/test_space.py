@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tabane.search.records import Space
-from tabane.store.changes import VectorPlacement
-from tabane.store.vectors.file import SpaceStorage, VectorDatabase
-from tabane.store.vectors.space import MOST_TAKEN, SpaceIndex
+from tabane.store.collection_state import VectorPlacement
+from tabane.store.vectors.space_index import MOST_TAKEN, SpaceIndex
+from tabane.store.vectors.vector_database import SpaceStorage, VectorDatabase
 from tests.store.vectors.oracle import packed
 
 

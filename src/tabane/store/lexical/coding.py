@@ -16,7 +16,7 @@ import numpy as np
 
 from tabane.search.analysis import GAP
 from tabane.store.columns import Array
-from tabane.store.lexical.analysing import Analysis
+from tabane.store.lexical.record_analysis import Analysis
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tabane.store.lexical.coding import PreparedTokens
-from tabane.store.lexical.tail import MemorySegment, SegmentEntry
+from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
 
 if TYPE_CHECKING:
-    from tabane.store.changes import CollectionChange
+    from tabane.store.collection_state import CollectionChange
 
 COMMITTED_AFTER = 2.0  # seconds
 _UNPREPARED = PreparedTokens()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tabane.store.columns import Array, Mask
-from tabane.store.vectors.codes import Matrix, normalised
-from tabane.store.vectors.file import SpaceStorage, VectorDatabase
+from tabane.store.vectors.binary_codes import Matrix, normalised
+from tabane.store.vectors.vector_database import SpaceStorage, VectorDatabase
 
 if TYPE_CHECKING:
-    from tabane.store.vectors.space import SpaceSnapshot
+    from tabane.store.vectors.space_index import SpaceSnapshot
 
 _STEP = 4096  # vectors
 

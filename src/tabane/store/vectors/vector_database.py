@@ -124,7 +124,7 @@ class VectorDatabase:
                 connection.close()
             raise failures.storage_error(error, path) from None
 
-    # For the writing thread: see tabane.store.writing.Companion
+    # For the writing thread: see tabane.store.write_thread.Companion
 
     def ahead(self) -> None:
         try:

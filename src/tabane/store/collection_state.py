@@ -10,7 +10,7 @@ import msgspec
 from tabane.search.records import Record
 
 if TYPE_CHECKING:
-    from tabane.store.vectors.spaces import CollectionSpaces
+    from tabane.store.vectors.space_table import CollectionSpaces
 
 # A record's fields as columns hold them: a number, a flag, a code, codes; None where absent.
 Cell = float | int | tuple[int, ...] | None

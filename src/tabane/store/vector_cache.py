@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.store.database import Database
-from tabane.store.writing import MOST_ROWS
+from tabane.store.write_thread import MOST_ROWS
 
 MOST_BYTES = 1_000_000_000
 KEY = 32  # bytes

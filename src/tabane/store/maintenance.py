@@ -11,12 +11,12 @@ import numpy as np
 
 from tabane.errors import StoreError
 from tabane.store import segments
-from tabane.store.changes import CollectionChange, CollectionState
+from tabane.store.collection_state import CollectionChange, CollectionState
 from tabane.store.opening import seal
-from tabane.store.writing import ALONE
+from tabane.store.write_thread import ALONE
 
 if TYPE_CHECKING:
-    from tabane.store.table import CollectionTable
+    from tabane.store.collection_table import CollectionTable
 
 _COMPACTED = 200  # rows of a step
 _SLACK = 10_000  # holes that are not worth a compaction

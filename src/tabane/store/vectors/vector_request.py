@@ -9,7 +9,7 @@ import numpy as np
 
 from tabane.search.engine import Combination
 from tabane.store.columns import Array
-from tabane.store.vectors.codes import Matrix
+from tabane.store.vectors.binary_codes import Matrix
 
 
 @dataclass(frozen=True, slots=True)

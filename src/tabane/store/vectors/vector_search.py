@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tabane.search.engine import Combination
 from tabane.store.columns import Array, Mask
-from tabane.store.vectors.codes import EARLY, BinaryCodes, Matrix
-from tabane.store.vectors.near import WIDEST, CodeFilter, SimilarityEstimates
-from tabane.store.vectors.question import VectorRequest
-from tabane.store.vectors.space import SpaceSnapshot
+from tabane.store.vectors.binary_codes import EARLY, BinaryCodes, Matrix
+from tabane.store.vectors.estimates import WIDEST, CodeFilter, SimilarityEstimates
+from tabane.store.vectors.space_index import SpaceSnapshot
+from tabane.store.vectors.vector_request import VectorRequest
 
 CANDIDATES = 1000
 MOST_FIRST = 1000  # of several spaces

@@ -14,12 +14,12 @@ from tabane.search.analysis import normalise
 from tabane.search.filters import Contains, contains
 from tabane.search.records import Record, Shape
 from tabane.store import failures
-from tabane.store.reading import give_way
+from tabane.store.read_thread import give_way
 
 if TYPE_CHECKING:
-    from tabane.store.changes import CollectionState
+    from tabane.store.collection_state import CollectionState
+    from tabane.store.collection_table import CollectionTable
     from tabane.store.masks import Masks
-    from tabane.store.table import CollectionTable
 
 _LOOKED_AT = 32  # records between two pauses for others
 

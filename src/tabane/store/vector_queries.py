@@ -21,18 +21,18 @@ from tabane.store import failures
 from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks, costly
 from tabane.store.numbers import NumericKeys
-from tabane.store.reading import give_way
-from tabane.store.vectors.codes import normalised
-from tabane.store.vectors.file import SpaceStorage
-from tabane.store.vectors.question import VectorRequest
+from tabane.store.read_thread import give_way
+from tabane.store.vectors.binary_codes import normalised
 from tabane.store.vectors.ranking import SortedSimilarities
-from tabane.store.vectors.searching import VectorMatches, VectorSearch
-from tabane.store.vectors.space import SpaceSnapshot
+from tabane.store.vectors.space_index import SpaceSnapshot
+from tabane.store.vectors.vector_database import SpaceStorage
+from tabane.store.vectors.vector_request import VectorRequest
+from tabane.store.vectors.vector_search import VectorMatches, VectorSearch
 
 if TYPE_CHECKING:
-    from tabane.store.table import CollectionTable
+    from tabane.store.collection_table import CollectionTable
     from tabane.store.truth import Truth
-    from tabane.store.vectors.vectors import Moment, VectorIndex
+    from tabane.store.vectors.vector_index import Moment, VectorIndex
 
 BLOCK = 20_000  # records of a scan at a time
 _AT_ONCE = 4096  # keys that are read between two pauses for others

@@ -8,7 +8,7 @@ from tabane.search.analysis import positioned, units
 from tabane.search.japanese import Japanese
 from tabane.search.records import Shape
 from tabane.search.substrings import substring_tokens
-from tabane.store.lexical.plans import PAIRS, TOKENS, UNITS, WORDS
+from tabane.store.lexical.query_plans import PAIRS, TOKENS, UNITS, WORDS
 
 Analysis = Mapping[str, list[str]]
 """Space → its tokens in order, gaps among them. Without the pairs, which the tail seldom wants."""

@@ -15,7 +15,7 @@ import msgspec
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.records import MOST_FIELDS, Record, Shape, Space, unfit_vector
-from tabane.store.vectors.file import SpaceStorage, VectorDatabase
+from tabane.store.vectors.vector_database import SpaceStorage, VectorDatabase
 
 _FIND = "SELECT name, dimension, model, number, birth FROM space WHERE collection = ? AND "
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from tabane.search.records import Record, Stored, Value
-from tabane.store.reading import give_way
+from tabane.store.read_thread import give_way
 
 _TEXTS = msgspec.json.Decoder(dict[str, str])
 _FIELDS = msgspec.json.Decoder(dict[str, str | int | float | bool | tuple[str, ...]])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
-from tabane.store.reading import give_way
+from tabane.store.read_thread import give_way
 
 _REMEMBERED = 20_000  # codes kept in memory for the writer
 _AT_ONCE = 500  # strings of a question

@@ -24,12 +24,8 @@ from tabane.search.engine import Capability, Hit, Hits, LexicalQuery
 from tabane.search.filters import Contains, Filter, matches
 from tabane.search.japanese import Japanese, japanese
 from tabane.search.substrings import is_whole
-from tabane.store.containing import RowSet
-from tabane.store.lexical.analysing import RecordAnalyzer
-from tabane.store.lexical.building import MOST_BEHIND, IndexBuilder
-from tabane.store.lexical.compiling import answerable
-from tabane.store.lexical.plans import NOTHING, AllOf, AnyOf, LexicalPlan, LexicalPlanner, Match, needle
-from tabane.store.lexical.searching import (
+from tabane.store.lexical.index_builder import MOST_BEHIND, IndexBuilder
+from tabane.store.lexical.lexical_search import (
     Accept,
     IndexSnapshot,
     LexicalRequest,
@@ -38,14 +34,18 @@ from tabane.store.lexical.searching import (
     UnreadableIndex,
     matching,
 )
-from tabane.store.lexical.source import TruthReader
+from tabane.store.lexical.query_compiler import answerable
+from tabane.store.lexical.query_plans import NOTHING, AllOf, AnyOf, LexicalPlan, LexicalPlanner, Match, needle
+from tabane.store.lexical.record_analysis import RecordAnalyzer
+from tabane.store.lexical.truth_reader import TruthReader
 from tabane.store.masks import Masks
+from tabane.store.substring_filter import RowSet
 from tabane.store.substrings import SubstringCondition
 
 if TYPE_CHECKING:
     from tabane.search.records import Record
-    from tabane.store.changes import CollectionChange
-    from tabane.store.table import CollectionTable
+    from tabane.store.collection_state import CollectionChange
+    from tabane.store.collection_table import CollectionTable
 
 _CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _LONGEST_WAIT = 30.0  # seconds
@@ -93,7 +93,7 @@ class LexicalIndex:
         self._builder.take(change)
 
     def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
-        """See :class:`tabane.store.containing.Index`. None too while the index is being caught up."""
+        """See :class:`tabane.store.substring_filter.Index`. None too while the index is being caught up."""
         if any(not is_whole(each.text) for each in wanted.excludes):
             return None
         must = AllOf(tuple(map(self._needle, wanted.includes)))

@@ -15,10 +15,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from tabane.store.lexical.analysing import RecordAnalyzer
 from tabane.store.lexical.coding import PreparedTokens, prepare_tokens
 from tabane.store.lexical.generations import PendingGeneration, bury
-from tabane.store.lexical.index import (
+from tabane.store.lexical.lexical_search import IndexSnapshot
+from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
+from tabane.store.lexical.record_analysis import RecordAnalyzer
+from tabane.store.lexical.tantivy_index import (
     FORMAT,
     IndexSearcher,
     IndexWatermark,
@@ -27,13 +29,11 @@ from tabane.store.lexical.index import (
     read_watermark,
     wipe,
 )
-from tabane.store.lexical.searching import IndexSnapshot
-from tabane.store.lexical.source import TruthReader
-from tabane.store.lexical.tail import MemorySegment, SegmentEntry
+from tabane.store.lexical.truth_reader import TruthReader
 
 if TYPE_CHECKING:
     from tabane.search.records import Record
-    from tabane.store.changes import CollectionChange
+    from tabane.store.collection_state import CollectionChange
 
 COMMITTED_ROWS = 3000  # of a bulk: each commit has a price, and leaves segments that are to be merged
 MOST_BEHIND = 8_000  # rows that wait for the index before writers do

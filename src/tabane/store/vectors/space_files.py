@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 from tabane.store.columns import Array
-from tabane.store.vectors import owners
-from tabane.store.vectors.codes import BinaryCodes, Matrix, encoded, mean_of, width
+from tabane.store.vectors import vector_rows
+from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, encoded, mean_of, width
 
 FORMAT = 1
 CODED = 4096  # vectors from which on codes are worth it
@@ -122,21 +122,21 @@ class VectorSpaceFiles:
             np.array_equal(encoded(data[part], codes.mean), codes.words[:, part]) for part in parts
         )
 
-    def mark(self, changes: int) -> owners.OwnersStamp:
+    def mark(self, changes: int) -> vector_rows.OwnersStamp:
         """What the rows of these vectors are of, after that write of the collection."""
         standing = self.standing
-        return owners.OwnersStamp(
+        return vector_rows.OwnersStamp(
             standing.birth, standing.generation, standing.count, standing.check, changes
         )
 
     def owners(self, changes: int) -> Array | None:
         """The rows of the vectors, where they were kept after that very write."""
-        return owners.read(self._folder, self.mark(changes))
+        return vector_rows.read(self._folder, self.mark(changes))
 
     def keep_owners(self, rows: Array, changes: int) -> None:
         """Keep the rows of the vectors until the next opening. Raises OSError."""
         if self.standing.count:
-            owners.write(self._folder, self.mark(changes), rows)
+            vector_rows.write(self._folder, self.mark(changes), rows)
 
     def _path(self, name: str) -> str:
         number = self.standing.codes if name == "codes" else self.standing.generation
@@ -275,7 +275,7 @@ class VectorSpaceFiles:
             return
         kept = {os.path.basename(self._path(name)) for name in ("unit", "numbers", "codes")}
         for name in os.listdir(self._folder):
-            if name not in (*kept, "standing.json", owners.NAME):
+            if name not in (*kept, "standing.json", vector_rows.NAME):
                 _gone(os.path.join(self._folder, name))
 
 

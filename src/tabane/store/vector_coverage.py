@@ -10,10 +10,10 @@ from msgspec import structs
 
 from tabane.search.filters import Filter
 from tabane.search.records import Stored
+from tabane.store.collection_table import CollectionTable
 from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks
-from tabane.store.table import CollectionTable
-from tabane.store.vectors.vectors import VectorIndex
+from tabane.store.vectors.vector_index import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from tabane.search.filters import (
 )
 from tabane.search.records import Kind, Scalar, Shape
 from tabane.search.substrings import is_whole
-from tabane.store.lexical.plans import (
+from tabane.store.lexical.query_plans import (
     AllOf,
     AnyOf,
     LexicalPlan,

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from tabane.search.analysis import GAP
 from tabane.search.records import Record
-from tabane.store.lexical.analysing import Analysis, RecordAnalyzer
 from tabane.store.lexical.bm25 import kept_length
 from tabane.store.lexical.coding import CodedRows, CodedTokens
-from tabane.store.lexical.plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
+from tabane.store.lexical.query_plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
+from tabane.store.lexical.record_analysis import Analysis, RecordAnalyzer
 
 _MOST_ASKED = 2_000  # tokens of a space whose rows are kept
 

@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from tabane.search.records import Shape, Space
-from tabane.store.changes import VectorPlacement
-from tabane.store.vectors.file import SpaceStorage, VectorDatabase
-from tabane.store.vectors.spaces import CollectionSpaces, SpaceTable
+from tabane.store.collection_state import VectorPlacement
+from tabane.store.vectors.space_table import CollectionSpaces, SpaceTable
+from tabane.store.vectors.vector_database import SpaceStorage, VectorDatabase
 
 SWEPT = 500  # vectors of a step
 _NEWEST = 1000  # vectors among which the last one is looked for
@@ -203,7 +203,7 @@ class VectorTruth:
 
 
 class TruthOwnership:
-    """The vectors of one space, at one moment: see :class:`tabane.store.vectors.owners.Places`."""
+    """The vectors of one space, at one moment: see :class:`tabane.store.vectors.vector_rows.Places`."""
 
     def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, held: SpaceStorage) -> None:
         self._truth, self._connection, self._held = truth, connection, held

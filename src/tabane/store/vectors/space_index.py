@@ -15,13 +15,13 @@ from itertools import chain
 
 import numpy as np
 
-from tabane.store.changes import VectorPlacement
+from tabane.store.collection_state import VectorPlacement
 from tabane.store.columns import Array, GrowableArray, Mask
-from tabane.store.vectors.codes import BinaryCodes, Matrix, normalised
-from tabane.store.vectors.file import SpaceStorage, VectorDatabase
-from tabane.store.vectors.files import VectorSpaceFiles, some
-from tabane.store.vectors.owners import VectorOwnership
+from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, normalised
 from tabane.store.vectors.slots import agree, found, read, rows_of
+from tabane.store.vectors.space_files import VectorSpaceFiles, some
+from tabane.store.vectors.vector_database import SpaceStorage, VectorDatabase
+from tabane.store.vectors.vector_rows import VectorOwnership
 
 FLUSHED = 2048  # vectors of the tail that are worth a write
 FLUSHED_AFTER = 2.0  # seconds

@@ -18,11 +18,10 @@ import numpy as np
 
 from tabane.search.filters import Filter
 from tabane.search.records import Record
-from tabane.store.containing import RowSet
 from tabane.store.lexical import bm25
-from tabane.store.lexical.compiling import ROW, TantivyCompiler
-from tabane.store.lexical.index import IndexSearcher
-from tabane.store.lexical.plans import (
+from tabane.store.lexical.memory_segment import MemorySegment
+from tabane.store.lexical.query_compiler import ROW, TantivyCompiler
+from tabane.store.lexical.query_plans import (
     MOST_EXPANSIONS,
     AllOf,
     AnyOf,
@@ -33,7 +32,8 @@ from tabane.store.lexical.plans import (
     ScoredTerm,
     TermMatch,
 )
-from tabane.store.lexical.tail import MemorySegment
+from tabane.store.lexical.tantivy_index import IndexSearcher
+from tabane.store.substring_filter import RowSet
 
 MOST_FETCHED = 50_000  # hits of one look into the index; ties beyond are broken by the index
 _LISTED = 500  # tokens of a prefix that are looked at

@@ -16,19 +16,19 @@ from typing import Protocol, TypeVar
 from tabane.errors import StoreReadOnly
 from tabane.search.records import Record, Shape
 from tabane.store import failures, segments
-from tabane.store.changes import CollectionChange, CollectionState
+from tabane.store.collection_state import CollectionChange, CollectionState
 from tabane.store.columns import Columns, ColumnSnapshot, Mask
-from tabane.store.containing import RowSet, SubstringFilter
 from tabane.store.database import Database
+from tabane.store.maintenance import TableMaintenance
 from tabane.store.masks import Masks
 from tabane.store.opening import OpenVectorDatabase, open_collection
+from tabane.store.substring_filter import RowSet, SubstringFilter
 from tabane.store.substrings import SubstringCondition
-from tabane.store.tidying import TableMaintenance
 from tabane.store.truth import Truth
-from tabane.store.vectors.spaces import SpaceTable
-from tabane.store.vectors.truth import VectorTruth
-from tabane.store.vectors.vectors import VectorIndex
-from tabane.store.writing import ALONE
+from tabane.store.vectors.space_table import SpaceTable
+from tabane.store.vectors.vector_index import VectorIndex
+from tabane.store.vectors.vector_truth import VectorTruth
+from tabane.store.write_thread import ALONE
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class TableFollower(Protocol):
         ...
 
     def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
-        """See :class:`tabane.store.containing.Index`: it answers as of the last commit it was told of."""
+        """See :class:`tabane.store.substring_filter.Index`: it answers as of the last commit it was told of."""
         ...
 
 

@@ -10,7 +10,7 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.engine import LARGEST_EXCHANGE, LARGEST_VECTORS, MOST_EXCHANGED
 from tabane.search.records import Record
-from tabane.store.writing import ALONE, MOST_ROWS
+from tabane.store.write_thread import ALONE, MOST_ROWS
 
 MOST_BYTES = 1_000_000  # of a commit that others share
 
