@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from tabane.documents import document
 from tabane.documents.document import SHAPE
-from tabane.documents.operations import Documents, Read
+from tabane.documents.operations import DocumentLibrary, ReadableFile
 from tabane.documents.putting import Event
 from tabane.documents.table import documents_table
 from tabane.errors import ModelError, ModelUnavailable
@@ -125,7 +125,7 @@ class Asked:
         models: Models,
         *,
         named: bool = False,
-        files: Callable[[str], Awaitable[Read]] | None = None,
+        files: Callable[[str], Awaitable[ReadableFile]] | None = None,
         largest: int = 10_000_000,
         patience: float = 5.0,
     ) -> None:
@@ -133,7 +133,7 @@ class Asked:
         self.woken = 0
         self.now = NOW
         self.heard: list[tuple[str, Event]] = []
-        self.documents = Documents(
+        self.documents = DocumentLibrary(
             self._given, models, self._question, self._wake, folder="folder", named=lambda: self.named,
             clock=lambda: self.now, largest=lambda: largest, files=files, patience=patience, longest=patience,
         )  # fmt: skip

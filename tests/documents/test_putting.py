@@ -18,7 +18,7 @@ from tabane.documents import answers
 from tabane.documents.cutting import fewer
 from tabane.documents.document import CHUNKS, Draft, meaning
 from tabane.documents.embedding import MOST
-from tabane.documents.files.kept import Text
+from tabane.documents.files.kept import FileText
 from tabane.errors import BadArguments, StoreError, StoreFull
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, input_schema
@@ -433,10 +433,10 @@ def test_a_store_that_fails_is_told_and_nothing_is_half_written(caplog: pytest.L
 
 
 def test_a_file_is_read_by_who_may_and_put_under_its_path() -> None:
-    async def files(path: str) -> Text:
+    async def files(path: str) -> FileText:
         if path == "/secret":
             raise BadArguments(say("{name}: {detail}", name=path, detail="not allowed"), "path")
-        return Text("<b>bold</b> move", "text", "A title")
+        return FileText("<b>bold</b> move", "text", "A title")
 
     async def work(asked: Asked) -> None:
         found = await asked.call("put_file", path="/home/a.html", file_type="html", metadata={"n": 1})

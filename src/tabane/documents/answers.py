@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tabane.documents.batch import Stored
+from tabane.documents.batch import PutOutcome
 from tabane.documents.document import Document
 from tabane.documents.searching import Answer, Answers, Passage
 from tabane.errors import CallerError, Forbidden, ModelError, ReadError, StoreError, TabaneError
@@ -33,7 +33,7 @@ _KINDS: tuple[tuple[type[TabaneError], str], ...] = (
 )
 
 
-class Found(Json):
+class DocumentSearchAnswer(Json):
     """An answer to a search, with what its text is made of besides."""
 
     def __init__(self, members: Json, words: Sequence[str]) -> None:
@@ -79,12 +79,12 @@ def _success(message: Message, lang: Lang, **members: Any) -> Json:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentAnswers:
     """Where documents are kept, as answers name it."""
 
     folder: str
 
-    def stored(self, stored: Stored, lang: Lang) -> Json:
+    def stored(self, stored: PutOutcome, lang: Lang) -> Json:
         details: Json = {
             "count": 1,
             "collection": COLLECTION,
@@ -156,7 +156,9 @@ def described(document: Document) -> Json:
     }
 
 
-def found(answers: Answers, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool) -> Found:
+def found(
+    answers: Answers, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool
+) -> DocumentSearchAnswer:
     """Return the documents that a search found. ``texts`` by filepath are shown; ``asked`` is repeated.
 
     ``brief``: return only the best part of the best passage of each document, because an assistant pays for
@@ -166,7 +168,7 @@ def found(answers: Answers, texts: Mapping[str, str], lang: Lang, asked: Json, *
     whole = _success(say("The search is complete"), lang, results=results, count=len(results), **asked)
     if answers.warning is not None:
         whole["warning"] = answers.warning.render(lang)
-    return Found(whole, answers.words)
+    return DocumentSearchAnswer(whole, answers.words)
 
 
 def _result(answer: Answer, texts: Mapping[str, str], words: Sequence[str], brief: bool) -> Json:

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tabane.documents.cutting import Change, with_vectors
+from tabane.documents.cutting import DocumentChange, with_vectors
 from tabane.documents.document import SPACE, Document, meaning
-from tabane.documents.embedding import Embedding, Lent, space_of, too_much
+from tabane.documents.embedding import PutEmbedding, PutVectors, space_of, too_much
 from tabane.errors import BadArguments, ModelError, ModelMissing, ModelUnavailable, TabaneError
 from tabane.messages import Message, say
 from tabane.search.engine import LARGEST_VECTORS, MOST_AT_ONCE, Collection
@@ -19,7 +19,7 @@ _AT_ONCE = 64  # exchanges: the writer of a store takes a thousand jobs, and has
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class PutOutcome:
     """The outcome for a draft. ``existed``: a document of that name existed; ``unchanged``: it was equal.
 
     ``dimension`` is that of the collection's vectors, None if there is no model. ``embedded``: the document
@@ -35,23 +35,23 @@ class Stored:
 
 
 async def written(
-    collection: Collection, embedding: Embedding, changes: Mapping[int, Change | TabaneError]
-) -> dict[int, Stored | TabaneError]:
+    collection: Collection, embedding: PutEmbedding, changes: Mapping[int, DocumentChange | TabaneError]
+) -> dict[int, PutOutcome | TabaneError]:
     """What became of each change, by its place. Raises StoreError where nothing can be read."""
-    batch = _Batch(collection, embedding)
-    ready = {place: change for place, change in changes.items() if isinstance(change, Change)}
+    batch = _PutBatch(collection, embedding)
+    ready = {place: change for place, change in changes.items() if isinstance(change, DocumentChange)}
     failed = {place: error for place, error in changes.items() if isinstance(error, TabaneError)}
     failed |= await batch.write({place: change for place, change in ready.items() if not change.untouched})
     return {**await batch.stored({at: ready[at] for at in ready if at not in failed}), **failed}
 
 
-class _Batch:
-    def __init__(self, collection: Collection, embedding: Embedding) -> None:
+class _PutBatch:
+    def __init__(self, collection: Collection, embedding: PutEmbedding) -> None:
         self._collection, self._embedding = collection, embedding
-        self._lent: dict[int, Lent] = {}
+        self._lent: dict[int, PutVectors] = {}
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def write(self, changes: Mapping[int, Change]) -> dict[int, TabaneError]:
+    async def write(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
         """Embed and commit; why each failed that did.
 
         A model may take the place of another meanwhile: then what was made by the other is made anew.
@@ -67,16 +67,16 @@ class _Batch:
                 break
         return failed
 
-    async def stored(self, changes: Mapping[int, Change]) -> dict[int, Stored]:
+    async def stored(self, changes: Mapping[int, DocumentChange]) -> dict[int, PutOutcome]:
         """What there is now, of changes that did not fail."""
         space = space_of(self._collection)
         lacking = await self._lacking(changes) if space else set(changes)
-        found: dict[int, Stored] = {}
+        found: dict[int, PutOutcome] = {}
         for place, change in changes.items():
             embedded = place not in lacking
             lent = self._lent.get(place)
             why = lent.warning if lent and lent.warning else too_much()
-            found[place] = Stored(
+            found[place] = PutOutcome(
                 change.document,
                 change.before is not None,
                 change.unchanged,
@@ -86,7 +86,7 @@ class _Batch:
             )
         return found
 
-    async def _lend(self, changes: Mapping[int, Change]) -> dict[int, TabaneError]:
+    async def _lend(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
         """Have all new chunks embedded at once; where that fails, those of each document for themselves."""
         new = {place: _new(change) for place, change in changes.items()}
         new = {place: records for place, records in new.items() if records}
@@ -111,10 +111,10 @@ class _Batch:
                 failed[place] = error
         return failed
 
-    async def _ask(self, texts: Sequence[str], new: Mapping[int, Sequence[Record]]) -> Lent:
-        return await self._embedding.lend(self._collection, texts) if new else Lent()
+    async def _ask(self, texts: Sequence[str], new: Mapping[int, Sequence[Record]]) -> PutVectors:
+        return await self._embedding.lend(self._collection, texts) if new else PutVectors()
 
-    async def _exchange(self, place: int, change: Change) -> TabaneError | None:
+    async def _exchange(self, place: int, change: DocumentChange) -> TabaneError | None:
         """One document's commit; why it failed, where it did."""
         try:
             space = space_of(self._collection)  # before vectors are read: those of other models are left out
@@ -126,7 +126,7 @@ class _Batch:
                 vectors |= dict(zip(new, lent.vectors, strict=True))
             if sum(map(len, vectors.values())) > LARGEST_VECTORS:
                 vectors = {}
-                self._lent[place] = Lent(warning=too_much())
+                self._lent[place] = PutVectors(warning=too_much())
             async with self._turn:
                 models = {} if space is None else {space.name: space.model}
                 await self._collection.exchange(with_vectors(change, vectors), change.gone, models)
@@ -138,7 +138,7 @@ class _Batch:
             return error
         return None
 
-    async def _carried(self, change: Change) -> dict[str, bytes]:
+    async def _carried(self, change: DocumentChange) -> dict[str, bytes]:
         """The vectors of chunks that are written again with the same text."""
         found: dict[str, bytes] = {}
         if space_of(self._collection) is None:
@@ -148,7 +148,7 @@ class _Batch:
             found |= {key: vector for key, vector in zip(part, vectors, strict=True) if vector is not None}
         return found
 
-    async def _lacking(self, changes: Mapping[int, Change]) -> set[int]:
+    async def _lacking(self, changes: Mapping[int, DocumentChange]) -> set[int]:
         """Those with a chunk that has no vector, among the first 1,000 of each."""
         looked = {
             place: change.document.keys[:MOST_AT_ONCE]
@@ -161,13 +161,13 @@ class _Batch:
             without |= {key for key, vector in zip(part, vectors, strict=True) if vector is None}
         return {place for place, keys in looked.items() if not without.isdisjoint(keys)}
 
-    def _has_all(self, place: int, change: Change) -> bool:
+    def _has_all(self, place: int, change: DocumentChange) -> bool:
         """Whether each of its chunks just got a vector."""
         lent = self._lent.get(place)
         return lent is not None and 0 < len(change.document.chunks) == len(lent.vectors)
 
 
-def _new(change: Change) -> list[Record]:
+def _new(change: DocumentChange) -> list[Record]:
     """The chunks whose text was not there before."""
     return [record for record in change.written if record.key not in change.carried]
 

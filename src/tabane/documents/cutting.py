@@ -13,10 +13,10 @@ from msgspec.structs import replace as changed
 from tabane.documents import metadata, naming
 from tabane.documents.document import (
     SPACE,
+    ChunkSpan,
+    ChunkText,
     Document,
     Draft,
-    Piece,
-    Said,
     chunk_record,
     head_record,
     heading,
@@ -41,7 +41,7 @@ _LONGEST_HEADING = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DocumentChange:
     """What puts a document in place of the one that was there.
 
     ``written``: the head, and chunks that are new or carry other metadata; nothing at all where nothing is to
@@ -112,14 +112,14 @@ def _line(text: str, longest: int) -> str:
     return " ".join(encodable(text, "title").split())[:longest]
 
 
-def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> Change:
+def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
     """What is to be done for a draft that is checked. The text is cut where it is not the one there was."""
     document = _described(draft, measure, now)
     same = before is not None and (before.hash, before.measure) == (document.hash, document.measure)
     if before is not None and same:
         document = changed(document, chunks=before.chunks, above=before.above)
         if changed(document, updated_at=before.updated_at) == before:
-            return Change(before, before)
+            return DocumentChange(before, before)
         if _found_alike(document, before):
             return _beside(draft, _dated(document, before), before)
     return _compared(draft, document if before is None else _dated(document, before), before, measure)
@@ -163,16 +163,16 @@ def _reads_alike(document: Document, before: Document) -> bool:
     )
 
 
-def _beside(draft: Draft, document: Document, before: Document) -> Change:
+def _beside(draft: Draft, document: Document, before: Document) -> DocumentChange:
     """The head alone: what is kept beside the text is another."""
     headings = tuple(document.above)
     text = draft.text[: document.chunks[0].end]
-    said = Said(text, headings, heading(document.filepath, document.title, headings))
+    said = ChunkText(text, headings, heading(document.filepath, document.title, headings))
     head = head_record(document, metadata.encoded(document.metadata), said)
-    return Change(document, before, [head], {head.key: head.key})
+    return DocumentChange(document, before, [head], {head.key: head.key})
 
 
-def _compared(draft: Draft, document: Document, before: Document | None, measure: Measure) -> Change:
+def _compared(draft: Draft, document: Document, before: Document | None, measure: Measure) -> DocumentChange:
     """The text cut, and set against the chunks there were."""
     whole, records = _cut(draft, document, measure)
     there = {} if before is None else dict(zip(map(_suffix, before.chunks), before.keys, strict=True))
@@ -187,10 +187,10 @@ def _compared(draft: Draft, document: Document, before: Document | None, measure
         if old is not None:
             carried[record.key] = old
     gone = set(before.keys if before else ()) - {record.key for record in records}
-    return Change(whole, before, written, carried, sorted(gone))
+    return DocumentChange(whole, before, written, carried, sorted(gone))
 
 
-def _suffix(piece: Piece) -> str:
+def _suffix(piece: ChunkSpan) -> str:
     return piece.suffix
 
 
@@ -201,12 +201,12 @@ def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, 
     lang = kinds.ending(document.filepath)
     spans = fewer(chunks(draft.text, document.kind, measure, lang), MOST_CHUNKS)
     parts = [_said(draft.text, document, span) for span in spans]
-    times: Counter[Said] = Counter()
-    pieces: list[Piece] = []
+    times: Counter[ChunkText] = Counter()
+    pieces: list[ChunkSpan] = []
     for span, said in zip(spans, parts, strict=True):
         told = suffix(said.heading, said.headings, said.text, times[said])
         times[said] += 1
-        pieces.append(Piece(told, span.start, span.end))
+        pieces.append(ChunkSpan(told, span.start, span.end))
     whole = changed(document, chunks=pieces, above=list(parts[0].headings))
     encoded = metadata.encoded(whole.metadata)
     others = zip(pieces[1:], parts[1:], strict=True)
@@ -214,10 +214,10 @@ def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, 
     return whole, [head_record(whole, encoded, parts[0]), *records]
 
 
-def _said(text: str, document: Document, span: Chunk) -> Said:
+def _said(text: str, document: Document, span: Chunk) -> ChunkText:
     headings = _headings(span.headings)
     above = heading(document.filepath, document.title, headings)
-    return Said(text[span.start : span.end], headings, above)
+    return ChunkText(text[span.start : span.end], headings, above)
 
 
 def _headings(headings: Sequence[str]) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:
     return joined
 
 
-def with_vectors(made: Change, vectors: Mapping[str, bytes]) -> list[Record]:
+def with_vectors(made: DocumentChange, vectors: Mapping[str, bytes]) -> list[Record]:
     """The records of a change, with the vectors that there are for them by key."""
     return [
         changed(record, vectors={SPACE: vectors[record.key]}) if record.key in vectors else record

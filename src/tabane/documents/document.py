@@ -67,7 +67,7 @@ class Draft:
     updated_at: float | None = None
 
 
-class Piece(NamedTuple):
+class ChunkSpan(NamedTuple):
     """Where a chunk stands: ``text[start:end]``, in code points. ``suffix`` tells what it says.
 
     It is the last part of its key, where the chunk is not the first.
@@ -99,7 +99,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     normalize: bool = False
     metadata: dict[str, Own] = {}
     source: str = ""
-    chunks: list[Piece] = []
+    chunks: list[ChunkSpan] = []
     above: list[str] = []
 
     @property
@@ -143,7 +143,7 @@ def group(key: str) -> str:
     return chunk_prefix(key[1:]) if key.startswith("=") else key[:_PREFIX]
 
 
-def piece_of(document: Document, key: str) -> Piece | None:
+def piece_of(document: Document, key: str) -> ChunkSpan | None:
     """Where the chunk of that key stands in its document; None where it is no chunk of it."""
     if key == head_key(document.filepath):
         return document.chunks[0]
@@ -160,7 +160,7 @@ def _digest(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=12).digest()).decode()
 
 
-class Said(NamedTuple):
+class ChunkText(NamedTuple):
     """What a chunk says: its text, the headings above it, and all that it is found by beside the text."""
 
     text: str
@@ -168,7 +168,7 @@ class Said(NamedTuple):
     heading: str
 
 
-def head_record(document: Document, metadata: tuple[str, ...], said: Said) -> Record:
+def head_record(document: Document, metadata: tuple[str, ...], said: ChunkText) -> Record:
     """The first chunk. ``metadata`` is as :func:`tabane.documents.metadata.encoded` gives it."""
     return Record(
         key=head_key(document.filepath),
@@ -178,7 +178,7 @@ def head_record(document: Document, metadata: tuple[str, ...], said: Said) -> Re
     )
 
 
-def chunk_record(document: Document, metadata: tuple[str, ...], piece: Piece, said: Said) -> Record:
+def chunk_record(document: Document, metadata: tuple[str, ...], piece: ChunkSpan, said: ChunkText) -> Record:
     """Another chunk."""
     return Record(
         key=chunk_prefix(document.filepath) + piece.suffix,

@@ -31,7 +31,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class PutVectors:
     """What a model did for a put: a vector for each text, or why there are none.
 
     ``space`` is the one that the vectors are for, as it was then.
@@ -47,7 +47,7 @@ def space_of(collection: Collection) -> Space | None:
     return next((space for space in collection.spaces if space.name == SPACE), None)
 
 
-class Embedding:
+class PutEmbedding:
     """Asks the model that the collection's vectors are of; the first one there is becomes that.
 
     ``named`` says whether the settings name a model: where that cannot be had, nothing is stored. A model
@@ -66,7 +66,7 @@ class Embedding:
         self._patience, self._longest = patience, longest
         self._late = False
 
-    async def lend(self, collection: Collection, texts: Sequence[str]) -> Lent:
+    async def lend(self, collection: Collection, texts: Sequence[str]) -> PutVectors:
         """Vectors for these texts, in their order; no text is asked about a model all the same.
 
         Raises ModelError where a model is named that cannot be had, and where one fails on the texts.
@@ -74,11 +74,11 @@ class Embedding:
         for _ in range(_TRIES):
             embedder = await self._embedder(collection)
             if isinstance(embedder, NoModel):
-                return Lent(space_of(collection), warning=embedder.reason)
+                return PutVectors(space_of(collection), warning=embedder.reason)
             there = space_of(collection)
             if not self._named() and not all(reads(embedder.fingerprint, text) for text in texts):
                 # Vectors of such texts would be noise. The background job checks each of them.
-                return Lent(there, warning=_unread(embedder.fingerprint))
+                return PutVectors(there, warning=_unread(embedder.fingerprint))
             space = Space(SPACE, embedder.dimension, embedder.fingerprint)
             if there is not None:
                 return await self._embedded(embedder, there, texts)
@@ -87,7 +87,7 @@ class Embedding:
             except BadArguments:
                 continue  # somebody was faster, with another model
             return await self._embedded(embedder, space, texts)
-        return Lent(warning=_not_ready())
+        return PutVectors(warning=_not_ready())
 
     async def _embedder(self, collection: Collection) -> Embedder | NoModel:
         space = space_of(collection)
@@ -102,20 +102,20 @@ class Embedding:
             raise ModelMissing(found.reason)
         return found
 
-    async def _embedded(self, embedder: Embedder, space: Space, texts: Sequence[str]) -> Lent:
+    async def _embedded(self, embedder: Embedder, space: Space, texts: Sequence[str]) -> PutVectors:
         if not texts:
-            return Lent(space)
+            return PutVectors(space)
         if len(texts) > MOST:
-            return Lent(space, warning=too_much())
+            return PutVectors(space, warning=too_much())
         try:
             async with asyncio.timeout(self._longest):
-                return Lent(space, await embedder.embed(texts))
+                return PutVectors(space, await embedder.embed(texts))
         except TimeoutError:
-            return Lent(space, warning=too_much())
+            return PutVectors(space, warning=too_much())
         except ModelUnavailable as error:
             if self._named():
                 raise
-            return Lent(space, warning=error.message)
+            return PutVectors(space, warning=error.message)
 
 
 def _not_ready() -> Message:

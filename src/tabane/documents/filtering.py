@@ -54,7 +54,7 @@ def _member(key: str, value: Any, zone: tzinfo, path: str, depth: int) -> Filter
     return _conditions(_named(key, zone, path), value, path)
 
 
-def _conditions(name: Name, value: Any, path: str) -> Filter:
+def _conditions(name: FilterField, value: Any, path: str) -> Filter:
     if isinstance(value, dict):
         if not value:
             raise _unfit(path, say("an operator is wanted: {known}", known=", ".join(OPERATORS)))
@@ -62,7 +62,7 @@ def _conditions(name: Name, value: Any, path: str) -> Filter:
     return _any(name, value, path) if isinstance(value, list) else name.equal(_operand(value, path))
 
 
-def _operated(name: Name, key: str, operand: Any, path: str) -> Filter:
+def _operated(name: FilterField, key: str, operand: Any, path: str) -> Filter:
     operator, path = key.removeprefix("$"), f"{path}.{key}"
     match operator:
         case "eq":
@@ -82,7 +82,7 @@ def _operated(name: Name, key: str, operand: Any, path: str) -> Filter:
     raise _unfit(path, say("an operator is wanted: {known}", known=", ".join(OPERATORS)))
 
 
-def _any(name: Name, values: Any, path: str) -> Filter:
+def _any(name: FilterField, values: Any, path: str) -> Filter:
     if not isinstance(values, list):
         raise _unfit(path, say("a list is wanted"))
     return Or(tuple(name.equal(_operand(each, path)) for each in values))
@@ -97,7 +97,7 @@ def _unfit(path: str, wanted: Message) -> BadArguments:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class FilterField:
     """What can be asked of one value of a document."""
 
     equal: Callable[[Operand], Filter]
@@ -105,7 +105,7 @@ class Name:
     prefix: Callable[[str], Filter]
 
 
-def _named(key: str, zone: tzinfo, path: str) -> Name:
+def _named(key: str, zone: tzinfo, path: str) -> FilterField:
     if key == "updated_at":
         return _updated_at(zone, path)
     field = _FIELDS.get(key)
@@ -114,7 +114,7 @@ def _named(key: str, zone: tzinfo, path: str) -> Name:
     return _own(metadata.checked_key(key, path), path)
 
 
-def _field(field: str, path: str) -> Name:
+def _field(field: str, path: str) -> FilterField:
     """A field of strings."""
 
     def string(value: Operand) -> str:
@@ -122,7 +122,7 @@ def _field(field: str, path: str) -> Name:
             raise _unfit(path, say("a string is wanted"))
         return unicodedata.normalize("NFC", value) if field == DOCUMENT else value
 
-    return Name(
+    return FilterField(
         lambda value: Equal(field, string(value)),
         lambda operator, value: _ordered(field, operator, string(value)),
         lambda text: Prefix(field, string(text)),
@@ -135,7 +135,7 @@ def _ordered(field: str, operator: str, bound: str) -> Filter:
     return Range(field, high=bound, include_high=operator == "lte")
 
 
-def _own(key: str, path: str) -> Name:
+def _own(key: str, path: str) -> FilterField:
     """A value of metadata of one's own: strings are compared with strings, numbers with numbers."""
 
     def compared(operator: str, value: Operand) -> Filter:
@@ -148,14 +148,14 @@ def _own(key: str, path: str) -> Name:
             return Range(METADATA, bound, last, include_low=operator == "gte", include_high=False)
         return Range(METADATA, first, bound, include_high=operator == "lte")
 
-    return Name(
+    return FilterField(
         lambda value: Equal(METADATA, metadata.element(key, value)),
         compared,
         lambda text: Prefix(METADATA, metadata.element(key, text)),
     )
 
 
-def _updated_at(zone: tzinfo, path: str) -> Name:
+def _updated_at(zone: tzinfo, path: str) -> FilterField:
     """A moment, or a day from its beginning to its end."""
 
     def equal(value: Operand) -> Filter:
@@ -177,7 +177,7 @@ def _updated_at(zone: tzinfo, path: str) -> Name:
     def prefix(text: str) -> Filter:
         raise _unfit(path, say("a time has no prefix"))
 
-    return Name(equal, compared, prefix)
+    return FilterField(equal, compared, prefix)
 
 
 def span(value: Operand, zone: tzinfo, path: str) -> tuple[float, float]:

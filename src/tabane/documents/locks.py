@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
 
-class Locks:
+class DocumentLocks:
     """A lock for each name that somebody holds or waits for."""
 
     def __init__(self) -> None:

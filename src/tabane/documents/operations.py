@@ -17,15 +17,15 @@ import msgspec
 
 from tabane.documents import answers, statistics
 from tabane.documents import parameters as given
-from tabane.documents.answers import Json, Place
-from tabane.documents.batch import Stored
+from tabane.documents.answers import DocumentAnswers, Json
+from tabane.documents.batch import PutOutcome
 from tabane.documents.document import Document, Draft, TextKind
-from tabane.documents.embedding import LONGEST, PATIENCE, Embedding, space_of
+from tabane.documents.embedding import LONGEST, PATIENCE, PutEmbedding, space_of
 from tabane.documents.finding import Finder
 from tabane.documents.naming import checked_filepath
-from tabane.documents.parts import Parts
-from tabane.documents.putting import Event, Putting, Told
-from tabane.documents.reading import Listed, Reading
+from tabane.documents.parts import DocumentParts
+from tabane.documents.putting import DocumentWriter, Event, Told
+from tabane.documents.reading import DocumentPage, DocumentReader
 from tabane.documents.searching import Asked, Question, Searching
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
@@ -42,10 +42,10 @@ LARGEST_TEXT = 10_000_000
 _TOP_K, _BEGINNING = 5, 100
 
 P = TypeVar("P", bound=msgspec.Struct)
-Handler = Callable[["Documents", Caller, P], Awaitable[Json]]
+Handler = Callable[["DocumentLibrary", Caller, P], Awaitable[Json]]
 
 
-class Read(Protocol):
+class ReadableFile(Protocol):
     """What a file says: its text, as what it is cut into chunks, and its title."""
 
     @property
@@ -62,7 +62,7 @@ def answered(handler: Handler[P]) -> Handler[P]:
     """The handler, with its failures as answers and in the log, which never holds text or metadata."""
 
     @wraps(handler)
-    async def guarded(self: Documents, caller: Caller, params: P) -> Json:
+    async def guarded(self: DocumentLibrary, caller: Caller, params: P) -> Json:
         try:
             return await handler(self, caller, params)
         except TabaneError as error:
@@ -72,7 +72,7 @@ def answered(handler: Handler[P]) -> Handler[P]:
     return guarded
 
 
-class Documents:
+class DocumentLibrary:
     """The documents of one hub, put, found and read.
 
     ``question`` turns a question into vectors for spaces of the collection; ``wake`` is called when there is
@@ -93,23 +93,25 @@ class Documents:
         zone: Callable[[], tzinfo] = lambda: UTC,
         clock: Callable[[], float] = time.time,
         largest: Callable[[], int] = lambda: LARGEST_TEXT,
-        files: Callable[[str], Awaitable[Read]] | None = None,
+        files: Callable[[str], Awaitable[ReadableFile]] | None = None,
         patience: float = PATIENCE,
         longest: float = LONGEST,
     ) -> None:
         self._collection, self._files = collection, files
-        self._place = Place(folder)
+        self._place = DocumentAnswers(folder)
         self.changed: list[Told] = []
-        self.reading = Reading(collection)
+        self.reading = DocumentReader(collection)
         self.searching = Searching(collection, models, question, zone)
         self.find = Finder(self.searching)
-        self._parts = Parts(self.reading)
-        embedding = Embedding(models, named, patience=patience, longest=longest)
-        self._putting = Putting(collection, models, embedding, self.reading, wake, clock, largest, self._tell)
+        self._parts = DocumentParts(self.reading)
+        embedding = PutEmbedding(models, named, patience=patience, longest=longest)
+        self._putting = DocumentWriter(
+            collection, models, embedding, self.reading, wake, clock, largest, self._tell
+        )
 
     # For the rooms that put and read documents themselves
 
-    async def put(self, drafts: Sequence[Draft]) -> list[Stored | TabaneError]:
+    async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
         """Put documents: what became of each, or why it could not be put. None takes another along."""
         results = await self._putting.put(drafts)
         for draft, result in zip(drafts, results, strict=True):
@@ -129,7 +131,7 @@ class Documents:
         """Every document whose name begins so, in order."""
         return self.reading.all(prefix)
 
-    async def page(self, after: str | None, limit: int) -> Listed:
+    async def page(self, after: str | None, limit: int) -> DocumentPage:
         """Documents in order of their names, behind the name ``after``; at most 1,000."""
         return await self.reading.behind(after, limit)
 
@@ -250,7 +252,7 @@ class Documents:
     async def _put(self, caller: Caller, drafts: Sequence[Draft]) -> list[Json]:
         return [
             self._place.stored(result, caller.lang)
-            if isinstance(result, Stored)
+            if isinstance(result, PutOutcome)
             else answers.put_failure(result, caller.lang)
             for result in await self.put(drafts)
         ]

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from typing import Any, Literal, TypeVar
 
 from tabane.documents import cutting
-from tabane.documents.batch import Stored, written
-from tabane.documents.cutting import Change
+from tabane.documents.batch import PutOutcome, written
+from tabane.documents.cutting import DocumentChange
 from tabane.documents.document import Document, Draft
-from tabane.documents.embedding import Embedding
-from tabane.documents.locks import Locks
+from tabane.documents.embedding import PutEmbedding
+from tabane.documents.locks import DocumentLocks
 from tabane.documents.naming import checked_filepath
-from tabane.documents.reading import Reading
+from tabane.documents.reading import DocumentReader
 from tabane.errors import HubError, TabaneError
 from tabane.messages import say
 from tabane.search.engine import Collection
@@ -29,15 +29,15 @@ Event = Literal["created", "updated", "deleted"]
 Told = Callable[[str, Event], None]
 
 
-class Putting:
+class DocumentWriter:
     """Writes the documents of one collection. ``wake`` is called where something is left to be embedded."""
 
     def __init__(
         self,
         collection: Callable[[], Awaitable[Collection]],
         models: Models,
-        embedding: Embedding,
-        reading: Reading,
+        embedding: PutEmbedding,
+        reading: DocumentReader,
         wake: Callable[[], None],
         clock: Callable[[], float],
         largest: Callable[[], int],
@@ -46,15 +46,15 @@ class Putting:
         self._collection, self._models, self._embedding = collection, models, embedding
         self._reading, self._wake, self._clock, self._largest = reading, wake, clock, largest
         self._told = told
-        self._locks = Locks()
+        self._locks = DocumentLocks()
         self._running: set[asyncio.Future[Any]] = set()
 
-    async def put(self, drafts: Sequence[Draft]) -> list[Stored | TabaneError]:
+    async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
         """Put documents, each in place of the one of its name: what became of each, or why it could not be.
 
         Of two drafts with one name the later one stays. One that fails takes no other with it.
         """
-        results: list[Stored | TabaneError | None] = [None] * len(drafts)
+        results: list[PutOutcome | TabaneError | None] = [None] * len(drafts)
         ready: dict[int, Draft] = {}
         for place, draft in enumerate(drafts):
             try:
@@ -89,7 +89,7 @@ class Putting:
                     removed += 1
         return removed
 
-    async def _together(self, drafts: Mapping[int, Draft]) -> dict[int, Stored | TabaneError]:
+    async def _together(self, drafts: Mapping[int, Draft]) -> dict[int, PutOutcome | TabaneError]:
         """Drafts of different names, embedded together, committed each for itself."""
         async with self._locks.held(draft.filepath for draft in drafts.values()):
             try:
@@ -98,19 +98,19 @@ class Putting:
                 found = await written(await self._collection(), self._embedding, changes)
             except TabaneError as error:
                 return dict.fromkeys(drafts, error)
-            if any(isinstance(each, Stored) and not each.embedded for each in found.values()):
+            if any(isinstance(each, PutOutcome) and not each.embedded for each in found.values()):
                 self._wake()
             for each in found.values():
-                if isinstance(each, Stored) and not each.unchanged:
+                if isinstance(each, PutOutcome) and not each.unchanged:
                     self._told(each.document.filepath, "updated" if each.existed else "created")
             return found
 
     def _changes(
         self, drafts: Mapping[int, Draft], before: Sequence[Document | None]
-    ) -> dict[int, Change | TabaneError]:
+    ) -> dict[int, DocumentChange | TabaneError]:
         """Blocks: long texts take their time to be measured."""
         measure, now = self._models.measure(), self._clock()
-        found: dict[int, Change | TabaneError] = {}
+        found: dict[int, DocumentChange | TabaneError] = {}
         for (place, draft), there in zip(drafts.items(), before, strict=True):
             try:
                 found[place] = cutting.change(draft, there, measure, now)

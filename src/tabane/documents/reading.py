@@ -10,8 +10,8 @@ from tabane.documents.document import (
     DOCUMENT,
     HEADS,
     PART,
+    ChunkSpan,
     Document,
-    Piece,
     document_of,
     head_key,
     text_of,
@@ -25,14 +25,14 @@ from tabane.search.records import Record
 _TRIES = 10  # a document that is put again and again is read between two of them
 
 
-class Listed(NamedTuple):
+class DocumentPage(NamedTuple):
     """Documents in order of their names, and the cursor of the next ones."""
 
     documents: list[Document]
     after: str | None
 
 
-class Reading:
+class DocumentReader:
     """The documents of one collection."""
 
     def __init__(self, collection: Callable[[], Awaitable[Collection]]) -> None:
@@ -48,13 +48,13 @@ class Reading:
             found += [None if record is None else document_of(record) for record in records]
         return found
 
-    async def listed(self, where: Filter, limit: int, after: str | None = None) -> Listed:
+    async def listed(self, where: Filter, limit: int, after: str | None = None) -> DocumentPage:
         """Documents that match. ``after`` is the cursor of the page before; ``limit`` is 1 to 1,000."""
         collection = await self._collection()
         page = await collection.select(And((HEADS, where)), after=after, limit=limit)
-        return Listed([document_of(stored.record) for stored in page.records], page.after)
+        return DocumentPage([document_of(stored.record) for stored in page.records], page.after)
 
-    async def behind(self, filepath: str | None, limit: int) -> Listed:
+    async def behind(self, filepath: str | None, limit: int) -> DocumentPage:
         """Documents in order of their names, behind one that need not be there."""
         where: Filter = And(()) if filepath is None else Range(DOCUMENT, filepath, include_low=False)
         return await self.listed(where, limit)
@@ -105,14 +105,14 @@ def _is_of(record: Record, document: Document) -> bool:
     return (there.hash, there.measure) == (document.hash, document.measure)
 
 
-def covering(pieces: Sequence[Piece], start: int, end: int) -> slice:
+def covering(pieces: Sequence[ChunkSpan], start: int, end: int) -> slice:
     """Which of the pieces, which are in order, hold something between ``start`` and ``end``."""
     first = bisect_right(pieces, start, key=lambda piece: piece.end)
     last = bisect_right(pieces, end - 1, key=lambda piece: piece.start)
     return slice(first, last)
 
 
-def joined(pieces: Sequence[Piece], texts: Sequence[str], start: int, end: int) -> str:
+def joined(pieces: Sequence[ChunkSpan], texts: Sequence[str], start: int, end: int) -> str:
     """The text between ``start`` and ``end``: what two pieces both hold is taken once."""
     found: list[str] = []
     at = start

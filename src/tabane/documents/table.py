@@ -16,14 +16,14 @@ from tabane.messages import Lang, Message, say
 from tabane.operations import Face, Operation, Privilege
 
 if TYPE_CHECKING:
-    from tabane.documents.files.files import Files
-    from tabane.documents.operations import Documents
+    from tabane.documents.files.files import DocumentFiles
+    from tabane.documents.operations import DocumentLibrary
 
 EVERYWHERE = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
 
 
-def documents_table(documents: Callable[[], Documents], *, files: bool = True) -> list[Operation]:
+def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = True) -> list[Operation]:
     """Those that put and find documents. ``files``: assistants may name files that are put."""
     found = [*_putting(documents), *_finding(documents)]
     if files:
@@ -32,7 +32,7 @@ def documents_table(documents: Callable[[], Documents], *, files: bool = True) -
     return found
 
 
-def _putting(documents: Callable[[], Documents]) -> list[Operation]:
+def _putting(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
     return [
         _put(
             "put_document", "Keep a text under a filepath, replacing what was there.",
@@ -50,7 +50,7 @@ def _putting(documents: Callable[[], Documents]) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _finding(documents: Callable[[], Documents]) -> list[Operation]:
+def _finding(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
     about = "Search the kept documents by words and meaning; passages with where they stand."
     return [
         _find(
@@ -81,7 +81,7 @@ def _finding(documents: Callable[[], Documents]) -> list[Operation]:
     ]  # fmt: skip
 
 
-def files_table(files: Callable[[], Files]) -> list[Operation]:
+def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
     """Those by which a person has folders searched."""
     return [
         Operation(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabane.documents.answers import LONGEST_PASSAGE, Found, failed
+from tabane.documents.answers import LONGEST_PASSAGE, DocumentSearchAnswer, failed
 from tabane.messages import Lang, say
 from tabane.search.snippets import snippet
 
@@ -20,7 +20,7 @@ def message(value: Mapping[str, Any], lang: Lang) -> str:
     return str(value["message"])
 
 
-def searched(value: Found, lang: Lang) -> str:
+def searched(value: DocumentSearchAnswer, lang: Lang) -> str:
     """Format numbered documents with their texts, or with the best passage if the texts are left out."""
     if failed(value):
         return as_json(value, lang)

@@ -23,10 +23,10 @@ from tabane.search.models import Models
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
-    from tabane.documents.files.files import Files
+    from tabane.documents.files.files import DocumentFiles
     from tabane.documents.files.kept import Converter
     from tabane.documents.finding import Hit as Found
-    from tabane.documents.operations import Documents
+    from tabane.documents.operations import DocumentLibrary
     from tabane.documents.putting import Event
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
@@ -53,8 +53,8 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class _Rooms:
-    documents: Documents
-    files: Files
+    documents: DocumentLibrary
+    files: DocumentFiles
 
 
 class DocumentStore:
@@ -109,11 +109,11 @@ class DocumentStore:
             await self._rooms.files.close()
 
     @property
-    def documents(self) -> Documents:
+    def documents(self) -> DocumentLibrary:
         return self._made().documents
 
     @property
-    def files(self) -> Files:
+    def files(self) -> DocumentFiles:
         return self._made().files
 
     async def keep(self, key: str, markdown: str, title: str | None) -> str:
@@ -156,13 +156,13 @@ class DocumentStore:
     def _made(self) -> _Rooms:
         """The room itself, imported when it is first needed: 20 ms and some MB that many never pay."""
         if self._rooms is None:
-            from tabane.documents.files.files import Files
-            from tabane.documents.files.roots import Roots
-            from tabane.documents.files.texts import Readable, Texts
-            from tabane.documents.operations import Documents
+            from tabane.documents.files.files import DocumentFiles
+            from tabane.documents.files.roots import ReadableRoots
+            from tabane.documents.files.texts import FileTextReader, ReadableFiles
+            from tabane.documents.operations import DocumentLibrary
 
-            terms, texts = self._terms, Texts(self._convert)
-            documents = Documents(
+            terms, texts = self._terms, FileTextReader(self._convert)
+            documents = DocumentLibrary(
                 self._collection,
                 self._models,
                 self._question,
@@ -171,10 +171,10 @@ class DocumentStore:
                 named=terms.named,
                 zone=terms.zone,
                 largest=terms.largest,
-                files=Readable(Roots(terms.roots, ROOTS), texts).read,
+                files=ReadableFiles(ReadableRoots(terms.roots, ROOTS), texts).read,
             )
             documents.changed.append(self._changed)
-            self._rooms = _Rooms(documents, Files(documents, texts, self._watched))
+            self._rooms = _Rooms(documents, DocumentFiles(documents, texts, self._watched))
         return self._rooms
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tabane.store.vectors.vector_database import VectorDatabase
 
 # Makes the lexical index of a table, in its folder.
-OpenLexicalIndex = Callable[[str, "Table"], Awaitable["Lexical"]]
+OpenLexicalIndex = Callable[[str, "CollectionTable"], Awaitable["LexicalFollower"]]
 
 
 class Store:

@@ -17,8 +17,8 @@ from typing import Any
 from tabane.documents.chroma.parameters import ImportChroma
 from tabane.documents.document import Draft
 from tabane.documents.files.folder import joined
-from tabane.documents.files.kept import Keeping
-from tabane.documents.files.report import Report
+from tabane.documents.files.kept import DocumentWriting
+from tabane.documents.files.report import FilesReport
 from tabane.errors import BadArguments, HubError, ModelError, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Progress
@@ -31,13 +31,13 @@ _OURS = ("filepath", "file_type", "updated_at", "document")
 class ChromaImport:
     """The job that takes a collection over. What is there as it should be is passed over."""
 
-    def __init__(self, keeping: Keeping) -> None:
+    def __init__(self, keeping: DocumentWriting) -> None:
         self._keeping = keeping
 
     async def import_chroma(self, caller: Caller, params: ImportChroma, progress: Progress) -> dict[str, Any]:
         if not os.path.isabs(params.path):
             raise BadArguments(say("{path}: give the whole path, from / on.", path=params.path), "path")
-        report = Report()
+        report = FilesReport()
         progress.tell(0, None, say("Opening the collection"))
         lines = _lines(params.path, params.collection)
         try:
@@ -59,7 +59,9 @@ class ChromaImport:
             )
         return report.plain(caller.lang)
 
-    async def _put(self, rows: Sequence[Mapping[str, Any]], params: ImportChroma, report: Report) -> None:
+    async def _put(
+        self, rows: Sequence[Mapping[str, Any]], params: ImportChroma, report: FilesReport
+    ) -> None:
         drafts = []
         for row in rows:
             if row["text"] and row["text"].strip():

@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from tabane.documents.document import Document, Draft
 from tabane.documents.files import kinds
-from tabane.documents.files.folder import Folder, Terms
-from tabane.documents.files.kept import Keeping, Source, source_of, written
-from tabane.documents.files.report import Report
+from tabane.documents.files.folder import DocumentFolder, PassOptions
+from tabane.documents.files.kept import DocumentWriting, FileSource, source_of, written
+from tabane.documents.files.report import FilesReport
 from tabane.documents.files.roots import MOST_BYTES, read_beneath, too_large, unreadable
-from tabane.documents.files.texts import Texts, binary, draft_of
-from tabane.documents.files.tree import Stat, Told, Tree
+from tabane.documents.files.texts import FileTextReader, binary, draft_of
+from tabane.documents.files.tree import FileStat, FileTree, Told
 from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
 from tabane.messages import Message, say
 from tabane.operations import Progress
@@ -34,20 +34,20 @@ _SETTLED = 2_000_000_000
 """Nanoseconds: a file that was written less before it was read may change again and look the same."""
 
 
-class _Look(NamedTuple):
+class _FileLook(NamedTuple):
     """A file that is to be looked at: its path below the folder, and what its document is called."""
 
     name: str
     key: str
-    stat: Stat
+    stat: FileStat
 
 
 @dataclass(slots=True)
-class _Pass:
+class _AddingPass:
     """One pass over folders under way."""
 
-    terms: Terms
-    report: Report
+    terms: PassOptions
+    report: FilesReport
     progress: Progress
     total: int = 0
     done: int = 0
@@ -64,20 +64,22 @@ class _Pass:
         self.progress.tell(self.done, self.total, note)
 
 
-class Adding:
+class FileAdding:
     """Makes documents of files."""
 
-    def __init__(self, keeping: Keeping, texts: Texts, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, keeping: DocumentWriting, texts: FileTextReader, most_bytes: int = MOST_BYTES) -> None:
         self._keeping, self._texts, self._most = keeping, texts, most_bytes
 
-    async def add(self, folders: Sequence[Folder], terms: Terms, progress: Progress) -> Report:
+    async def add(
+        self, folders: Sequence[DocumentFolder], terms: PassOptions, progress: Progress
+    ) -> FilesReport:
         """Bring folders in step. Cancelled or killed, it leaves what was put.
 
         Files that cannot be used are in the report. Raises BadArguments where a folder is not there or holds
         too much; StoreError and ModelError where nothing more can be put.
         """
-        running = _Pass(terms, Report(), progress)
-        looked: list[tuple[Folder, list[tuple[str, Stat]]]] = []
+        running = _AddingPass(terms, FilesReport(), progress)
+        looked: list[tuple[DocumentFolder, list[tuple[str, FileStat]]]] = []
         for folder in folders:
             progress.tell(running.total, None, say("Looking through {path}", path=folder.path))
             files = await asyncio.to_thread(self._found, folder, running)
@@ -92,14 +94,18 @@ class Adding:
         return running.report
 
     async def take(
-        self, folder: Folder, files: Sequence[tuple[str, Stat]], terms: Terms, progress: Progress
-    ) -> Report:
+        self,
+        folder: DocumentFolder,
+        files: Sequence[tuple[str, FileStat]],
+        terms: PassOptions,
+        progress: Progress,
+    ) -> FilesReport:
         """Bring these files of a folder in step."""
-        running = _Pass(terms, Report(), progress, total=len(files))
+        running = _AddingPass(terms, FilesReport(), progress, total=len(files))
         await self._take(folder, files, running)
         return running.report
 
-    async def remove(self, folder: Folder, names: Sequence[str]) -> int:
+    async def remove(self, folder: DocumentFolder, names: Sequence[str]) -> int:
         """Take out the documents of files that are gone, where they were made of these."""
         keys = [key for name in names if (key := _key_or_none(folder, name)) is not None]
         removed = 0
@@ -110,14 +116,14 @@ class Adding:
             removed += await self._keeping.delete(gone) if gone else 0
         return removed
 
-    async def prune(self, folder: Folder, names: Sequence[str], spared: Sequence[str] = ()) -> int:
+    async def prune(self, folder: DocumentFolder, names: Sequence[str], spared: Sequence[str] = ()) -> int:
         """Take out the documents that were made of files of the folder, but for those named."""
         keys = {key for name in names if (key := _key_or_none(folder, name)) is not None}
         return await self._pruned(folder, keys, spared)
 
     # Looking
 
-    def _found(self, folder: Folder, running: _Pass) -> list[tuple[str, Stat]]:
+    def _found(self, folder: DocumentFolder, running: _AddingPass) -> list[tuple[str, FileStat]]:
         """The files of a folder, the lot; blocks."""
 
         def told(path: str, why: Message) -> None:
@@ -126,13 +132,15 @@ class Adding:
 
         if os.path.isfile(folder.path):
             found = os.stat(folder.path)
-            return [("", Stat(found.st_size, found.st_mtime_ns, found.st_ino))]
+            return [("", FileStat(found.st_size, found.st_mtime_ns, found.st_ino))]
         try:
             return list(_listed(folder, told))
         except OSError as error:
             raise BadArguments(unreadable(folder.path, error), "paths") from None
 
-    async def _take(self, folder: Folder, files: Sequence[tuple[str, Stat]], running: _Pass) -> None:
+    async def _take(
+        self, folder: DocumentFolder, files: Sequence[tuple[str, FileStat]], running: _AddingPass
+    ) -> None:
         for first in range(0, len(files), LOOKED):
             looks = list(self._looks(folder, files[first : first + LOOKED], running))
             there = await self._keeping.known([look.key for look in looks])
@@ -146,7 +154,9 @@ class Adding:
                 running.done += len(some)
                 running.tell()
 
-    def _looks(self, folder: Folder, files: Sequence[tuple[str, Stat]], running: _Pass) -> Iterator[_Look]:
+    def _looks(
+        self, folder: DocumentFolder, files: Sequence[tuple[str, FileStat]], running: _AddingPass
+    ) -> Iterator[_FileLook]:
         """The files that are worth a look, by the names of their documents."""
         for name, stat in files:
             path = os.path.join(folder.path, name) if name else folder.path
@@ -171,12 +181,16 @@ class Adding:
             elif stat.size > self._most:
                 running.report.refuse(path, too_large(path, stat.size, self._most))
             else:
-                yield _Look(name, key, stat)
+                yield _FileLook(name, key, stat)
 
     # Putting
 
     async def _put(
-        self, folder: Folder, looks: Sequence[_Look], known: Mapping[str, Document], running: _Pass
+        self,
+        folder: DocumentFolder,
+        looks: Sequence[_FileLook],
+        known: Mapping[str, Document],
+        running: _AddingPass,
     ) -> None:
         """Read files and put those that are not what their documents were made of."""
         drafts: list[Draft] = []
@@ -206,7 +220,7 @@ class Adding:
             running.report.warning = running.report.warning or result.warning
 
     async def _draft(
-        self, folder: Folder, look: _Look, path: str, there: Document | None, terms: Terms
+        self, folder: DocumentFolder, look: _FileLook, path: str, there: Document | None, terms: PassOptions
     ) -> Draft | None:
         """The document that a file becomes; None where it is that already. Raises TabaneError."""
         source, data = await asyncio.to_thread(self._read, folder, look, path)
@@ -218,7 +232,7 @@ class Adding:
         text, file_type = await self._texts.read(look.name or path, data, folder.encoding, folder.file_type)
         return draft_of(look.key, text, file_type, written(source))
 
-    def _read(self, folder: Folder, look: _Look, path: str) -> tuple[Source, bytes]:
+    def _read(self, folder: DocumentFolder, look: _FileLook, path: str) -> tuple[FileSource, bytes]:
         """A file, and what is kept of it. Blocks. Raises BadArguments."""
         top, name = (folder.path, look.name) if look.name else os.path.split(folder.path)
         now = time.time_ns()
@@ -228,15 +242,15 @@ class Adding:
             raise BadArguments(unreadable(path, error)) from None
         digest = hashlib.blake2b(read.data, digest_size=16).hexdigest()
         modified = read.modified if now - read.modified > _SETTLED else 0
-        return Source(path, folder.path, len(read.data), modified, digest), read.data
+        return FileSource(path, folder.path, len(read.data), modified, digest), read.data
 
     # Pruning
 
-    async def _prune(self, folder: Folder, running: _Pass) -> None:
+    async def _prune(self, folder: DocumentFolder, running: _AddingPass) -> None:
         keys = set(running.taken)
         running.report.removed += await self._pruned(folder, keys, running.spared)
 
-    async def _pruned(self, folder: Folder, keys: set[str], spared: Sequence[str]) -> int:
+    async def _pruned(self, folder: DocumentFolder, keys: set[str], spared: Sequence[str]) -> int:
         """Take out documents of the folder's files that are not among ``keys``.
 
         What is below a folder that could not be read is spared: it is not known to be gone.
@@ -254,13 +268,15 @@ class Adding:
         return removed
 
 
-def _listed(folder: Folder, told: Told) -> Iterator[tuple[str, Stat]]:
-    tree = Tree(folder.path, folder.ignore, told)
+def _listed(folder: DocumentFolder, told: Told) -> Iterator[tuple[str, FileStat]]:
+    tree = FileTree(folder.path, folder.ignore, told)
     tree.look()
     return tree.files()
 
 
-def _looks_same(folder: Folder, look: _Look, there: Document | None, running: _Pass) -> bool:
+def _looks_same(
+    folder: DocumentFolder, look: _FileLook, there: Document | None, running: _AddingPass
+) -> bool:
     """Whether the file looks as it did when its document was made of it, in the same way."""
     if there is None or running.terms.again or running.terms.sure:
         return False
@@ -271,9 +287,9 @@ def _looks_same(folder: Folder, look: _Look, there: Document | None, running: _P
     return same_type and (known.size, known.modified) == (look.stat.size, look.stat.modified)
 
 
-def _together(looks: Sequence[_Look]) -> Iterator[list[_Look]]:
+def _together(looks: Sequence[_FileLook]) -> Iterator[list[_FileLook]]:
     """The files in parts that are read and put together."""
-    some: list[_Look] = []
+    some: list[_FileLook] = []
     size = 0
     for look in looks:
         if some and (len(some) >= PUT or size + look.stat.size > MOST_TOGETHER):
@@ -292,12 +308,12 @@ def _check(results: Sequence[object]) -> None:
         raise failed[0]
 
 
-def _is_of(document: Document, folder: Folder) -> bool:
+def _is_of(document: Document, folder: DocumentFolder) -> bool:
     source = source_of(document)
     return source is not None and source.folder == folder.path
 
 
-def _key_or_none(folder: Folder, name: str) -> str | None:
+def _key_or_none(folder: DocumentFolder, name: str) -> str | None:
     try:
         return folder.key(name)
     except TabaneError:

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from tabane.documents.chroma.importing import ChromaImport
-from tabane.documents.files.adding import Adding
+from tabane.documents.files.adding import FileAdding
 from tabane.documents.files.decoding import is_encoding
-from tabane.documents.files.folder import Folder, Terms, with_colon
-from tabane.documents.files.kept import Keeping
+from tabane.documents.files.folder import DocumentFolder, PassOptions, with_colon
+from tabane.documents.files.kept import DocumentWriting
 from tabane.documents.files.parameters import (
     AddDocuments,
     ListWatched,
     UnwatchDocuments,
     WatchDocuments,
 )
-from tabane.documents.files.remembering import Remembered
-from tabane.documents.files.texts import Texts
-from tabane.documents.files.watching import Watch
+from tabane.documents.files.remembering import WatchedFoldersFile
+from tabane.documents.files.texts import FileTextReader
+from tabane.documents.files.watching import FolderWatch
 from tabane.errors import BadArguments, HubError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Progress, Turn
@@ -34,20 +34,20 @@ MOST_WATCHED = 32
 """Folders that are watched at the same time."""
 
 
-class Files:
+class DocumentFiles:
     """The files of one hub. ``remembered`` is the file that the watched folders stand in."""
 
     def __init__(
         self,
-        keeping: Keeping,
-        texts: Texts,
+        keeping: DocumentWriting,
+        texts: FileTextReader,
         remembered: Path,
     ) -> None:
         self._keeping = keeping
-        self._adding = Adding(keeping, texts)
+        self._adding = FileAdding(keeping, texts)
         self.import_chroma = ChromaImport(keeping).import_chroma
-        self._remembered = Remembered(remembered)
-        self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
+        self._remembered = WatchedFoldersFile(remembered)
+        self._watches: dict[str, tuple[FolderWatch, asyncio.Task[None]]] = {}
         self._changing = Turn()
 
     # Watched folders
@@ -70,8 +70,8 @@ class Files:
             for path in list(self._watches):
                 await self._end(path)
 
-    def _begin(self, folder: Folder, progress: Progress | None = None) -> Watch:
-        watch = Watch(folder, self._adding, progress)
+    def _begin(self, folder: DocumentFolder, progress: Progress | None = None) -> FolderWatch:
+        watch = FolderWatch(folder, self._adding, progress)
         task = asyncio.get_running_loop().create_task(watch.run(), name=f"watch {folder.path}")
         self._watches[folder.path] = watch, task
         return watch
@@ -86,11 +86,11 @@ class Files:
 
     async def add_documents(self, caller: Caller, params: AddDocuments, progress: Progress) -> dict[str, Any]:
         encoding = _checked_encoding(params.encoding)
-        terms = Terms(since=_moment(params.since), prune=params.prune, again=params.again)
+        terms = PassOptions(since=_moment(params.since), prune=params.prune, again=params.again)
         paths = await asyncio.to_thread(lambda: [_checked_path(path, "paths") for path in params.paths])
         prefix = await self._prefix(params.id_prefix)
         folders = [
-            Folder(path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding)
+            DocumentFolder(path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding)
             for path in dict.fromkeys(paths)
         ]
         report = await self._adding.add(folders, terms, progress)
@@ -104,7 +104,9 @@ class Files:
         if not await asyncio.to_thread(os.path.isdir, path):
             raise BadArguments(say("{path} is no folder. Only folders can be watched.", path=path), "path")
         prefix = await self._prefix(params.id_prefix)
-        folder = Folder(path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding)
+        folder = DocumentFolder(
+            path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding
+        )
         async with self._changing.taken(progress):
             self._check_place(path)
             if path in self._watches:

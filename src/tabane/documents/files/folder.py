@@ -12,7 +12,7 @@ from tabane.messages import say
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class DocumentFolder:
     """A folder, or a file, to be kept in step. ``path`` is absolute.
 
     A document is called by the path of its file, or with ``relative`` by the path below the folder; before
@@ -64,7 +64,7 @@ def with_colon(prefix: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PassOptions:
     """What a pass is to do beside. ``since``: files older than that (seconds since 1970) are passed over.
 
     ``again``: files are put that are as they were. ``sure``: that a file looks the same is not enough.

@@ -38,12 +38,12 @@ _CLASSES: Final = {
 _DEEP: Final = re.compile(r"\*\*+")
 
 
-class _Malformed(Exception):
+class _MalformedPattern(Exception):
     """A pattern that never matches anything."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     """One pattern. ``names`` has a test for each folder on the way, None for ``**``."""
 
     negated: bool
@@ -60,7 +60,7 @@ class Rule:
         return _match(self.names, parts)
 
 
-class Rules:
+class IgnoreRules:
     """The patterns of one file, or of a command line."""
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -79,14 +79,14 @@ class Rules:
         return None
 
 
-class Level(NamedTuple):
+class IgnoreLevel(NamedTuple):
     """Rules, and how many folders below the top the file is that they stand in."""
 
     depth: int
-    rules: Rules
+    rules: IgnoreRules
 
 
-Levels = tuple[Level, ...]
+Levels = tuple[IgnoreLevel, ...]
 """All rules that a folder is under, those that go first last."""
 
 
@@ -104,7 +104,7 @@ def lines_of(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
 
 
-def rule_of(line: str) -> Rule | None:
+def rule_of(line: str) -> IgnoreRule | None:
     """The rule that a line is; None for an empty one, a comment, and what never matches."""
     if line.startswith("#") or len(line) > LONGEST_PATTERN:
         return None
@@ -119,9 +119,9 @@ def rule_of(line: str) -> Rule | None:
         return None
     try:
         names = tuple(map(_test, _segments(pattern)))
-    except _Malformed:
+    except _MalformedPattern:
         return None
-    return Rule(negated, folders_only, names, anchored)
+    return IgnoreRule(negated, folders_only, names, anchored)
 
 
 def _without_spaces_behind(line: str) -> str:
@@ -215,7 +215,7 @@ def _one(segment: str, at: int) -> tuple[str, int]:
         return _bracket(segment, at + 1)
     if character == "\\":
         if at + 1 == len(segment):
-            raise _Malformed
+            raise _MalformedPattern
         return re.escape(segment[at + 1]), at + 2
     return re.escape(character), at + 1
 
@@ -228,7 +228,7 @@ def _bracket(segment: str, at: int) -> tuple[str, int]:
     first = True
     while first or segment[at : at + 1] != "]":
         if at >= len(segment):
-            raise _Malformed
+            raise _MalformedPattern
         first = False
         part, at = _member(segment, at)
         parts.append(part)
@@ -243,7 +243,7 @@ def _member(segment: str, at: int) -> tuple[str, int]:
     named = re.compile(r"\[:([^\]]*):\]").match(segment, at)
     if named:
         if named[1] not in _CLASSES:
-            raise _Malformed
+            raise _MalformedPattern
         return _CLASSES[named[1]], named.end()
     low, at = _plain(segment, at)
     if segment[at : at + 1] == "-" and segment[at + 1 : at + 2] not in ("", "]"):
@@ -257,5 +257,5 @@ def _plain(segment: str, at: int) -> tuple[str, int]:
     if segment[at : at + 1] == "\\":
         at += 1
     if at >= len(segment):
-        raise _Malformed
+        raise _MalformedPattern
     return segment[at], at + 1

@@ -7,12 +7,12 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from tabane.documents.batch import Stored
+from tabane.documents.batch import PutOutcome
 from tabane.documents.document import Document, Draft, TextKind
 from tabane.errors import TabaneError
 
 
-class Text(NamedTuple):
+class FileText(NamedTuple):
     """What a file says, and as what it is cut into chunks."""
 
     text: str
@@ -20,7 +20,7 @@ class Text(NamedTuple):
     title: str | None = None
 
 
-class Source(msgspec.Struct, frozen=True, array_like=True):
+class FileSource(msgspec.Struct, frozen=True, array_like=True):
     """The file that a document was made of, as it was then.
 
     ``path`` is absolute; ``folder`` is the one that was added, or the file itself where that was named.
@@ -35,10 +35,10 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     digest: str
 
 
-_SOURCE = msgspec.json.Decoder(Source)
+_SOURCE = msgspec.json.Decoder(FileSource)
 
 
-def source_of(document: Document) -> Source | None:
+def source_of(document: Document) -> FileSource | None:
     """The file that a document was made of; None where it was made of none."""
     try:
         return _SOURCE.decode(document.source) if document.source else None
@@ -46,12 +46,12 @@ def source_of(document: Document) -> Source | None:
         return None  # a word of somebody else's
 
 
-def written(source: Source) -> str:
+def written(source: FileSource) -> str:
     """A source as a document keeps it."""
     return msgspec.json.encode(source).decode()
 
 
-class Converted(Protocol):
+class ConvertedFile(Protocol):
     """A file of another format as Markdown."""
 
     @property
@@ -60,14 +60,14 @@ class Converted(Protocol):
     def title(self) -> str | None: ...
 
 
-Converter = Callable[[bytes, str], Awaitable[Converted]]
+Converter = Callable[[bytes, str], Awaitable[ConvertedFile]]
 """Makes Markdown of the bytes of a file of that name. Raises TabaneError where it cannot."""
 
 
-class Keeping(Protocol):
+class DocumentWriting(Protocol):
     """Keeps documents: what files need of it."""
 
-    async def put(self, drafts: Sequence[Draft]) -> list[Stored | TabaneError]:
+    async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
         """Put documents, each for itself: what became of each, or why it could not be put."""
         ...
 

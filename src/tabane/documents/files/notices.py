@@ -24,7 +24,7 @@ GATHERED, QUIET = 400, 100
 """Milliseconds that changes are gathered for at most, and after which nothing more seems to come."""
 
 
-class Notices(Protocol):
+class ChangeNotices(Protocol):
     """Word of changes, until it is closed."""
 
     async def next(self, seconds: float) -> set[str]:
@@ -34,7 +34,7 @@ class Notices(Protocol):
     def close(self) -> None: ...
 
 
-class Looking:
+class PollingNotices:
     """No word at all: the time passes, and whoever asked looks for themselves."""
 
     async def next(self, seconds: float) -> set[str]:
@@ -45,7 +45,7 @@ class Looking:
         pass
 
 
-class Native:
+class SystemNotices:
     """The system's own word, by the library watchfiles.
 
     On Linux each folder is watched by itself, so that those left out cost nothing; elsewhere all of the
@@ -96,18 +96,18 @@ def _mounts() -> list[str]:
         return []  # not Linux
 
 
-def notices(folders: Sequence[str]) -> Notices:
+def notices(folders: Sequence[str]) -> ChangeNotices:
     """Word of changes in these folders, in which those below them are named too. Blocks.
 
     Raises FileNotFoundError where one of them is gone by now.
     """
     if gives_no_word(folders[0], _mounts()):
         log.info("%s is on a file system that does not tell of changes: they are looked for", folders[0])
-        return Looking()
+        return PollingNotices()
     try:
-        return Native(folders)
+        return SystemNotices(folders)
     except FileNotFoundError:
         raise
     except (OSError, ImportError) as error:
         log.warning("changes in %s folders are looked for again and again: %s", len(folders), error)
-        return Looking()
+        return PollingNotices()

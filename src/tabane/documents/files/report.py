@@ -12,7 +12,7 @@ MOST_PROBLEMS = 200
 """Files that could not be used and are named; the others are counted."""
 
 
-class Problem(NamedTuple):
+class FileProblem(NamedTuple):
     """A file that could not be used, and why."""
 
     path: str
@@ -20,7 +20,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(slots=True)
-class Report:
+class FilesReport:
     """Counts of files by what became of them. ``older`` were not looked at for their age."""
 
     new: int = 0
@@ -29,14 +29,14 @@ class Report:
     removed: int = 0
     older: int = 0
     bad: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FileProblem] = field(default_factory=list)
     warning: Message | None = None
     began: float = field(default_factory=time.monotonic)
 
     def refuse(self, path: str, reason: Message) -> None:
         self.bad += 1
         if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(Problem(path, reason))
+            self.problems.append(FileProblem(path, reason))
 
     def plain(self, lang: Lang) -> dict[str, Any]:
         """As JSON has it. ``bad`` files could not be used; ``problems`` says why of the first of them."""

@@ -22,7 +22,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Read(NamedTuple):
+class FileBytes(NamedTuple):
     """A file that was read: where it is, its bytes, and its time in nanoseconds since 1970."""
 
     path: str
@@ -30,7 +30,7 @@ class Read(NamedTuple):
     modified: int
 
 
-class Roots:
+class ReadableRoots:
     """The folders that assistants may have files read from. ``setting`` is where the person names them."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Roots:
     ) -> None:
         self._allowed, self._setting, self._most = allowed, setting, most_bytes
 
-    def read(self, path: str) -> Read:
+    def read(self, path: str) -> FileBytes:
         """The file at an absolute path. Raises BadArguments that says why it is not read, and what to do."""
         roots = [os.path.abspath(os.path.expanduser(root)) for root in self._allowed()]
         real, root = self._place(path, roots)
@@ -97,7 +97,7 @@ class Roots:
             )
 
 
-def read_beneath(top: str, parts: Sequence[str], most_bytes: int = MOST_BYTES) -> Read:
+def read_beneath(top: str, parts: Sequence[str], most_bytes: int = MOST_BYTES) -> FileBytes:
     """The file at ``parts`` below the folder ``top``, where no link is on the way.
 
     Raises :class:`~tabane.errors.BadArguments` that names what is no file, or too large; OSError.
@@ -122,7 +122,7 @@ def read_beneath(top: str, parts: Sequence[str], most_bytes: int = MOST_BYTES) -
         data = _whole(opened.readinto, found.st_size, most_bytes)
         if len(data) > most_bytes:
             raise _refused(too_large(path, len(data), most_bytes))
-    return Read(path, data, found.st_mtime_ns)
+    return FileBytes(path, data, found.st_mtime_ns)
 
 
 def too_large(path: str, size: int, most: int) -> Message:

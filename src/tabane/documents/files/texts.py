@@ -6,14 +6,14 @@ import asyncio
 
 from tabane.documents.document import Draft
 from tabane.documents.files import decoding, kinds
-from tabane.documents.files.kept import Converter, Text
-from tabane.documents.files.roots import Roots
+from tabane.documents.files.kept import Converter, FileText
+from tabane.documents.files.roots import ReadableRoots
 from tabane.documents.naming import kind_of
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 
 
-class Texts:
+class FileTextReader:
     """Makes texts of files: decodes those that are some, and has the others converted."""
 
     def __init__(self, converter: Converter | None = None) -> None:
@@ -21,26 +21,26 @@ class Texts:
 
     async def read(
         self, name: str, data: bytes, encoding: str | None = None, file_type: str | None = None
-    ) -> tuple[Text, str]:
+    ) -> tuple[FileText, str]:
         """What a file says, and of what type it is. ``encoding`` is meant where a text is not Unicode.
 
         Raises TabaneError that says why it cannot be told, without the file's name.
         """
         if self._converter is not None and kinds.is_converted(name, data):
             page = await self._converter(data, name)
-            text = _said(Text(page.markdown, "markdown", page.title))
+            text = _said(FileText(page.markdown, "markdown", page.title))
         else:
             text = await asyncio.to_thread(_text, name, data, encoding)
         return text, file_type or kinds.file_type_of(name, data, text.kind)
 
 
-class Readable:
+class ReadableFiles:
     """The files that assistants may name, each read as a text."""
 
-    def __init__(self, roots: Roots, texts: Texts) -> None:
+    def __init__(self, roots: ReadableRoots, texts: FileTextReader) -> None:
         self._roots, self._texts = roots, texts
 
-    async def read(self, path: str) -> Text:
+    async def read(self, path: str) -> FileText:
         """What the file at an absolute path says. Raises TabaneError that says why it is not read."""
         read = await asyncio.to_thread(self._roots.read, path)
         try:
@@ -52,7 +52,7 @@ class Readable:
         return text
 
 
-def draft_of(key: str, text: Text, file_type: str | None, source: str) -> Draft:
+def draft_of(key: str, text: FileText, file_type: str | None, source: str) -> Draft:
     """The document that a file becomes."""
     return Draft(key, text.text, file_type=file_type, kind=text.kind, title=text.title, source=source)
 
@@ -61,12 +61,12 @@ def binary() -> Message:
     return say("not a text, nor of a format that can be converted")
 
 
-def _text(name: str, data: bytes, encoding: str | None) -> Text:
+def _text(name: str, data: bytes, encoding: str | None) -> FileText:
     found = _decoded(data, encoding)
-    return _said(Text(found.text, kind_of(name, found.text)))
+    return _said(FileText(found.text, kind_of(name, found.text)))
 
 
-def _said(text: Text) -> Text:
+def _said(text: FileText) -> FileText:
     """The text, where it says anything: a scan without words is a fault of that file, and of no model."""
     if not text.text.strip():
         raise BadArguments(say("empty"))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tabane.documents.files.ignoring import Level, Levels, Rules, ignored, lines_of
+from tabane.documents.files.ignoring import IgnoreLevel, IgnoreRules, Levels, ignored, lines_of
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 
@@ -30,7 +30,7 @@ Told = Callable[[str, Message], object]
 """Is told of what cannot be read: its path, and why."""
 
 
-class Stat(NamedTuple):
+class FileStat(NamedTuple):
     """What is seen of a file without opening it: bytes, nanoseconds since 1970, and which file it is."""
 
     size: int
@@ -39,45 +39,45 @@ class Stat(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Folder:
+class _FolderNode:
     levels: Levels
     number: int = 0  # of its inode: another folder may have taken its name
-    files: dict[str, Stat] = field(default_factory=dict)
-    folders: dict[str, _Folder] = field(default_factory=dict)
-    rules: Stat | None = None
+    files: dict[str, FileStat] = field(default_factory=dict)
+    folders: dict[str, _FolderNode] = field(default_factory=dict)
+    rules: FileStat | None = None
 
 
 @dataclass(slots=True)
-class Changes:
+class TreeChanges:
     """What a look found: paths below the top, with ``/``. ``folders``: whether others are there than were."""
 
-    changed: dict[str, Stat] = field(default_factory=dict)
+    changed: dict[str, FileStat] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
     folders: bool = False
 
 
-class Tree:
+class FileTree:
     """The files below a folder, as of the last look. Every method blocks."""
 
     def __init__(self, top: str, ignore: Sequence[str] = (), told: Told = lambda path, why: None) -> None:
         """``top`` is absolute; ``ignore`` are patterns as in a .gitignore that stood in it."""
         self.top = top
-        self._own = Rules(ignore)
+        self._own = IgnoreRules(ignore)
         self._told = told
-        self._folder: _Folder | None = None
+        self._folder: _FolderNode | None = None
         self._files = self._folders = 0
 
-    def look(self, folders: Iterable[str] | None = None) -> Changes:
+    def look(self, folders: Iterable[str] | None = None) -> TreeChanges:
         """Look at those folders (paths below the top, ``""`` for the top itself), else at all of it.
 
         Folders that are new are looked through; those whose .gitignore is another, too. Raises OSError
         where the top itself cannot be read, :class:`~tabane.errors.BadArguments` where it holds too much.
         """
         number = os.stat(os.path.join(self.top, "")).st_ino  # a folder that is away has not been emptied
-        changes = Changes()
+        changes = TreeChanges()
         before = self._folder
         if before is None or folders is None or before.number != number:
-            self._folder = _Folder(self._levels_above(), number)
+            self._folder = _FolderNode(self._levels_above(), number)
             self._files = self._folders = 0
             self._fill(self._folder, (), None)
             _compare(before, self._folder, "", changes)
@@ -86,11 +86,11 @@ class Tree:
             self._look_again(tuple(folder.split("/")) if folder else (), changes)
         return changes
 
-    def files(self) -> Iterator[tuple[str, Stat]]:
+    def files(self) -> Iterator[tuple[str, FileStat]]:
         """All files, by their paths below the top."""
         return _files_of(self._folder, "")
 
-    def stat(self, name: str) -> Stat | None:
+    def stat(self, name: str) -> FileStat | None:
         """What the last look saw of a file, by its path below the top; None where it is none of ours."""
         above, _, last = name.rpartition("/")
         folder = self._at(above)
@@ -100,7 +100,7 @@ class Tree:
         """Whether a folder that is looked into is at this path below the top."""
         return self._at(name) is not None
 
-    def _at(self, name: str) -> _Folder | None:
+    def _at(self, name: str) -> _FolderNode | None:
         folder = self._folder
         for part in name.split("/") if name else ():
             folder = folder.folders.get(part) if folder is not None else None
@@ -110,7 +110,7 @@ class Tree:
         """The absolute paths of all folders that are looked into."""
         return [os.path.join(self.top, *parts) for parts in _folders_of(self._folder, ())]
 
-    def _look_again(self, parts: tuple[str, ...], changes: Changes) -> None:
+    def _look_again(self, parts: tuple[str, ...], changes: TreeChanges) -> None:
         """One folder anew; where it is none of ours, the nearest above it that is."""
         folder, at = self._folder, 0
         while folder is not None and at < len(parts) and parts[at] in folder.folders:
@@ -120,14 +120,14 @@ class Tree:
         if at < len(parts):
             # It may have come just now, or be left out: what it stands in knows.
             parts = parts[:at]
-        before = _Folder(folder.levels, folder.number, folder.files, folder.folders, folder.rules)
+        before = _FolderNode(folder.levels, folder.number, folder.files, folder.folders, folder.rules)
         folder.files, folder.folders, folder.rules = {}, {}, None
         self._files, self._folders = self._files - len(before.files), self._folders - 1
         self._fill(folder, parts, before)
         prefix = "".join(f"{part}/" for part in parts)
         _compare(before, folder, prefix, changes)
 
-    def _fill(self, folder: _Folder, parts: tuple[str, ...], before: _Folder | None) -> None:
+    def _fill(self, folder: _FolderNode, parts: tuple[str, ...], before: _FolderNode | None) -> None:
         """Read a folder. Those below it are taken from ``before`` where the same rules hold for them."""
         path = os.path.join(self.top, *parts)
         try:
@@ -147,7 +147,11 @@ class Tree:
         self._count(folder)
 
     def _take(
-        self, folder: _Folder, parts: tuple[str, ...], entry: os.DirEntry[str], known: dict[str, _Folder]
+        self,
+        folder: _FolderNode,
+        parts: tuple[str, ...],
+        entry: os.DirEntry[str],
+        known: dict[str, _FolderNode],
     ) -> None:
         try:
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -158,7 +162,7 @@ class Tree:
                 return
             if not is_folder:
                 found = entry.stat(follow_symlinks=False)
-                folder.files[entry.name] = Stat(found.st_size, found.st_mtime_ns, found.st_ino)
+                folder.files[entry.name] = FileStat(found.st_size, found.st_mtime_ns, found.st_ino)
                 return
         except OSError as error:
             self._refuse(entry.path, error)
@@ -168,7 +172,7 @@ class Tree:
         elif len(parts) >= DEEPEST:
             self._told(entry.path, say("too many folders within each other"))
         else:
-            inner = folder.folders[entry.name] = _Folder(folder.levels, entry.inode())
+            inner = folder.folders[entry.name] = _FolderNode(folder.levels, entry.inode())
             self._fill(inner, below, None)
 
     def _is_left_out(self, levels: Levels, parts: tuple[str, ...], is_folder: bool) -> bool:
@@ -182,7 +186,7 @@ class Tree:
 
     def _with_rules(
         self, levels: Levels, parts: tuple[str, ...], entries: Sequence[os.DirEntry[str]]
-    ) -> tuple[Levels, Stat | None]:
+    ) -> tuple[Levels, FileStat | None]:
         entry = next((entry for entry in entries if entry.name == _GITIGNORE), None)
         if entry is None or not entry.is_file(follow_symlinks=False):
             return levels, None
@@ -192,7 +196,9 @@ class Tree:
         except OSError as error:
             self._refuse(entry.path, error)
             return levels, None
-        return (*levels, Level(len(parts), rules)), Stat(found.st_size, found.st_mtime_ns, found.st_ino)
+        return (*levels, IgnoreLevel(len(parts), rules)), FileStat(
+            found.st_size, found.st_mtime_ns, found.st_ino
+        )
 
     def _levels_above(self) -> Levels:
         """The rules of the repository that the top is in, from its own top down; none outside of one."""
@@ -211,15 +217,15 @@ class Tree:
             self._level(path, names, depth, number) for path, number in paths if os.path.isfile(path)
         )
 
-    def _level(self, path: str, names: tuple[str, ...], depth: int, up: int) -> Level:
+    def _level(self, path: str, names: tuple[str, ...], depth: int, up: int) -> IgnoreLevel:
         """Rules that stand ``up`` folders above the top: they see the names between as well."""
         try:
-            return Level(0, _Above(_rules_in(path), names[depth - up :]))
+            return IgnoreLevel(0, _ParentRules(_rules_in(path), names[depth - up :]))
         except OSError as error:
             self._refuse(path, error)
-            return Level(0, Rules(()))
+            return IgnoreLevel(0, IgnoreRules(()))
 
-    def _count(self, folder: _Folder) -> None:
+    def _count(self, folder: _FolderNode) -> None:
         self._files += len(folder.files)
         self._folders += 1
         if self._files > MOST_FILES or self._folders > MOST_FOLDERS:
@@ -238,10 +244,10 @@ class Tree:
             self._told(path, say("cannot be read: {detail}", detail=error.strerror or str(error)))
 
 
-class _Above(Rules):
+class _ParentRules(IgnoreRules):
     """Rules of a folder above the top, for paths below the top."""
 
-    def __init__(self, rules: Rules, names: tuple[str, ...]) -> None:
+    def __init__(self, rules: IgnoreRules, names: tuple[str, ...]) -> None:
         self._inner, self._names = rules, names
 
     def __bool__(self) -> bool:
@@ -251,14 +257,14 @@ class _Above(Rules):
         return self._inner.decide((*self._names, *parts), is_folder)
 
 
-def _rules_in(path: str) -> Rules:
+def _rules_in(path: str) -> IgnoreRules:
     with open(path, "rb") as file:
         found = os.fstat(file.fileno())
         data = file.read(_MOST_RULES) if stat.S_ISREG(found.st_mode) else b""
-    return Rules(lines_of(data.decode("utf-8", "surrogateescape")))
+    return IgnoreRules(lines_of(data.decode("utf-8", "surrogateescape")))
 
 
-def _files_of(folder: _Folder | None, prefix: str) -> Iterator[tuple[str, Stat]]:
+def _files_of(folder: _FolderNode | None, prefix: str) -> Iterator[tuple[str, FileStat]]:
     if folder is None:
         return
     for name in sorted(folder.files):
@@ -267,7 +273,7 @@ def _files_of(folder: _Folder | None, prefix: str) -> Iterator[tuple[str, Stat]]
         yield from _files_of(folder.folders[name], f"{prefix}{name}/")
 
 
-def _folders_of(folder: _Folder | None, parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _folders_of(folder: _FolderNode | None, parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     if folder is None:
         return
     yield parts
@@ -275,7 +281,9 @@ def _folders_of(folder: _Folder | None, parts: tuple[str, ...]) -> Iterator[tupl
         yield from _folders_of(inner, (*parts, name))
 
 
-def _compare(before: _Folder | None, after: _Folder | None, prefix: str, changes: Changes) -> None:
+def _compare(
+    before: _FolderNode | None, after: _FolderNode | None, prefix: str, changes: TreeChanges
+) -> None:
     """Add to ``changes`` what differs between two looks at one folder."""
     if before is after:
         return
