@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from tabane.documents import document
 from tabane.documents.document import SHAPE
+from tabane.documents.document_writer import Event
 from tabane.documents.operations import DocumentLibrary, ReadableFile
-from tabane.documents.putting import Event
 from tabane.documents.table import documents_table
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import Lang, say

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.documents.document import ChunkSpan, Draft
-from tabane.documents.reading import covering, joined
+from tabane.documents.document_reader import covering, joined
 from tabane.errors import BadArguments
 from tabane.operations import Caller, Face
 from tests.documents.library import ASSISTANT, CALLER, Asked, Letters, Models, opened, run

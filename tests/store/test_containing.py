@@ -16,8 +16,7 @@ from tabane.store.collection import Collection
 from tabane.store.columns import Columns, ColumnSnapshot
 from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
-from tabane.store.substring_filter import REMEMBERED, RowSet, SubstringFilter
-from tabane.store.substrings import SubstringCondition
+from tabane.store.substring_filter import REMEMBERED, RowSet, SubstringCondition, SubstringFilter
 from tabane.store.truth import Truth
 
 SHAPE = Shape("posts", (TextField("content"), TextField("summary")), (Field("user", Kind.STRING),))

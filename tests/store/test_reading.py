@@ -17,8 +17,7 @@ from tabane.search.engine import Combination, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, Contains, Prefix
 from tabane.search.records import Field, Kind, Record, Shape, Space, TextField
 from tabane.store.collection import Collection
-from tabane.store.database import Database
-from tabane.store.holding import DatabaseLock
+from tabane.store.database import Database, DatabaseLock
 from tabane.store.read_thread import give_way
 from tabane.store.store import Store
 from tests.store.vectors.oracle import packed

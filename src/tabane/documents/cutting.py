@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 
-from tabane.documents import metadata, naming
+from tabane.documents import document_names, metadata
 from tabane.documents.document import (
     SPACE,
     ChunkSpan,
@@ -22,7 +22,6 @@ from tabane.documents.document import (
     heading,
     suffix,
 )
-from tabane.documents.files import kinds
 from tabane.errors import BadArguments, ModelError
 from tabane.messages import say
 from tabane.search.engine import MOST_EXCHANGED
@@ -71,7 +70,7 @@ def checked(draft: Draft, largest: int) -> Draft:
     Raises :class:`BadArguments` that names the parameter; :class:`ModelError` for a text that says nothing,
     which no model can embed.
     """
-    filepath = naming.checked_filepath(draft.filepath)
+    filepath = document_names.checked_filepath(draft.filepath)
     text = encodable(draft.text, "text")
     if not text.strip():
         raise ModelError(say("the text is empty."))
@@ -79,8 +78,12 @@ def checked(draft: Draft, largest: int) -> Draft:
     if size > largest:
         message = say("text: it has {size} bytes, and may have {most}", size=f"{size:,}", most=f"{largest:,}")
         raise BadArguments(message, "text")
-    kind = draft.kind or naming.kind_of(filepath, text)
-    title = naming.title_of(text, kind) if draft.title is None else _line(draft.title, naming.LONGEST_TITLE)
+    kind = draft.kind or document_names.kind_of(filepath, text)
+    title = (
+        document_names.title_of(text, kind)
+        if draft.title is None
+        else _line(draft.title, document_names.LONGEST_TITLE)
+    )
     return replace(
         draft,
         filepath=filepath,
@@ -198,7 +201,7 @@ def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, 
     # With the first text that is put: a hub that keeps none does without.
     from tabane.search.chunking import chunks
 
-    lang = kinds.ending(document.filepath)
+    lang = document_names.ending(document.filepath)
     spans = fewer(chunks(draft.text, document.kind, measure, lang), MOST_CHUNKS)
     parts = [_said(draft.text, document, span) for span in spans]
     times: Counter[ChunkText] = Counter()

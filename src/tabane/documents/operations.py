@@ -15,17 +15,17 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from tabane.documents import answers, statistics
+from tabane.documents import document_answers
 from tabane.documents import parameters as given
-from tabane.documents.answers import DocumentAnswers, Json
-from tabane.documents.batch import PutOutcome
 from tabane.documents.document import Document, Draft, TextKind
-from tabane.documents.embedding import LONGEST, PATIENCE, PutEmbedding, space_of
+from tabane.documents.document_answers import DocumentAnswers, Json
+from tabane.documents.document_names import checked_filepath
+from tabane.documents.document_reader import DocumentPage, DocumentReader, counted
+from tabane.documents.document_writer import DocumentWriter, Event, Told
 from tabane.documents.finding import Finder
-from tabane.documents.naming import checked_filepath
 from tabane.documents.parts import DocumentParts
-from tabane.documents.putting import DocumentWriter, Event, Told
-from tabane.documents.reading import DocumentPage, DocumentReader
+from tabane.documents.put_batch import PutOutcome
+from tabane.documents.put_embedding import LONGEST, PATIENCE, PutEmbedding, space_of
 from tabane.documents.searching import Asked, Question, Searching
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
@@ -67,7 +67,7 @@ def answered(handler: Handler[P]) -> Handler[P]:
             return await handler(self, caller, params)
         except TabaneError as error:
             log.warning("%s failed: %s", handler.__name__, _said(error))
-            return answers.failure(error, caller.lang)
+            return document_answers.failure(error, caller.lang)
 
     return guarded
 
@@ -163,11 +163,11 @@ class DocumentLibrary:
             except BadArguments as error:
                 name = document.get("filepath")
                 named = {"filepath": name} if isinstance(name, str) else {}
-                results[place] = answers.put_failure(error, caller.lang) | named
+                results[place] = document_answers.put_failure(error, caller.lang) | named
         for place, answer in zip(drafts, await self._put(caller, list(drafts.values())), strict=True):
-            failed = answers.failed(answer)
+            failed = document_answers.failed(answer)
             results[place] = answer | {"filepath": drafts[place].filepath} if failed else answer
-        return answers.many([result for result in results if result is not None], caller.lang)
+        return document_answers.many([result for result in results if result is not None], caller.lang)
 
     @answered
     async def put_file(self, caller: Caller, params: given.PutFile) -> Json:
@@ -209,8 +209,10 @@ class DocumentLibrary:
             "persist_directory": self._place.folder,
         }
         if caller.face is Face.MCP:
-            return await asyncio.to_thread(answers.found, found, shown, caller.lang, echoed, brief=True)
-        return answers.found(found, shown, caller.lang, echoed, brief=False)
+            return await asyncio.to_thread(
+                document_answers.found, found, shown, caller.lang, echoed, brief=True
+            )
+        return document_answers.found(found, shown, caller.lang, echoed, brief=False)
 
     @answered
     async def get_document(self, caller: Caller, params: given.GetDocument) -> Json:
@@ -218,8 +220,8 @@ class DocumentLibrary:
         length = params.length or given.DEFAULT_PART
         found = await self._parts.part(filepath, params.cursor, params.offset or 0, length)
         if found is None:
-            return answers.not_there(filepath, caller.lang)
-        return answers.part(found.document, found.text, found.start, found.cursor, caller.lang)
+            return document_answers.not_there(filepath, caller.lang)
+        return document_answers.part(found.document, found.text, found.start, found.cursor, caller.lang)
 
     @answered
     async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
@@ -232,17 +234,19 @@ class DocumentLibrary:
             "include_documents": params.include_documents is not False,
             "top_k": params.top_k,
         }
-        return answers.beginning(page.documents, shown, caller.lang, echoed, more=page.after is not None)
+        return document_answers.beginning(
+            page.documents, shown, caller.lang, echoed, more=page.after is not None
+        )
 
     @answered
     async def list_documents(self, caller: Caller, params: given.ListDocuments) -> Json:
         where = await self.searching.heads(params.prefix or "", params.file_type, params.filters or {})
         page = await self.reading.listed(where, params.limit or _BEGINNING, params.cursor)
-        return answers.listed(page.documents, page.after, caller.lang)
+        return document_answers.listed(page.documents, page.after, caller.lang)
 
     @answered
     async def get_document_stats(self, caller: Caller, params: given.Nothing) -> Json:
-        counts = await statistics.counted(self._collection)
+        counts = await counted(self._collection)
         return self._place.counted(counts, caller.lang)
 
     @answered
@@ -253,7 +257,7 @@ class DocumentLibrary:
         return [
             self._place.stored(result, caller.lang)
             if isinstance(result, PutOutcome)
-            else answers.put_failure(result, caller.lang)
+            else document_answers.put_failure(result, caller.lang)
             for result in await self.put(drafts)
         ]
 
@@ -266,7 +270,7 @@ class DocumentLibrary:
 
 def _said(error: TabaneError) -> str:
     """A failure for the log: what a store says of itself; what others say may repeat what they were given."""
-    kind = answers.type_of(error)
+    kind = document_answers.type_of(error)
     return f"{kind}: {error}" if isinstance(error, StoreError) else kind
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tabane.documents.document import Document
-from tabane.documents.reading import DocumentReader
+from tabane.documents.document_reader import DocumentReader
 from tabane.errors import BadArguments
 from tabane.messages import say
 

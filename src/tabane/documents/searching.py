@@ -23,8 +23,8 @@ from tabane.documents.document import (
     piece_of,
     text_of,
 )
+from tabane.documents.filtering import resolved
 from tabane.documents.parameters import Mode
-from tabane.documents.resolving import resolved
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import NoModel

@@ -23,11 +23,11 @@ from tabane.search.models import Models
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
-    from tabane.documents.files.files import DocumentFiles
-    from tabane.documents.files.kept import Converter
+    from tabane.documents.document_writer import Event
+    from tabane.documents.files.file_operations import DocumentFiles
+    from tabane.documents.files.file_sources import Converter
     from tabane.documents.finding import Hit as Found
     from tabane.documents.operations import DocumentLibrary
-    from tabane.documents.putting import Event
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
 
@@ -156,9 +156,9 @@ class DocumentStore:
     def _made(self) -> _Rooms:
         """The room itself, imported when it is first needed: 20 ms and some MB that many never pay."""
         if self._rooms is None:
-            from tabane.documents.files.files import DocumentFiles
-            from tabane.documents.files.roots import ReadableRoots
-            from tabane.documents.files.texts import FileTextReader, ReadableFiles
+            from tabane.documents.files.file_operations import DocumentFiles
+            from tabane.documents.files.file_texts import FileTextReader, ReadableFiles
+            from tabane.documents.files.readable_roots import ReadableRoots
             from tabane.documents.operations import DocumentLibrary
 
             terms, texts = self._terms, FileTextReader(self._convert)

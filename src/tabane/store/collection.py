@@ -41,14 +41,15 @@ from tabane.search.records import (
     checked_key,
     checked_space,
 )
-from tabane.store import input_checks, paging, vector_queries
+from tabane.store import input_checks, paging
 from tabane.store.collection_table import CollectionTable, TableFollower
-from tabane.store.counting import CollectionCounts
+from tabane.store.counts import CollectionCounts
+from tabane.store.input_checks import checked_vector
 from tabane.store.masks import Masks, costly
 from tabane.store.paging import RecordPaging
 from tabane.store.vector_coverage import VectorCoverage
 from tabane.store.vector_queries import VectorQueries
-from tabane.store.vectors.checking import checked_vector
+from tabane.store.vectors.vector_request import checked_request
 from tabane.store.write_thread import MOST_ROWS
 
 T = TypeVar("T")
@@ -265,7 +266,7 @@ class Collection(CollectionCounts):
     ) -> list[Stored]:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.space(space)
-        return await self._vectors().lacking(space, after, limit, filters.checked(where, self.shape))
+        return await self._waiting().lacking(space, after, limit, filters.checked(where, self.shape))
 
     async def embedded(self, space: str, where: Filter) -> int:
         meant = filters.checked(where, self.shape)
@@ -285,22 +286,22 @@ class Collection(CollectionCounts):
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
         _bounded("keys", len(keys), 0, MOST_AT_ONCE)
-        asked = vector_queries.checked(query, self.shape)
+        asked = checked_request(query, self.shape)
         return await self._vectors().similarities(asked, [unicodedata.normalize("NFC", key) for key in keys])
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> Hits:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         _bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, meant = vector_queries.checked(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
         return await self._vectors().nearest(asked, meant, limit, offset)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        asked, meant = vector_queries.checked(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
         async for block in self._vectors().scan(asked, meant):
             yield block
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        asked, meant = vector_queries.checked(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
         async for block in self._vectors().ranking(asked, meant):
             yield block
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from tabane.search.records import Record
-
-if TYPE_CHECKING:
-    from tabane.store.vectors.space_table import CollectionSpaces
+from tabane.search.records import Record, Shape, Space, unfit_vector
 
 # A record's fields as columns hold them: a number, a flag, a code, codes; None where absent.
 Cell = float | int | tuple[int, ...] | None
@@ -36,6 +33,68 @@ class CollectionState(msgspec.Struct, frozen=True):
     changes: int
     epoch: int
     pruned: int
+
+
+class SpaceStorage:
+    """One space of one collection, as the file holds it."""
+
+    def __init__(self, space: Space, number: int, birth: int) -> None:
+        self.space = space
+        self.number = number
+        self.birth = birth
+        self.table = f"vector_{number}"
+        self.insert = f"INSERT INTO {self.table} (vector) VALUES (?)"
+        self.delete = f"DELETE FROM {self.table} WHERE id = ?"
+
+
+class CollectionSpaces:
+    """The spaces of a collection at one moment, in order of making."""
+
+    def __init__(self, shape: Shape, held: Sequence[SpaceStorage]) -> None:
+        self.held = tuple(held)
+        self.shape = replace(shape, spaces=tuple(each.space for each in held))
+        self._named = {each.space.name: each for each in held}
+        self._births = {each.birth: each for each in held}
+
+    def named(self, name: str) -> SpaceStorage:
+        """The space of that name. Raises BadArguments that names those there are."""
+        self.shape.space(name)
+        return self._named[name]
+
+    def get(self, name: str) -> SpaceStorage | None:
+        return self._named.get(name)
+
+    def born(self, birth: int) -> SpaceStorage | None:
+        """The space of that birth; None where it was dropped."""
+        return self._births.get(birth)
+
+    def of_model(self, vectors: Mapping[str, bytes], model: str) -> dict[str, bytes]:
+        """Those of the vectors whose spaces are there and are of this model."""
+        return {
+            name: vector
+            for name, vector in vectors.items()
+            if (held := self.get(name)) is not None and held.space.model == model
+        }
+
+    def still_fitting(self, record: Record, models: Mapping[str, str]) -> Record:
+        """Return the record without vectors for spaces that are of another model by now, or are gone.
+
+        ``models``: space → what made the vectors for it; a space that is not named takes any.
+        """
+        there = {held.space.name: held.space.model for held in self.held}
+        kept = {
+            name: vector
+            for name, vector in record.vectors.items()
+            if name not in models or there.get(name) == models[name]
+        }
+        return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
+
+    def fitting(self, name: str, vector: bytes) -> SpaceStorage:
+        """The space that takes this vector, which was checked when the space may have been another one."""
+        held = self.named(name)
+        if len(vector) != 4 * held.space.dimension:
+            raise unfit_vector(held.space)
+        return held
 
 
 @dataclass(slots=True)

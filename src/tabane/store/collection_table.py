@@ -21,9 +21,8 @@ from tabane.store.columns import Columns, ColumnSnapshot, Mask
 from tabane.store.database import Database
 from tabane.store.maintenance import TableMaintenance
 from tabane.store.masks import Masks
-from tabane.store.opening import OpenVectorDatabase, open_collection
-from tabane.store.substring_filter import RowSet, SubstringFilter
-from tabane.store.substrings import SubstringCondition
+from tabane.store.segments import OpenVectorDatabase, open_collection
+from tabane.store.substring_filter import RowSet, SubstringCondition, SubstringFilter
 from tabane.store.truth import Truth
 from tabane.store.vectors.space_table import SpaceTable
 from tabane.store.vectors.vector_index import VectorIndex

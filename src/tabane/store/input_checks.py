@@ -5,12 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
 
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.engine import LARGEST_EXCHANGE, LARGEST_VECTORS, MOST_EXCHANGED
-from tabane.search.records import Record
+from tabane.search.records import Record, Space
+from tabane.search.records import checked_vector as checked_slowly
 from tabane.store.write_thread import ALONE, MOST_ROWS
+
+
+def checked_vector(vector: bytes, space: Space) -> bytes:
+    """The vector, where it has the length of its space and finite numbers, not all 0.
+
+    A sum of squares that is neither 0 nor too large for a float32 says so of all numbers at once; any
+    other one may be due to very small or large numbers, and the slower look decides.
+    """
+    if len(vector) == 4 * space.dimension:
+        numbers = np.frombuffer(vector, dtype="<f4")
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.dot(numbers, numbers)
+        if 0 < squares < np.inf:
+            return bytes(vector)
+    return checked_slowly(vector, space)
+
 
 MOST_BYTES = 1_000_000  # of a commit that others share
 

@@ -5,28 +5,46 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
 from tabane.errors import StoreError
+from tabane.search.records import Shape
 from tabane.store import segments
 from tabane.store.collection_state import CollectionChange, CollectionState
-from tabane.store.opening import seal
+from tabane.store.columns import Columns
+from tabane.store.database import Database
+from tabane.store.truth import Truth
 from tabane.store.write_thread import ALONE
-
-if TYPE_CHECKING:
-    from tabane.store.collection_table import CollectionTable
 
 _COMPACTED = 200  # rows of a step
 _SLACK = 10_000  # holes that are not worth a compaction
 _SWEPT = 2000  # strings looked at in a step
 
 
+class MaintainedTable(Protocol):
+    """What the maintenance of a table uses of it. See :class:`tabane.store.collection_table.CollectionTable`."""
+
+    database: Database
+    truth: Truth
+    columns: Columns
+    state: CollectionState
+    shape: Shape
+
+    @property
+    def applied(self) -> int | None: ...
+
+    async def write(
+        self, work: Callable[[sqlite3.Connection], CollectionChange], rows: int
+    ) -> CollectionChange: ...
+
+
 class TableMaintenance:
     """The background work of one table, one task at a time."""
 
-    def __init__(self, table: CollectionTable) -> None:
+    def __init__(self, table: MaintainedTable) -> None:
         self._table = table
         self._task: asyncio.Task[None] | None = None
 
@@ -70,7 +88,7 @@ class TableMaintenance:
                 await self.compact()
 
     async def _seal(self) -> None:
-        await seal(self._table.database, self._table.truth, self._table.columns)
+        await segments.seal_all(self._table.database, self._table.truth, self._table.columns)
 
     @property
     def _holes(self) -> int:

@@ -26,7 +26,7 @@ from tabane.search.records import Kind, Scalar
 from tabane.search.substrings import is_whole
 from tabane.store.columns import ABSENT_FLAG, Array, ColumnSnapshot, ColumnValues, Mask
 from tabane.store.string_table import StringTable
-from tabane.store.substrings import SubstringCondition
+from tabane.store.substring_filter import SubstringCondition
 
 # Which of the slots have texts that are so: answers for those within the mask, others do not count.
 Holding = Callable[[SubstringCondition, Mask], Mask]

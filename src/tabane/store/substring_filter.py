@@ -9,15 +9,68 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tabane.store import substrings
-from tabane.store.columns import Array, Columns, ColumnSnapshot, Mask
-from tabane.store.substrings import SubstringCondition
+from tabane.search.analysis import normalise
+from tabane.search.filters import Contains, contains
+from tabane.store.columns import Array, Columns, ColumnSnapshot, Mask, Slots
+from tabane.store.read_thread import give_way
 from tabane.store.truth import Truth
+
+
+@dataclass(frozen=True, slots=True)
+class SubstringCondition:
+    """What a record's texts contain: all of ``includes`` and none of ``excludes``."""
+
+    includes: tuple[Contains, ...] = ()
+    excludes: tuple[Contains, ...] = ()
+
+
+_LOOKED_AT = 32  # records between two pauses for others
+_GAP = 8  # slots that are sooner read than left out
+
+
+def slots_containing(
+    truth: Truth,
+    connection: sqlite3.Connection,
+    snapshot: ColumnSnapshot,
+    wanted: SubstringCondition,
+    within: Mask,
+) -> list[int]:
+    """The slots among ``within`` whose texts contain what is wanted."""
+    includes = [(each, normalise(each.text)) for each in wanted.includes]
+    excludes = [(each, normalise(each.text)) for each in wanted.excludes]
+    found = []
+    for first, last in _stretches(np.flatnonzero(within)):
+        rows = truth.texts_between(connection, first + snapshot.origin, last + snapshot.origin)
+        for number, (row, texts) in enumerate(rows):
+            if not number % _LOOKED_AT:
+                give_way(connection)
+            if all(_held(texts, *each) for each in includes) and not any(
+                _held(texts, *each) for each in excludes
+            ):
+                found.append(row - snapshot.origin)
+    return found
+
+
+def _held(texts: Mapping[str, str], condition: Contains, needle: str) -> bool:
+    names = texts if condition.fields is None else condition.fields
+    return contains((texts.get(name, "") for name in names), needle)
+
+
+def _stretches(slots: Slots) -> list[tuple[int, int]]:
+    """Slots in stretches with small gaps, as first and last."""
+    if not len(slots):
+        return []
+    breaks = np.flatnonzero(np.diff(slots) > _GAP)
+    firsts = slots[np.concatenate([[0], breaks + 1])]
+    lasts = slots[np.concatenate([breaks, [len(slots) - 1]])]
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+
 
 REMEMBERED = 4_000_000  # bytes, of a bit a row for each answer
 _LONGEST_WAIT = 5.0  # seconds from a commit to the columns that show it
@@ -115,7 +168,7 @@ class SubstringFilter:
         within: Mask,
     ) -> Mask:
         found = np.zeros(len(within), dtype=np.bool_)
-        found[substrings.slots_containing(self._truth, connection, snapshot, wanted, within)] = True
+        found[slots_containing(self._truth, connection, snapshot, wanted, within)] = True
         return found
 
     def _continued(

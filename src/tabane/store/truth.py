@@ -17,10 +17,10 @@ from dataclasses import replace
 import msgspec
 
 from tabane.search.records import Field, Kind, Record, Shape, Value
-from tabane.store.collection_state import Cell, Cells, CollectionChange, CollectionState
+from tabane.store.collection_state import Cell, Cells, CollectionChange, CollectionSpaces
 from tabane.store.record_table import RecordTable
 from tabane.store.string_table import StringTable
-from tabane.store.vectors.space_table import CollectionSpaces, SpaceTable
+from tabane.store.vectors.space_table import SpaceTable
 from tabane.store.vectors.vector_truth import VectorTruth
 
 FULL = 2**32 - 1  # rows are unsigned numbers of 32 bits
@@ -38,7 +38,6 @@ class Truth(RecordTable):
 
     def __init__(self, number: int, shape: Shape) -> None:
         super().__init__(number, shape.name)
-        self.number = number
         self.shape = replace(shape, spaces=())
         self.strings = StringTable(number)
         self.vectors: VectorTruth | None = None  # where there is a space, or was one
@@ -62,10 +61,6 @@ class Truth(RecordTable):
             "cells BLOB NOT NULL, slots BLOB NOT NULL, PRIMARY KEY (first, field))"
         )
         self.strings.create(connection)
-
-    def state(self, connection: sqlite3.Connection) -> CollectionState:
-        query = "SELECT base, next, sealed, changes, epoch, pruned FROM collection WHERE id = ?"
-        return CollectionState(*connection.execute(query, (self.number,)).fetchone())
 
     # Writing
 

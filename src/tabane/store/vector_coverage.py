@@ -10,10 +10,35 @@ from msgspec import structs
 
 from tabane.search.filters import Filter
 from tabane.search.records import Stored
+from tabane.store import failures
+from tabane.store.collection_state import SpaceStorage
 from tabane.store.collection_table import CollectionTable
 from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks
-from tabane.store.vectors.vector_index import VectorIndex
+from tabane.store.read_thread import give_way
+from tabane.store.vectors.space_index import SpaceSnapshot
+from tabane.store.vectors.vector_index import Moment, VectorIndex
+
+MOST_TRIES = 100
+_LOOKED_UP = 4096  # rows that are read between two pauses for others
+
+
+def at_one_moment(
+    table: CollectionTable, index: VectorIndex, connection: sqlite3.Connection
+) -> tuple[Masks, Moment]:
+    """Return records, columns and vectors of one moment: that of the connection's transaction.
+
+    The transaction is started again if so many writes came in between that the moment is not in memory
+    any more. Raises StoreBusy if that happens again and again.
+    """
+    for _ in range(MOST_TRIES):
+        masks = table.masks(connection)
+        moment = index.moment(masks.snapshot.changes)
+        if moment is not None:
+            return masks, moment
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN")
+    raise failures.busy(table.database.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +70,38 @@ class VectorCoverage:
             return [structs.replace(each, epoch=epoch) for each in found]
 
         return await self.table.read(reading, long=True)
+
+    async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[Stored]:
+        def reading(connection: sqlite3.Connection) -> list[Stored]:
+            masks, moment = at_one_moment(self.table, self.index, connection)
+            held = self.index.truth.spaces(connection).named(space)
+            view = moment.get(held.space.name)
+            meant = masks.mask(where)
+            if view is not None and view.whole:
+                rows = _without_slots(view, meant, masks.snapshot.origin, after, limit)
+            else:
+                rows = self._without_vectors(
+                    connection, held, after, limit, set(masks.snapshot.rows(np.flatnonzero(meant)))
+                )
+            epoch = self.table.truth.state(connection).epoch
+            found = (self.table.truth.stored(connection, row) for row in rows)
+            return [structs.replace(each, epoch=epoch) for each in found]
+
+        return await self.table.database.read(reading, long=True)
+
+    def _without_vectors(
+        self, connection: sqlite3.Connection, held: SpaceStorage, after: int, limit: int, meant: set[int]
+    ) -> list[int]:
+        """Return selected rows without a vector, from the truth: derived data is being made."""
+        found: list[int] = []
+        while len(found) < limit:
+            rows = self.index.truth.lacking(connection, held, after, _LOOKED_UP)
+            found += [row for row in rows if row in meant]
+            if len(rows) < _LOOKED_UP:
+                break
+            after = rows[-1]
+            give_way(connection)
+        return found[:limit]
 
     def _having(self, masks: Masks, connection: sqlite3.Connection, space: str) -> Mask:
         """Mark the slots of the columns whose records have a vector."""
@@ -79,3 +136,13 @@ def _newest(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
             latest, ages = latest[near], ages[near]
         latest = latest[np.argsort(ages, kind="stable")]
     return latest[skip : skip + limit]
+
+
+def _without_slots(view: SpaceSnapshot, meant: Mask, origin: int, after: int, limit: int) -> list[int]:
+    """Return selected rows without a vector, from the slots of a space with one slot for each vector."""
+    left = meant.copy()
+    places = view.rows - origin
+    left[places[(places >= 0) & (places < len(left))]] = False
+    left[: max(0, after + 1 - origin)] = False
+    found: list[int] = (np.flatnonzero(left)[:limit] + origin).tolist()
+    return found

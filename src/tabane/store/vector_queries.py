@@ -3,61 +3,61 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
-from tabane.errors import BadArguments
-from tabane.messages import say
-from tabane.search.engine import Combination, Hit, Hits, Ranks, Similarities, VectorQuery
+from tabane.search.engine import Hit, Hits, Ranks, Similarities
 from tabane.search.filters import Filter
-from tabane.search.records import Shape, Stored, checked_vector
 from tabane.store import failures
+from tabane.store.collection_table import CollectionTable
 from tabane.store.columns import Array, Mask
 from tabane.store.masks import Masks, costly
-from tabane.store.numbers import NumericKeys
 from tabane.store.read_thread import give_way
+from tabane.store.record_table import NumericKeys
+from tabane.store.truth import Truth
+from tabane.store.vector_coverage import MOST_TRIES, at_one_moment
 from tabane.store.vectors.binary_codes import normalised
-from tabane.store.vectors.ranking import SortedSimilarities
 from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_database import SpaceStorage
+from tabane.store.vectors.vector_index import Moment, VectorIndex
 from tabane.store.vectors.vector_request import VectorRequest
 from tabane.store.vectors.vector_search import VectorMatches, VectorSearch
 
-if TYPE_CHECKING:
-    from tabane.store.collection_table import CollectionTable
-    from tabane.store.truth import Truth
-    from tabane.store.vectors.vector_index import Moment, VectorIndex
+
+class SortedSimilarities:
+    """Rows by their similarities, highest first, equal ones in order of rows. For one thread at a time."""
+
+    def __init__(self, rows: Array, similarities: Sequence[Array]) -> None:
+        self._rows = rows
+        self._similarities = np.concatenate(similarities)
+        self._rest: Array | None = None
+
+    def block(self, first: int, size: int) -> tuple[Array, Array]:
+        """The rows of a block and their similarities. Blocks are asked for in order, the first one at 0."""
+        if first == 0:
+            places = self._nearest(size)
+        else:
+            if self._rest is None:
+                self._rest = np.argsort(-self._similarities, kind="stable")
+            places = self._rest[first : first + size]
+        return self._rows[places], self._similarities[places]
+
+    def _nearest(self, size: int) -> Array:
+        """The first places, without sorting what is behind them."""
+        distances = -self._similarities
+        near = np.arange(len(distances))
+        if len(distances) > size:
+            near = np.flatnonzero(distances <= np.partition(distances, size - 1)[size - 1])
+        return near[np.argsort(distances[near], kind="stable")][:size]
+
 
 BLOCK = 20_000  # records of a scan at a time
 _AT_ONCE = 4096  # keys that are read between two pauses for others
 _DENSE = 4  # times as many rows are sooner read in a row than looked up
-_MOST_TRIES = 100
 _LOST = 2  # times that vectors are missing, and they are lost
 _LONGEST_WAIT = 60.0  # seconds, for what is made anew
-
-
-def checked(query: VectorQuery, shape: Shape) -> VectorRequest:
-    """The query, ready to be asked. Raises :class:`BadArguments`."""
-    if not query.vectors:
-        raise BadArguments(say("a query of vectors has at least one"), "vectors")
-    vectors = {}
-    for name, vector in query.vectors.items():
-        space = shape.space(name)
-        vectors[name] = normalised(checked_vector(vector, space), space.dimension)[0]
-    weights = {name: float(query.weights.get(name, 1.0)) for name in vectors}
-    unknown = query.weights.keys() - vectors.keys()
-    average = query.combination is Combination.AVERAGE
-    if unknown or not all(map(math.isfinite, weights.values())):
-        raise BadArguments(say("weights are finite numbers, for spaces of the query"), "weights")
-    if average and (min(weights.values()) < 0 or not sum(weights.values())):
-        raise BadArguments(say("weights of an average are at least 0, and not all 0"), "weights")
-    return VectorRequest(vectors, query.combination, weights, query.threshold, query.whole, query.proven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +105,9 @@ class VectorQueries:
         Raises BadArguments where the question does not fit the spaces of that moment: others than those
         that it was made for.
         """
-        masks, moment = self._at_one_moment(connection)
+        masks, moment = at_one_moment(self._table, self._index, connection)
         self._check(connection, moment, asked)
         return masks, moment
-
-    def _at_one_moment(self, connection: sqlite3.Connection) -> tuple[Masks, Moment]:
-        for _ in range(_MOST_TRIES):
-            masks = self._table.masks(connection)
-            moment = self._index.moment(masks.snapshot.changes)
-            if moment is not None:
-                return masks, moment
-            # So many writes came in between that it is remembered no more: look again.
-            connection.execute("ROLLBACK")
-            connection.execute("BEGIN")
-        raise failures.busy(self._table.database.path)
 
     def _check(self, connection: sqlite3.Connection, moment: Moment, asked: VectorRequest) -> None:
         for name, vector in asked.vectors.items():
@@ -267,7 +256,7 @@ class VectorQueries:
         truth = self._index.truth
 
         def reading(connection: sqlite3.Connection) -> list[bytes | None]:
-            for again in range(_MOST_TRIES):
+            for again in range(MOST_TRIES):
                 held = truth.spaces(connection).named(space)
                 numbers = truth.numbers(connection, held, self._truth.rows_of(connection, keys))
                 found = truth.file.vectors(held, [number for number in numbers if number])
@@ -279,48 +268,6 @@ class VectorQueries:
             return [found.get(number) for number in numbers]
 
         return await self._table.database.read(reading)
-
-    async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[Stored]:
-        def reading(connection: sqlite3.Connection) -> list[Stored]:
-            masks, moment = self._at_one_moment(connection)
-            held = self._index.truth.spaces(connection).named(space)
-            view = moment.get(held.space.name)
-            meant = masks.mask(where)
-            if view is not None and view.whole:
-                rows = _without_slots(view, meant, masks.snapshot.origin, after, limit)
-            else:
-                rows = self._without_vectors(
-                    connection, held, after, limit, set(masks.snapshot.rows(np.flatnonzero(meant)))
-                )
-            epoch = self._truth.state(connection).epoch
-            found = (self._truth.stored(connection, row) for row in rows)
-            return [msgspec.structs.replace(each, epoch=epoch) for each in found]
-
-        return await self._table.database.read(reading, long=True)
-
-    def _without_vectors(
-        self, connection: sqlite3.Connection, held: SpaceStorage, after: int, limit: int, meant: set[int]
-    ) -> list[int]:
-        """Return selected rows without a vector, from the truth: derived data is being made."""
-        found: list[int] = []
-        while len(found) < limit:
-            rows = self._index.truth.lacking(connection, held, after, _AT_ONCE)
-            found += [row for row in rows if row in meant]
-            if len(rows) < _AT_ONCE:
-                break
-            after = rows[-1]
-            give_way(connection)
-        return found[:limit]
-
-
-def _without_slots(view: SpaceSnapshot, meant: Mask, origin: int, after: int, limit: int) -> list[int]:
-    """Return selected rows without a vector, from the slots of a space with one slot for each vector."""
-    left = meant.copy()
-    places = view.rows - origin
-    left[places[(places >= 0) & (places < len(left))]] = False
-    left[: max(0, after + 1 - origin)] = False
-    found: list[int] = (np.flatnonzero(left)[:limit] + origin).tolist()
-    return found
 
 
 def _search(

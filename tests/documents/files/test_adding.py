@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from tabane.documents.files.adding import FileAdding
-from tabane.documents.files.files import DocumentFiles
-from tabane.documents.files.folder import DocumentFolder, PassOptions
-from tabane.documents.files.roots import ReadableRoots
-from tabane.documents.files.texts import FileTextReader, ReadableFiles
+from tabane.documents.files.adding_files import FileAdding
+from tabane.documents.files.file_operations import DocumentFiles
+from tabane.documents.files.file_sources import DocumentFolder, PassOptions
+from tabane.documents.files.file_texts import FileTextReader, ReadableFiles
+from tabane.documents.files.readable_roots import ReadableRoots
 from tabane.documents.table import files_table
 from tabane.errors import BadArguments, ModelError, ReadError
 from tabane.hub.jobs import Jobs

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tabane.documents.files.adding import FileAdding
-from tabane.documents.files.folder import DocumentFolder
-from tabane.documents.files.notices import ChangeNotices, PollingNotices, gives_no_word, notices
-from tabane.documents.files.texts import FileTextReader
+from tabane.documents.files.adding_files import FileAdding
+from tabane.documents.files.change_notices import ChangeNotices, PollingNotices, gives_no_word, notices
+from tabane.documents.files.file_sources import DocumentFolder
+from tabane.documents.files.file_texts import FileTextReader
 from tabane.documents.files.watching import FolderWatch
 from tests.documents.files.test_adding import Shelf, shelf
 from tests.documents.library import Asked, Models, run

@@ -12,11 +12,10 @@ from tabane.search.analysis import GAP
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.coding import PreparedTokens, prepare_tokens
 from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
 from tabane.store.lexical.query_plans import AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
-from tabane.store.lexical.record_analysis import RecordAnalyzer
+from tabane.store.lexical.record_analysis import PreparedTokens, RecordAnalyzer, prepare_tokens
 from tabane.store.store import Store
 
 SHAPE = Shape("notes", (TextField("body"),))

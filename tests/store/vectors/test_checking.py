@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tabane.errors import BadArguments
 from tabane.search import records
 from tabane.search.records import Space
-from tabane.store.vectors.checking import checked_vector
+from tabane.store.input_checks import checked_vector
 
 _NUMBERS = st.lists(st.floats(width=32), min_size=8, max_size=8)
 _SPACE = Space("content", 8, "m")

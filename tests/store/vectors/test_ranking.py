@@ -19,7 +19,7 @@ from tabane.search.engine import Order, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter, In, Range
 from tabane.search.records import Field, Kind, Record, Shape
 from tabane.store.collection import Collection
-from tabane.store.numbers import NumericKeys
+from tabane.store.record_table import NumericKeys
 from tabane.store.store import Store
 from tests.store.model import Model, meant, put
 from tests.store.shapes import FILTERS

@@ -13,7 +13,8 @@ from tabane.cli.blocks import readable
 from tabane.cli.docs.answers import asked, document_ids, listed, whole
 from tabane.cli.docs.taking import add, import_chroma, watch, whole_path
 from tabane.cli.output import Group, Terminal, examples, hub_options, text
-from tabane.documents.files import decoding, kinds
+from tabane.documents import document_names
+from tabane.documents.files import decoding
 from tabane.errors import BadArguments
 from tabane.messages import say
 
@@ -198,7 +199,7 @@ def _text(file: str, encoding: str | None) -> str:
         raise BadArguments(
             say("{path} cannot be read: {detail}", path=file, detail=error.strerror or str(error)), "FILE"
         ) from None
-    if file != "-" and kinds.is_converted(file, data):
+    if file != "-" and document_names.is_converted(file, data):
         raise BadArguments(say("{path} is to be converted. Use: tabane docs add {path}", path=file), "FILE")
     if encoding is not None and not decoding.is_encoding(encoding):
         raise BadArguments(

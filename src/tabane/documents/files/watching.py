@@ -11,11 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tabane.documents.files.adding import FileAdding
-from tabane.documents.files.folder import DocumentFolder, PassOptions
-from tabane.documents.files.notices import ChangeNotices, PollingNotices, notices
-from tabane.documents.files.report import FilesReport, printable
-from tabane.documents.files.tree import FileStat, FileTree, TreeChanges
+from tabane.documents.files.adding_files import FileAdding
+from tabane.documents.files.change_notices import ChangeNotices, PollingNotices, notices
+from tabane.documents.files.file_sources import DocumentFolder, FilesReport, PassOptions, printable
+from tabane.documents.files.file_tree import FileStat, FileTree, TreeChanges
 from tabane.errors import TabaneError
 from tabane.messages import Lang, Message, say
 from tabane.operations import Progress

@@ -15,11 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from tabane.store.lexical.coding import PreparedTokens, prepare_tokens
-from tabane.store.lexical.generations import PendingGeneration, bury
 from tabane.store.lexical.lexical_search import IndexSnapshot
-from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
-from tabane.store.lexical.record_analysis import RecordAnalyzer
+from tabane.store.lexical.memory_segment import MemorySegment, PendingGeneration, SegmentEntry, bury
+from tabane.store.lexical.record_analysis import PreparedTokens, RecordAnalyzer, prepare_tokens
 from tabane.store.lexical.tantivy_index import (
     FORMAT,
     IndexSearcher,

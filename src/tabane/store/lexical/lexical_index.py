@@ -39,8 +39,7 @@ from tabane.store.lexical.query_plans import NOTHING, AllOf, AnyOf, LexicalPlan,
 from tabane.store.lexical.record_analysis import RecordAnalyzer
 from tabane.store.lexical.truth_reader import TruthReader
 from tabane.store.masks import Masks
-from tabane.store.substring_filter import RowSet
-from tabane.store.substrings import SubstringCondition
+from tabane.store.substring_filter import RowSet, SubstringCondition
 
 if TYPE_CHECKING:
     from tabane.search.records import Record

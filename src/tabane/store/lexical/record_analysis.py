@@ -2,13 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count
+from typing import NamedTuple
 
-from tabane.search.analysis import positioned, units
+import numpy as np
+
+from tabane.search.analysis import GAP, positioned, units
 from tabane.search.japanese import Japanese
 from tabane.search.records import Shape
 from tabane.search.substrings import substring_tokens
+from tabane.store.columns import Array
 from tabane.store.lexical.query_plans import PAIRS, TOKENS, UNITS, WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class CodedTokens:
+    """The tokens of some texts in one space. ``begins``: the start of each text's tokens in ``numbers``.
+
+    ``vocabulary`` has no gap. ``lengths``: number of tokens of each text, without gaps.
+    """
+
+    vocabulary: Mapping[str, int]
+    numbers: Array
+    begins: Array
+    lengths: list[int]
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[str]]) -> CodedTokens:
+        known: defaultdict[str, int] = defaultdict(count().__next__)
+        numbers = np.fromiter(map(known.__getitem__, chain.from_iterable(texts)), dtype=np.int32)
+        begins = np.cumsum([0, *map(len, texts)])
+        vocabulary = dict(known)
+        gap = vocabulary.pop(GAP, -1)
+        gaps = np.concatenate([[0], np.cumsum(numbers == gap)])[begins]
+        return cls(vocabulary, numbers, begins, (np.diff(begins) - np.diff(gaps)).tolist())
+
+    def having(self, tokens: Iterable[str]) -> tuple[Array, Array]:
+        """Return the places of texts that contain one of these tokens, in order, and the counts."""
+        wanted = [self.vocabulary[token] for token in tokens if token in self.vocabulary]
+        if not wanted:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        meant = self.numbers == wanted[0] if len(wanted) == 1 else np.isin(self.numbers, wanted)
+        places = np.searchsorted(self.begins, np.flatnonzero(meant), side="right") - 1
+        return np.unique(places, return_counts=True)
+
+
+class PreparedTokens(NamedTuple):
+    """A record's texts, ready: their tokens, and their place among the numbers of other texts."""
+
+    analysis: Analysis | None = None
+    coded: Mapping[str, CodedTokens] = {}
+    place: int = 0
+
+
+def prepare_tokens(analyses: Sequence[Analysis]) -> list[PreparedTokens]:
+    """Prepare records together, whose texts were analyzed."""
+    spaces = dict.fromkeys(chain.from_iterable(analyses))
+    coded = {space: CodedTokens.of([each.get(space, []) for each in analyses]) for space in spaces}
+    return [PreparedTokens(analysis, coded, place) for place, analysis in enumerate(analyses)]
+
+
+@dataclass(slots=True)
+class CodedRows:
+    """Coded texts and the rows of their records; 0 for those that are elsewhere or gone."""
+
+    coded: CodedTokens
+    rows: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rows = np.zeros(len(self.coded.lengths), dtype=np.int64)
+
+    def having(self, tokens: Iterable[str]) -> dict[int, int]:
+        """Return rows that contain one of these tokens, and the counts."""
+        places, counts = self.coded.having(tokens)
+        rows = self.rows[places]
+        return dict(zip(rows[rows > 0].tolist(), counts[rows > 0].tolist(), strict=True))
+
+    def beginning(self, beginning: str) -> list[str]:
+        """Return the tokens with that prefix."""
+        return [token for token in self.coded.vocabulary if token.startswith(beginning)]
+
 
 Analysis = Mapping[str, list[str]]
 """Space → its tokens in order, gaps among them. Without the pairs, which the tail seldom wants."""

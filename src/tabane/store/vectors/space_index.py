@@ -15,13 +15,12 @@ from itertools import chain
 
 import numpy as np
 
-from tabane.store.collection_state import VectorPlacement
+from tabane.store.collection_state import SpaceStorage, VectorPlacement
 from tabane.store.columns import Array, GrowableArray, Mask
 from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, normalised
-from tabane.store.vectors.slots import agree, found, read, rows_of
 from tabane.store.vectors.space_files import VectorSpaceFiles, some
-from tabane.store.vectors.vector_database import SpaceStorage, VectorDatabase
-from tabane.store.vectors.vector_rows import VectorOwnership
+from tabane.store.vectors.vector_database import VectorDatabase
+from tabane.store.vectors.vector_rows import VectorOwnership, read_vectors, rows_of, slots_of_numbers
 
 FLUSHED = 2048  # vectors of the tail that are worth a write
 FLUSHED_AFTER = 2.0  # seconds
@@ -176,7 +175,7 @@ class SpaceIndex:
     def _take_in(self, file: VectorDatabase, behind: Array) -> None:
         """Read vectors into the tail."""
         for first in range(0, len(behind), _CAUGHT_UP):
-            numbers, matrix = read(file, self.held, behind[first : first + _CAUGHT_UP, 0])
+            numbers, matrix = read_vectors(file, self.held, behind[first : first + _CAUGHT_UP, 0])
             self._append(matrix)
             self._numbers.append(numbers)
             self._append_rows(rows_of(numbers, behind))
@@ -228,11 +227,11 @@ class SpaceIndex:
         numbers, rows = self._numbers.view(), self._rows.view().copy()
         wanted = np.array([each.number for each in moved], dtype=np.int64)
         to = np.array([each.row for each in moved], dtype=np.int64)
-        slots, there = found(numbers, wanted)
+        slots, there = slots_of_numbers(numbers, wanted)
         rows[slots[there]] = to[there]
         self._rows.replace(rows)
         self._straight = False
-        slots, there = found(self._behind[:, 0], wanted)
+        slots, there = slots_of_numbers(self._behind[:, 0], wanted)
         self._behind[slots[there], 1] = to[there]
 
     # In the thread that keeps the files
@@ -263,7 +262,7 @@ class SpaceIndex:
         with self._keeping:
             part = self._behind[:_CAUGHT_UP]
             if len(part):
-                self._put_between(*read(file, self.held, part[:, 0]), len(part))
+                self._put_between(*read_vectors(file, self.held, part[:, 0]), len(part))
             return len(part) > 0
 
     def _put_between(self, numbers: Array, matrix: Matrix, done: int) -> None:
@@ -322,9 +321,26 @@ class SpaceIndex:
             view = self.view()
             held = self._numbers.view()[: len(view.rows)]
             codes = view.codes is None or self._files.codes_agree(len(view.data))
-        return self.whole and codes and agree(view, held, file, self.held, numbers)
+        return self.whole and codes and _agree(view, held, file, self.held, numbers)
 
 
 def _wasteful(dead: Mask) -> bool:
     count = int(np.count_nonzero(dead))
     return count > _DEAD and count * 2 > len(dead)
+
+
+def _agree(
+    view: SpaceSnapshot, numbers: Array, file: VectorDatabase, held: SpaceStorage, wanted: list[int]
+) -> bool:
+    """Whether a moment of a space holds these vectors as the truth has them. Reads all.
+
+    ``numbers`` says which vector is in each slot; one that was deleted meanwhile does not matter.
+    """
+    for first in range(0, len(wanted), _CAUGHT_UP):
+        some, expected = read_vectors(
+            file, held, np.array(wanted[first : first + _CAUGHT_UP], dtype=np.int64)
+        )
+        slots, there = slots_of_numbers(numbers, some)
+        if not there.all() or not np.array_equal(view.vectors(slots), expected):
+            return False
+    return True

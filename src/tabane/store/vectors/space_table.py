@@ -7,67 +7,16 @@ changes its name here and nothing elsewhere. One that is dropped loses its name,
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-
-import msgspec
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.records import MOST_FIELDS, Record, Shape, Space, unfit_vector
-from tabane.store.vectors.vector_database import SpaceStorage, VectorDatabase
+from tabane.search.records import MOST_FIELDS, Shape, Space
+from tabane.store.collection_state import CollectionSpaces, SpaceStorage
+from tabane.store.vectors.vector_database import VectorDatabase
 
 _FIND = "SELECT name, dimension, model, number, birth FROM space WHERE collection = ? AND "
-
-
-class CollectionSpaces:
-    """The spaces of a collection at one moment, in order of making."""
-
-    def __init__(self, shape: Shape, held: Sequence[SpaceStorage]) -> None:
-        self.held = tuple(held)
-        self.shape = replace(shape, spaces=tuple(each.space for each in held))
-        self._named = {each.space.name: each for each in held}
-        self._births = {each.birth: each for each in held}
-
-    def named(self, name: str) -> SpaceStorage:
-        """The space of that name. Raises BadArguments that names those there are."""
-        self.shape.space(name)
-        return self._named[name]
-
-    def get(self, name: str) -> SpaceStorage | None:
-        return self._named.get(name)
-
-    def born(self, birth: int) -> SpaceStorage | None:
-        """The space of that birth; None where it was dropped."""
-        return self._births.get(birth)
-
-    def of_model(self, vectors: Mapping[str, bytes], model: str) -> dict[str, bytes]:
-        """Those of the vectors whose spaces are there and are of this model."""
-        return {
-            name: vector
-            for name, vector in vectors.items()
-            if (held := self.get(name)) is not None and held.space.model == model
-        }
-
-    def still_fitting(self, record: Record, models: Mapping[str, str]) -> Record:
-        """Return the record without vectors for spaces that are of another model by now, or are gone.
-
-        ``models``: space → what made the vectors for it; a space that is not named takes any.
-        """
-        there = {held.space.name: held.space.model for held in self.held}
-        kept = {
-            name: vector
-            for name, vector in record.vectors.items()
-            if name not in models or there.get(name) == models[name]
-        }
-        return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
-
-    def fitting(self, name: str, vector: bytes) -> SpaceStorage:
-        """The space that takes this vector, which was checked when the space may have been another one."""
-        held = self.named(name)
-        if len(vector) != 4 * held.space.dimension:
-            raise unfit_vector(held.space)
-        return held
 
 
 class SpaceTable:

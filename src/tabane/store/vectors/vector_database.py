@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tabane.search.records import Space
 from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
+from tabane.store.collection_state import SpaceStorage
 from tabane.store.database import connected, examine
 from tabane.store.migrations import check, migrate
 
@@ -73,18 +74,6 @@ def _named_elsewhere(connection: sqlite3.Connection) -> None:
 _MIGRATIONS = (_spaces, _named_elsewhere)
 
 EMPTIED = 500  # vectors of a step
-
-
-class SpaceStorage:
-    """One space of one collection, as the file holds it."""
-
-    def __init__(self, space: Space, number: int, birth: int) -> None:
-        self.space = space
-        self.number = number
-        self.birth = birth
-        self.table = f"vector_{number}"
-        self.insert = f"INSERT INTO {self.table} (vector) VALUES (?)"
-        self.delete = f"DELETE FROM {self.table} WHERE id = ?"
 
 
 class VectorDatabase:

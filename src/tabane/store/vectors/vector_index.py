@@ -18,11 +18,9 @@ import numpy as np
 
 from tabane.errors import StoreError
 from tabane.store import failures
-from tabane.store.collection_state import CollectionChange
+from tabane.store.collection_state import CollectionChange, CollectionSpaces, SpaceStorage
 from tabane.store.columns import ColumnSnapshot, Mask
 from tabane.store.vectors.space_index import FLUSHED, FLUSHED_AFTER, SpaceIndex, SpaceSnapshot
-from tabane.store.vectors.space_table import CollectionSpaces
-from tabane.store.vectors.vector_database import SpaceStorage
 from tabane.store.vectors.vector_truth import VectorTruth
 
 MOST_BEHIND = 8 * FLUSHED  # vectors in memory, of one space

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from tabane.search.engine import Combination
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.search.engine import Combination, VectorQuery
+from tabane.search.records import Shape, checked_vector
 from tabane.store.columns import Array
-from tabane.store.vectors.binary_codes import Matrix
+from tabane.store.vectors.binary_codes import Matrix, normalised
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +101,21 @@ class VectorRequest:
                 return np.asarray(np.einsum("s,sr->r", weights, stacked))
             case Combination.AVERAGE:
                 return np.asarray(np.einsum("s,sr->r", weights / weights.sum(), stacked))
+
+
+def checked_request(query: VectorQuery, shape: Shape) -> VectorRequest:
+    """The query, ready to be asked. Raises :class:`BadArguments`."""
+    if not query.vectors:
+        raise BadArguments(say("a query of vectors has at least one"), "vectors")
+    vectors = {}
+    for name, vector in query.vectors.items():
+        space = shape.space(name)
+        vectors[name] = normalised(checked_vector(vector, space), space.dimension)[0]
+    weights = {name: float(query.weights.get(name, 1.0)) for name in vectors}
+    unknown = query.weights.keys() - vectors.keys()
+    average = query.combination is Combination.AVERAGE
+    if unknown or not all(map(math.isfinite, weights.values())):
+        raise BadArguments(say("weights are finite numbers, for spaces of the query"), "weights")
+    if average and (min(weights.values()) < 0 or not sum(weights.values())):
+        raise BadArguments(say("weights of an average are at least 0, and not all 0"), "weights")
+    return VectorRequest(vectors, query.combination, weights, query.threshold, query.whole, query.proven)

@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from tabane.search.records import Shape, Space
-from tabane.store.collection_state import VectorPlacement
-from tabane.store.vectors.space_table import CollectionSpaces, SpaceTable
-from tabane.store.vectors.vector_database import SpaceStorage, VectorDatabase
+from tabane.store.collection_state import CollectionSpaces, SpaceStorage, VectorPlacement
+from tabane.store.vectors.space_table import SpaceTable
+from tabane.store.vectors.vector_database import VectorDatabase
 
 SWEPT = 500  # vectors of a step
 _NEWEST = 1000  # vectors among which the last one is looked for

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tabane.documents.batch import PutOutcome
 from tabane.documents.document import Document
+from tabane.documents.put_batch import PutOutcome
 from tabane.documents.searching import Answer, Answers, Passage
 from tabane.errors import CallerError, Forbidden, ModelError, ReadError, StoreError, TabaneError
 from tabane.messages import Lang, Message, say

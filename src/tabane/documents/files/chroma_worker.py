@@ -1,6 +1,6 @@
 """Reads a collection of Chroma's for the hub, in a process of its own, and writes it as JSON lines.
 
-``python -m tabane.documents.chroma.worker FOLDER [COLLECTION]``. First a line with ``total``, or with
+``python -m tabane.documents.files.chroma_worker FOLDER [COLLECTION]``. First a line with ``total``, or with
 ``error`` (a word) and ``detail``; then a line for each document: ``id``, ``text``, ``metadata``.
 
 The database is copied and the copy is opened: Chroma changes the tables of older versions as it opens them,

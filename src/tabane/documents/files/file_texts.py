@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from tabane.documents import document_names
 from tabane.documents.document import Draft
-from tabane.documents.files import decoding, kinds
-from tabane.documents.files.kept import Converter, FileText
-from tabane.documents.files.roots import ReadableRoots
-from tabane.documents.naming import kind_of
+from tabane.documents.document_names import kind_of
+from tabane.documents.files import decoding
+from tabane.documents.files.file_sources import Converter, FileText
+from tabane.documents.files.readable_roots import ReadableRoots
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 
@@ -26,12 +27,12 @@ class FileTextReader:
 
         Raises TabaneError that says why it cannot be told, without the file's name.
         """
-        if self._converter is not None and kinds.is_converted(name, data):
+        if self._converter is not None and document_names.is_converted(name, data):
             page = await self._converter(data, name)
             text = _said(FileText(page.markdown, "markdown", page.title))
         else:
             text = await asyncio.to_thread(_text, name, data, encoding)
-        return text, file_type or kinds.file_type_of(name, data, text.kind)
+        return text, file_type or document_names.file_type_of(name, data, text.kind)
 
 
 class ReadableFiles:

@@ -14,11 +14,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from tabane.documents.chroma.parameters import ImportChroma
 from tabane.documents.document import Draft
-from tabane.documents.files.folder import joined
-from tabane.documents.files.kept import DocumentWriting
-from tabane.documents.files.report import FilesReport
+from tabane.documents.files.file_sources import DocumentWriting, FilesReport, joined
+from tabane.documents.parameters import ImportChroma
 from tabane.errors import BadArguments, HubError, ModelError, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Progress
@@ -134,7 +132,7 @@ def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
 async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, Any], None]:
     """What the child says. It is ended where nobody listens any more."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tabane.documents.chroma.worker", path, *([collection] if collection else []),
+        sys.executable, "-m", "tabane.documents.files.chroma_worker", path, *([collection] if collection else []),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         limit=_LONGEST_LINE,
     )  # fmt: skip

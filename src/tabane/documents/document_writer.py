@@ -5,21 +5,41 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Literal, TypeVar
+from weakref import WeakValueDictionary
 
 from tabane.documents import cutting
-from tabane.documents.batch import PutOutcome, written
 from tabane.documents.cutting import DocumentChange
 from tabane.documents.document import Document, Draft
-from tabane.documents.embedding import PutEmbedding
-from tabane.documents.locks import DocumentLocks
-from tabane.documents.naming import checked_filepath
-from tabane.documents.reading import DocumentReader
+from tabane.documents.document_names import checked_filepath
+from tabane.documents.document_reader import DocumentReader
+from tabane.documents.put_batch import PutOutcome, written
+from tabane.documents.put_embedding import PutEmbedding
 from tabane.errors import HubError, TabaneError
 from tabane.messages import say
 from tabane.search.engine import Collection
 from tabane.search.models import Models
+
+
+class DocumentLocks:
+    """A lock for each name that somebody holds or waits for."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def held(self, names: Iterable[str]) -> AsyncIterator[None]:
+        """All of these, taken in one order by everybody, so that no two wait for each other."""
+        async with AsyncExitStack() as stack:
+            for name in sorted(set(names)):
+                lock = self._locks.get(name)
+                if lock is None:
+                    lock = self._locks[name] = asyncio.Lock()
+                await stack.enter_async_context(lock)
+            yield
+
 
 log = logging.getLogger(__name__)
 

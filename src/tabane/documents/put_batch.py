@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tabane.documents.cutting import DocumentChange, with_vectors
 from tabane.documents.document import SPACE, Document, meaning
-from tabane.documents.embedding import PutEmbedding, PutVectors, space_of, too_much
+from tabane.documents.put_embedding import PutEmbedding, PutVectors, space_of, too_much
 from tabane.errors import BadArguments, ModelError, ModelMissing, ModelUnavailable, TabaneError
 from tabane.messages import Message, say
 from tabane.search.engine import LARGEST_VECTORS, MOST_AT_ONCE, Collection

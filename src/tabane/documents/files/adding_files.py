@@ -14,14 +14,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tabane.documents import document_names
 from tabane.documents.document import Document, Draft
-from tabane.documents.files import kinds
-from tabane.documents.files.folder import DocumentFolder, PassOptions
-from tabane.documents.files.kept import DocumentWriting, FileSource, source_of, written
-from tabane.documents.files.report import FilesReport
-from tabane.documents.files.roots import MOST_BYTES, read_beneath, too_large, unreadable
-from tabane.documents.files.texts import FileTextReader, binary, draft_of
-from tabane.documents.files.tree import FileStat, FileTree, Told
+from tabane.documents.files.file_sources import (
+    DocumentFolder,
+    DocumentWriting,
+    FileSource,
+    FilesReport,
+    PassOptions,
+    source_of,
+    written,
+)
+from tabane.documents.files.file_texts import FileTextReader, binary, draft_of
+from tabane.documents.files.file_tree import FileStat, FileTree, Told
+from tabane.documents.files.readable_roots import MOST_BYTES, read_beneath, too_large, unreadable
 from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
 from tabane.messages import Message, say
 from tabane.operations import Progress
@@ -176,7 +182,7 @@ class FileAdding:
                 )
             elif since is not None and stat.modified < since * 1e9:
                 running.report.older += 1
-            elif kinds.is_no_text(name or path):
+            elif document_names.is_no_text(name or path):
                 running.report.refuse(path, binary())
             elif stat.size > self._most:
                 running.report.refuse(path, too_large(path, stat.size, self._most))

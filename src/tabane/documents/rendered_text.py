@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabane.documents.answers import LONGEST_PASSAGE, DocumentSearchAnswer, failed
+from tabane.documents.document_answers import LONGEST_PASSAGE, DocumentSearchAnswer, failed
 from tabane.messages import Lang, say
 from tabane.search.snippets import snippet
 
