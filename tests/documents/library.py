@@ -26,7 +26,7 @@ from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.filling import fill
 from tabane.search.meaning import Meaning, meaning_of
 from tabane.search.models import Reranker
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 from tabane.wire import json
@@ -121,7 +121,7 @@ class Asked:
 
     def __init__(
         self,
-        collection: Collection,
+        collection: StoredCollection,
         models: Models,
         *,
         named: bool = False,
@@ -188,7 +188,7 @@ class Asked:
     def _wake(self) -> None:
         self.woken += 1
 
-    async def _given(self) -> Collection:
+    async def _given(self) -> StoredCollection:
         return self.collection
 
     async def _question(self, text: str, spaces: Iterable[str]) -> Meaning | NoModel:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tabane.search.filters import And, Contains, Equal, Filter, Not, Or, matches
 from tabane.search.records import Field, Kind, Record, Shape, TextField
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.columns import Columns, ColumnSnapshot
 from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
@@ -54,7 +54,7 @@ def filters() -> list[Filter]:
     return found
 
 
-async def agrees(collection: Collection, model: dict[str, Record]) -> None:
+async def agrees(collection: StoredCollection, model: dict[str, Record]) -> None:
     for where in filters():
         expected = sum(matches(where, each) for each in model.values())
         assert await collection.count(where) == expected, where

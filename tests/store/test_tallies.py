@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, Equal, Filter, Range
 from tabane.search.records import Field, Kind, Record, Shape, Value, checked_key
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.counts import KEPT, CountCache
 from tabane.store.masks import Masks
 from tabane.store.store import Store
@@ -26,7 +26,7 @@ SMALL = Shape(
 )
 
 
-def run(shape: Shape, work: Callable[[Collection], Awaitable[None]], folder: str | None = None) -> None:
+def run(shape: Shape, work: Callable[[StoredCollection], Awaitable[None]], folder: str | None = None) -> None:
     async def inside() -> None:
         with tempfile.TemporaryDirectory() as other:
             store = await Store.open(folder or other, "test")
@@ -63,7 +63,7 @@ _WRITES = st.lists(st.one_of(st.lists(RECORDS, max_size=6), st.lists(KEYS, max_s
 def test_after_each_write_counts_are_those_of_the_records(
     writes: list[list[Record] | list[str]], where: Filter, order: Order
 ) -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         model: Model = {}
         for write in writes:
             records = [each for each in write if isinstance(each, Record)]
@@ -95,7 +95,7 @@ def small(number: int, user: str = "") -> Record:
 
 
 def test_what_was_swept_since_a_count_is_not_counted_on() -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         await collection.upsert([small(number) for number in range(100)] + [small(100, "alone")])
         assert (await collection.tally("user", EVERYTHING))["alone"] == 1
         await collection.delete(["100"])
@@ -106,7 +106,7 @@ def test_what_was_swept_since_a_count_is_not_counted_on() -> None:
 
 
 def test_what_moved_to_other_rows_is_counted_once(tmp_path: Path) -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         await collection.upsert([small(number) for number in range(9000)])
         assert await collection.count(Range("tags")) == 9000
         await collection.delete([str(number) for number in range(0, 9000, 2)])
@@ -132,7 +132,7 @@ class _Watched(Masks):
 
 
 def test_after_a_small_write_not_all_is_counted_again_and_the_last_so_many_are_kept() -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         tallies, table = CountCache(), collection.table
         _Watched.times = 0
 

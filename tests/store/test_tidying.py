@@ -11,7 +11,7 @@ import pytest
 
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.segments import SEGMENT
 from tabane.store.store import Store
 from tabane.store.truth import RENUMBERED
@@ -36,7 +36,7 @@ def some(count: int, turn: int = 0) -> list[Record]:
     ]
 
 
-def session(home: Path, work: Callable[[Collection], Awaitable[None]]) -> None:
+def session(home: Path, work: Callable[[StoredCollection], Awaitable[None]]) -> None:
     """Run ``work`` over the collection in that folder."""
 
     async def run() -> None:
@@ -63,7 +63,7 @@ def model() -> Model:
 
 
 def test_columns_come_back_from_blocks_and_from_the_records_behind_them(tmp_path: Path, model: Model) -> None:
-    async def fill(collection: Collection) -> None:
+    async def fill(collection: StoredCollection) -> None:
         for records in (some(SEGMENT * 2 + 100), some(500, turn=1)):
             await collection.upsert(records)
             put(model, records, SHAPE)
@@ -73,7 +73,7 @@ def test_columns_come_back_from_blocks_and_from_the_records_behind_them(tmp_path
             del model[key]
         await agrees(collection, model)
 
-    async def look(collection: Collection) -> None:
+    async def look(collection: StoredCollection) -> None:
         await agrees(collection, model)
 
     session(tmp_path, fill)
@@ -91,11 +91,11 @@ def test_columns_come_back_from_blocks_and_from_the_records_behind_them(tmp_path
     ],
 )
 def test_damaged_blocks_are_made_anew_from_the_records(tmp_path: Path, model: Model, damage: str) -> None:
-    async def fill(collection: Collection) -> None:
+    async def fill(collection: StoredCollection) -> None:
         await collection.upsert(some(SEGMENT * 2))
         put(model, some(SEGMENT * 2), SHAPE)
 
-    async def look(collection: Collection) -> None:
+    async def look(collection: StoredCollection) -> None:
         await agrees(collection, model)
 
     session(tmp_path, fill)
@@ -108,7 +108,7 @@ def test_damaged_blocks_are_made_anew_from_the_records(tmp_path: Path, model: Mo
 
 
 def test_a_check_finds_columns_that_say_something_else_and_mends_them(tmp_path: Path, model: Model) -> None:
-    async def fill(collection: Collection) -> None:
+    async def fill(collection: StoredCollection) -> None:
         await collection.upsert(some(SEGMENT + 10))
         put(model, some(SEGMENT + 10), SHAPE)
 
@@ -134,7 +134,7 @@ def test_a_check_finds_columns_that_say_something_else_and_mends_them(tmp_path: 
 
 
 def test_compaction_makes_rows_dense_and_forgets_strings(tmp_path: Path, model: Model) -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         for turn in range(4):
             await collection.upsert(some(700, turn))
             put(model, some(700, turn), SHAPE)
@@ -150,7 +150,7 @@ def test_compaction_makes_rows_dense_and_forgets_strings(tmp_path: Path, model: 
 
 
 def test_what_compaction_moved_out_of_a_block_stays_moved(tmp_path: Path, model: Model) -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         for records in (some(SEGMENT + 500), some(1000, turn=1)):
             await collection.upsert(records)
             put(model, records, SHAPE)
@@ -164,7 +164,7 @@ def test_what_compaction_moved_out_of_a_block_stays_moved(tmp_path: Path, model:
 
 
 def test_many_holes_are_compacted_without_being_asked(tmp_path: Path) -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         await collection.upsert(some(300))
         for turn in range(1, 45):
             await collection.upsert(some(300, turn))
@@ -179,7 +179,7 @@ def test_many_holes_are_compacted_without_being_asked(tmp_path: Path) -> None:
 
 
 def test_writers_and_readers_go_on_during_compaction(tmp_path: Path, model: Model) -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         for turn in range(3):
             await collection.upsert(some(2000, turn))
         put(model, some(2000, 2), SHAPE)
@@ -197,11 +197,11 @@ def test_writers_and_readers_go_on_during_compaction(tmp_path: Path, model: Mode
 
 
 def test_rows_begin_again_before_their_numbers_run_out(tmp_path: Path, model: Model) -> None:
-    async def fill(collection: Collection) -> None:
+    async def fill(collection: StoredCollection) -> None:
         await collection.upsert(some(50))
         put(model, some(50), SHAPE)
 
-    async def go_on(collection: Collection) -> None:
+    async def go_on(collection: StoredCollection) -> None:
         await agrees(collection, model)
         await collection.upsert(some(60, turn=1))
         put(model, some(60, turn=1), SHAPE)

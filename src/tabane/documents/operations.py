@@ -245,12 +245,12 @@ class DocumentLibrary:
         return document_answers.listed(page.documents, page.after, caller.lang)
 
     @answered
-    async def get_document_stats(self, caller: Caller, params: given.Nothing) -> Json:
+    async def get_document_stats(self, caller: Caller, params: given.NoDocumentParameters) -> Json:
         counts = await counted(self._collection)
         return self._place.counted(counts, caller.lang)
 
     @answered
-    async def hello(self, caller: Caller, params: given.Hello) -> Json:
+    async def hello(self, caller: Caller, params: given.DocumentHello) -> Json:
         return {"status": "success", "message": f"Hello, {params.name or 'World'}!"}
 
     async def _put(self, caller: Caller, drafts: Sequence[Draft]) -> list[Json]:

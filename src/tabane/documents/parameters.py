@@ -99,11 +99,11 @@ Include = Annotated[
 Cursor = Annotated[str, Meta(max_length=4096, description="next_cursor of the part before.")]
 
 
-class Hello(Struct, frozen=True, forbid_unknown_fields=True):
+class DocumentHello(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(max_length=100)] | None = None
 
 
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class NoDocumentParameters(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 

@@ -73,9 +73,9 @@ def _finding(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
         ),
         _find(
             "get_document_stats", "How many documents are kept.",
-            given.Nothing, lambda c, p: documents().get_document_stats(c, p), _json,
+            given.NoDocumentParameters, lambda c, p: documents().get_document_stats(c, p), _json,
         ),
-        _find("hello", "Says hello.", given.Hello, lambda c, p: documents().hello(c, p), _message),
+        _find("hello", "Says hello.", given.DocumentHello, lambda c, p: documents().hello(c, p), _message),
     ]  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import Sources
-    from tabane.store.collection import Collection
+    from tabane.store.collection import StoredCollection
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class Posts:
         ]
         return Answer(rows, warning)
 
-    async def _collection(self) -> Collection:
+    async def _collection(self) -> StoredCollection:
         return await self._stores.collection(DOMAIN, SHAPE)
 
     async def _open(self, progress: Progress) -> dict[str, Any]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tabane.documents.finding import Hit as Found
     from tabane.documents.operations import DocumentLibrary
     from tabane.search.embedding.embedder import NoModel
-    from tabane.store.collection import Collection
+    from tabane.store.collection import StoredCollection
 
 ROOTS = "documents_roots"
 """The setting that names the folders which assistants may put files from."""
@@ -181,7 +181,7 @@ class DocumentStore:
     def _watched(self) -> Path:
         return self._home / FOLDER / _WATCHED
 
-    async def _collection(self) -> Collection:
+    async def _collection(self) -> StoredCollection:
         return await self._stores.collection(DOMAIN, SHAPE)
 
     async def _question(self, text: str, spaces: Iterable[str]) -> Meaning | NoModel:

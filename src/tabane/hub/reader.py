@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tabane.reader.reading import Reading
     from tabane.reader.rendering import Rendering
     from tabane.search.embedding.embedder import NoModel
-    from tabane.store.collection import Collection
+    from tabane.store.collection import StoredCollection
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class PageReader:
 
         return policy
 
-    async def _collection(self) -> Collection:
+    async def _collection(self) -> StoredCollection:
         return await self._stores.collection(DOMAIN, SHAPE)
 
     async def _question(self, text: str, spaces: Iterable[str]) -> Meaning | NoModel:

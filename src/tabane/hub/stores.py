@@ -17,7 +17,7 @@ from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from tabane.search.records import Shape
-    from tabane.store.collection import Collection
+    from tabane.store.collection import StoredCollection
     from tabane.store.store import Store
     from tabane.store.vector_cache import PersistentVectorCache
 
@@ -49,7 +49,7 @@ class Stores:
         self._open: dict[str, Store] = {}
         self._opening = asyncio.Lock()
 
-    async def collection(self, domain: str, shape: Shape) -> Collection:
+    async def collection(self, domain: str, shape: Shape) -> StoredCollection:
         """A collection of that domain. Raises StoreError that says what to do where it cannot be opened."""
         return await (await self._store(domain)).collection(shape)
 

@@ -88,7 +88,7 @@ class LexicalFollower(TableFollower, Protocol):
     async def close(self) -> None: ...
 
 
-class Collection(CollectionCounts):
+class StoredCollection(CollectionCounts):
     """One collection, open. See :class:`tabane.search.engine.Records` and ``Index`` for what it promises."""
 
     def __init__(self, table: CollectionTable, lexical: LexicalFollower | None = None) -> None:

@@ -17,7 +17,7 @@ from tabane.store.migrations import MIGRATIONS, Migration
 from tabane.store.vector_cache import PersistentVectorCache
 
 if TYPE_CHECKING:
-    from tabane.store.collection import Collection, LexicalFollower
+    from tabane.store.collection import LexicalFollower, StoredCollection
     from tabane.store.collection_table import CollectionTable
     from tabane.store.vectors.vector_database import VectorDatabase
 
@@ -32,7 +32,7 @@ class Store:
         self.database = database
         self._lexical = lexical
         self._pages = pages
-        self._collections: dict[str, Collection] = {}
+        self._collections: dict[str, StoredCollection] = {}
         self._vectors: VectorDatabase | None = None  # opened with the first collection that has some
         self._kept: PersistentVectorCache | None = None
         self._opening = asyncio.Lock()
@@ -55,7 +55,7 @@ class Store:
         path = os.path.join(folder, f"{domain}.db")
         return cls(await asyncio.to_thread(Database.open, path, migrations, pages=pages), lexical, pages)
 
-    async def collection(self, shape: Shape) -> Collection:
+    async def collection(self, shape: Shape) -> StoredCollection:
         """The collection of that shape, made where it is new. The same one at every call.
 
         Spaces of the shape are made where they are not there; those that the shape does not name stay.
@@ -71,18 +71,18 @@ class Store:
             await found.add_space(space)
         return found
 
-    async def _opened(self, shape: Shape) -> Collection:
+    async def _opened(self, shape: Shape) -> StoredCollection:
         # numpy comes with the first collection: a hub that only forwards does without. Importing it takes
         # a fifth of a second, which is no business of the event loop's.
         await asyncio.to_thread(importlib.import_module, "tabane.store.collection")
-        from tabane.store.collection import Collection
+        from tabane.store.collection import StoredCollection
         from tabane.store.collection_table import CollectionTable
 
         table = await CollectionTable.open(self.database, shape, self._vector_file)
         if self._lexical is None:
-            return Collection(table)
+            return StoredCollection(table)
         folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
-        return Collection(table, await self._lexical(folder, table))
+        return StoredCollection(table, await self._lexical(folder, table))
 
     async def _vector_file(self) -> VectorDatabase:
         async with self._opening_vectors:
@@ -116,7 +116,7 @@ class Store:
             await asyncio.to_thread(self._vectors.examine)
         return [name for name, each in self._collections.items() if not await each.agrees()]
 
-    async def mend(self, name: str) -> Collection:
+    async def mend(self, name: str) -> StoredCollection:
         """The open collection of that name, opened again with all that is derived made anew."""
         async with self._opening:
             found = self._collections.pop(name)

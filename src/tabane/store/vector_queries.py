@@ -23,7 +23,7 @@ from tabane.store.vectors.binary_codes import normalised
 from tabane.store.vectors.space_index import SpaceSnapshot
 from tabane.store.vectors.vector_index import Moment, VectorIndex
 from tabane.store.vectors.vector_request import VectorRequest
-from tabane.store.vectors.vector_search import VectorMatches, VectorSearch
+from tabane.store.vectors.vector_search import VectorMatches, VectorSpaceSearch
 
 
 class SortedSimilarities:
@@ -64,7 +64,7 @@ _LONGEST_WAIT = 60.0  # seconds, for what is made anew
 class _VectorScan:
     """All that can be compared, as of one moment."""
 
-    search: VectorSearch
+    search: VectorSpaceSearch
     rows: Array
     slots: list[Array]
 
@@ -95,7 +95,7 @@ class VectorQueries:
 
     def _search(
         self, connection: sqlite3.Connection, asked: VectorRequest, where: Filter
-    ) -> tuple[Masks, VectorSearch]:
+    ) -> tuple[Masks, VectorSpaceSearch]:
         masks, moment = self._moment(connection, asked)
         return masks, _search(connection, asked, where, masks, moment)
 
@@ -230,7 +230,7 @@ class VectorQueries:
                 moment = self._picked_out(connection, question, sorted({row for row in rows if row}))
             mask = np.zeros(len(masks.snapshot.alive), dtype=np.bool_)
             mask[masks.snapshot.slots_of(row for row in rows if row)] = True
-            found = VectorSearch(question, moment, mask, masks.snapshot.origin).best(max(1, len(keys)))
+            found = VectorSpaceSearch(question, moment, mask, masks.snapshot.origin).best(max(1, len(keys)))
             places = (found.places + masks.snapshot.origin).tolist()
             scores = dict(zip(places, found.scores.tolist(), strict=True))
             return [None if row is None else scores.get(row) for row in rows]
@@ -272,10 +272,10 @@ class VectorQueries:
 
 def _search(
     connection: sqlite3.Connection, asked: VectorRequest, where: Filter, masks: Masks, moment: Moment
-) -> VectorSearch:
+) -> VectorSpaceSearch:
     """Return a search over one moment, which gives way while it runs."""
     mask, origin = masks.mask(where), masks.snapshot.origin
-    return VectorSearch(asked, moment, mask, origin, lambda: give_way(connection))
+    return VectorSpaceSearch(asked, moment, mask, origin, lambda: give_way(connection))
 
 
 def _whole(moment: Moment, asked: VectorRequest) -> bool:

@@ -12,7 +12,7 @@ from tabane.errors import BadArguments
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.lexical.lexical_index import LexicalIndex
 from tabane.store.store import Store
 
@@ -33,7 +33,7 @@ class Counted:
         return text.split()
 
 
-async def _opened(home: Path, dictionary: Counted) -> tuple[Store, Collection]:
+async def _opened(home: Path, dictionary: Counted) -> tuple[Store, StoredCollection]:
     async def lexical(folder: str, table: Any) -> LexicalIndex:
         return await LexicalIndex.open(folder, table, dictionary)
 

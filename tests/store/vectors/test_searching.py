@@ -16,7 +16,7 @@ from tabane.store.columns import Mask
 from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, encoded, mean_of
 from tabane.store.vectors.space_index import SpaceSnapshot
 from tabane.store.vectors.vector_request import VectorRequest
-from tabane.store.vectors.vector_search import VectorMatches, VectorSearch
+from tabane.store.vectors.vector_search import VectorMatches, VectorSpaceSearch
 
 COUNT, DIMENSION, TAIL = 12_000, 128, 500
 
@@ -95,8 +95,8 @@ def test_with_codes_and_without_the_answers_are_equal(
 ) -> None:
     asked = question(seed, spaces, combination, threshold, whole)
     mask = masked(seed, share)
-    expected = VectorSearch(asked, PLAIN, mask, 1).best(wanted)
-    found = VectorSearch(asked, CODED, mask, 1).best(wanted)
+    expected = VectorSpaceSearch(asked, PLAIN, mask, 1).best(wanted)
+    found = VectorSpaceSearch(asked, CODED, mask, 1).best(wanted)
     assert scored(found) == scored(expected)
     assert mask[found.places].all()
 
@@ -113,7 +113,7 @@ def test_of_a_hundred_questions_nothing_is_missed(spaces: str, combination: Comb
             exact[number, ROWS[name] - 1] = SPACES[name].astype(np.float64) @ vector.astype(np.float64)
         likeness = np.nan_to_num(asked.combined(list(exact)), nan=-np.inf)
         expected = set(np.argsort(-likeness, kind="stable")[:10].tolist())
-        missed += len(expected - set(VectorSearch(asked, CODED, ALL, 1).best(10).places.tolist()))
+        missed += len(expected - set(VectorSpaceSearch(asked, CODED, ALL, 1).best(10).places.tolist()))
     assert missed <= 1
 
 
@@ -171,8 +171,8 @@ def test_what_is_counted_first_leaves_out_nothing_that_is_near(
                 query = spaces[name][7 + asked_for] + 0.6 * chance.standard_normal(LONG) / np.sqrt(LONG)
                 queries[name] = (query / np.linalg.norm(query)).astype(np.float32)
             asked = VectorRequest(queries, combination, dict.fromkeys(queries, 1.0), None)
-            expected = scored(VectorSearch(asked, plain, mask, 1).best(10))
-            found = scored(VectorSearch(asked, coded, mask, 1).best(10))
+            expected = scored(VectorSpaceSearch(asked, plain, mask, 1).best(10))
+            found = scored(VectorSpaceSearch(asked, coded, mask, 1).best(10))
             assert all(place in mask.nonzero()[0] for place, _ in found)
             missed += len(set(expected) - set(found))
             asked_for += len(expected)
@@ -220,7 +220,7 @@ def test_products_of_cosines_on_both_sides_of_zero_are_as_if_all_were_compared(
         {name: view(each, ROWS[name], coded=coded) for name, each in vectors.items()}
         for coded in (True, False)
     )
-    expected = VectorSearch(question, plain, ALL, 1).best(wanted)
+    expected = VectorSpaceSearch(question, plain, ALL, 1).best(wanted)
     exact = np.full((len(spaces), len(ALL)), np.nan)
     for number, name in enumerate(spaces):
         exact[number, ROWS[name] - 1] = vectors[name].astype(np.float64) @ asked[name].astype(np.float64)
@@ -230,15 +230,15 @@ def test_products_of_cosines_on_both_sides_of_zero_are_as_if_all_were_compared(
     meant = ~(lacking.any(axis=0) if whole else lacking.all(axis=0))
     best = np.sort(join[meant & (join >= (-2 if threshold is None else threshold))])[::-1]
     assert np.allclose(expected.scores[:wanted], best[:wanted], atol=1e-6)
-    assert scored(VectorSearch(question, coded, ALL, 1).best(wanted)) == scored(expected)
+    assert scored(VectorSpaceSearch(question, coded, ALL, 1).best(wanted)) == scored(expected)
 
 
 def test_only_the_proven_ones_are_as_if_all_were_compared() -> None:
     """Fewer are looked at then, and the best are the same."""
     for seed in range(20):
         asked = question(seed, "a", Combination.AVERAGE)
-        whole = scored(VectorSearch(asked, CODED, ALL, 1).best(100))
-        some = scored(VectorSearch(replace(asked, proven=10), CODED, ALL, 1).best(100))
+        whole = scored(VectorSpaceSearch(asked, CODED, ALL, 1).best(100))
+        some = scored(VectorSpaceSearch(replace(asked, proven=10), CODED, ALL, 1).best(100))
         assert some[:10] == whole[:10]
         assert len(some) == len(whole)
 
@@ -249,8 +249,8 @@ def test_what_is_not_in_the_files_yet_is_found_where_nothing_else_is_meant() -> 
     views = {"a": SpaceSnapshot(ROWS["a"], vectors[:6000], vectors[6000:], codes, straight=True)}
     mask = np.arange(len(ALL)) >= 6000
     asked = question(3, "a", Combination.AVERAGE)
-    found = VectorSearch(asked, views, mask, 1).best(10)
-    assert scored(found) == scored(VectorSearch(asked, PLAIN, mask, 1).best(10))
+    found = VectorSpaceSearch(asked, views, mask, 1).best(10)
+    assert scored(found) == scored(VectorSpaceSearch(asked, PLAIN, mask, 1).best(10))
 
 
 def test_equals_are_all_found_however_many_there_are() -> None:
@@ -259,5 +259,5 @@ def test_equals_are_all_found_however_many_there_are() -> None:
     vectors[100:2200] = vectors[100]
     views = {"a": view(vectors, ROWS["a"], coded=True)}
     asked = VectorRequest({"a": vectors[100]}, Combination.AVERAGE, {"a": 1.0}, None)
-    found = VectorSearch(asked, views, ALL, 1).best(10)
+    found = VectorSpaceSearch(asked, views, ALL, 1).best(10)
     assert found.places.tolist() == list(range(100, 2200))

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from tabane.search.records import Space
-from tabane.store.collection_state import VectorPlacement
+from tabane.store.collection_state import SpaceStorage, VectorPlacement
 from tabane.store.vectors.space_index import MOST_TAKEN, SpaceIndex
-from tabane.store.collection_state import SpaceStorage
 from tabane.store.vectors.vector_database import VectorDatabase
 from tests.store.vectors.oracle import packed
 

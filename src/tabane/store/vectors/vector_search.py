@@ -44,7 +44,7 @@ class VectorMatches:
     whole: bool
 
 
-class VectorSearch:
+class VectorSpaceSearch:
     """One question over one moment. ``mask`` says by place which records are meant; place 0 is ``origin``."""
 
     def __init__(
