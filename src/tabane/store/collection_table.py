@@ -22,7 +22,7 @@ from tabane.store.database import Database
 from tabane.store.maintenance import TableMaintenance
 from tabane.store.masks import Masks
 from tabane.store.segments import OpenVectorDatabase, open_collection
-from tabane.store.substring_filter import RowSet, SubstringCondition, SubstringFilter
+from tabane.store.substring_filter import SubstringCondition, SubstringFilter, SubstringIndex
 from tabane.store.truth import Truth
 from tabane.store.vectors.space_table import SpaceTable
 from tabane.store.vectors.vector_index import VectorIndex
@@ -36,10 +36,11 @@ _MOST_TRIES = 100
 _LONGEST_REMAKING = 600.0  # seconds that a check-up waits for
 
 
-class TableFollower(Protocol):
+class TableFollower(SubstringIndex, Protocol):
     """What is derived from a table: a lexical index.
 
-    ``applied`` is the number of the last tombstone that it will never ask for again.
+    ``applied`` is the number of the last tombstone that it will never ask for again. ``containing`` answers
+    as of the last commit that it was told of.
     """
 
     @property
@@ -54,10 +55,6 @@ class TableFollower(Protocol):
 
         It hears of every write that has a number, those too that leave the records as they are.
         """
-        ...
-
-    def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
-        """See :class:`tabane.store.substring_filter.Index`: it answers as of the last commit it was told of."""
         ...
 
 

@@ -133,6 +133,10 @@ class ColumnValues:
     values: Array
     slots: Array | None
 
+    def within(self, mask: Mask) -> Array:
+        """Return the values of the slots in a mask."""
+        return self.values[mask if self.slots is None else mask[self.slots]]
+
     def only(self, slots: Slots) -> ColumnValues:
         """The values of these slots, which are in order, as those of the first slots."""
         if self.slots is None:
@@ -250,7 +254,7 @@ class Columns:
         alive, found = self._alive.view(), set[int]()
         for values in self._snapshot.columns.values():
             if values.field.kind.textual:
-                codes = values.values[alive if values.slots is None else alive[values.slots]]
+                codes = values.within(alive)
                 found.update(np.unique(codes[(codes >= low) & (codes <= high)]).tolist())
         return found
 

@@ -110,23 +110,16 @@ class Database:
         except OSError as error:
             raise failures.from_system(error, path) from error
         holding = DatabaseLock.acquire(path)
-        connection: sqlite3.Connection | None = None
         points = CleanPoints(path, pages)
         try:
-            points.look()
-            connection = connected(path)
-            check(connection, path, len(migrations))
-            if not holding.clean and not points.proven(connection):
-                examine(connection, path)
-            for pragma in _PRAGMAS:
-                connection.execute(pragma)
-            migrate(connection, path, migrations)
-            points.begin(connection)
-            holding.begin()
-            return cls(path, holding, connection, points)
-        except BaseException as error:
-            if connection is not None:
+            connection = open_checked(path, points, migrations, doubtful=not holding.clean)
+            try:
+                holding.begin()
+                return cls(path, holding, connection, points)
+            except BaseException:
                 connection.close()
+                raise
+        except BaseException as error:
             holding.release(clean=False)
             raise failures.storage_error(error, path) from None
 
@@ -232,6 +225,36 @@ def connected(path: str, kind: type[sqlite3.Connection] = sqlite3.Connection) ->
     try:
         for pragma in _OF_ALL:
             connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_checked(
+    path: str,
+    points: CleanPoints,
+    migrations: Sequence[Migration],
+    *,
+    doubtful: bool,
+    page_size: int | None = None,
+) -> sqlite3.Connection:
+    """Open or create a database and upgrade it. Raises StoreError, or what SQLite and the system raise.
+
+    ``doubtful``: the last process died, so the file is checked, unless it is known to be whole.
+    """
+    points.look()
+    connection = connected(path)
+    try:
+        check(connection, path, len(migrations))
+        if doubtful and not points.proven(connection):
+            examine(connection, path)
+        if page_size is not None:
+            connection.execute(f"PRAGMA page_size = {page_size}")
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        migrate(connection, path, migrations)
+        points.begin(connection)
     except BaseException:
         connection.close()
         raise

@@ -25,7 +25,7 @@ _SWEPT = 2000  # strings looked at in a step
 
 
 class MaintainedTable(Protocol):
-    """What the maintenance of a table uses of it. See :class:`tabane.store.collection_table.CollectionTable`."""
+    """The members of :class:`tabane.store.collection_table.CollectionTable` that its maintenance uses."""
 
     database: Database
     truth: Truth

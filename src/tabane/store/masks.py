@@ -133,8 +133,7 @@ class Masks:
     def facet(self, field: str, where: Filter, limit: int) -> list[tuple[Scalar, int]]:
         """The most frequent values among what matches, with their counts; equals in order of values."""
         column = self.snapshot.columns[field]
-        mask = self.mask(where)
-        values = column.values[mask if column.slots is None else mask[column.slots]]
+        values = column.within(self.mask(where))
         if column.field.kind.textual:
             return self._facet_of_codes(field, values, limit)
         if column.field.kind is Kind.BOOLEAN:
@@ -150,9 +149,7 @@ class Masks:
 
     def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
         """All strings among what matches, with their counts, in no order."""
-        column = self.snapshot.columns[field]
-        mask = self.mask(where)
-        values = column.values[mask if column.slots is None else mask[column.slots]]
+        values = self.snapshot.columns[field].within(self.mask(where))
         counts = np.bincount(values, minlength=1)
         size = len(counts)
         in_order = self._strings.in_order(self._connection, field)
@@ -160,9 +157,7 @@ class Masks:
 
     def tally_of_few(self, field: str, where: Filter) -> list[tuple[str | None, int]]:
         """As :meth:`tally`, for few records: string by string, None for one that is no more."""
-        column = self.snapshot.columns[field]
-        mask = self.mask(where)
-        codes = column.values[mask if column.slots is None else mask[column.slots]]
+        codes = self.snapshot.columns[field].within(self.mask(where))
         found, counts = np.unique(codes[codes > 0], return_counts=True)
         pairs = zip(found.tolist(), counts.tolist(), strict=True)
         return [(self._strings.text(self._connection, code), count) for code, count in pairs]

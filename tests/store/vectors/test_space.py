@@ -14,10 +14,11 @@ from tabane.search.records import Space
 from tabane.store.collection_state import SpaceStorage, VectorPlacement
 from tabane.store.vectors.space_index import MOST_TAKEN, SpaceIndex
 from tabane.store.vectors.vector_database import VectorDatabase
+from tabane.store.vectors.vector_truth import VectorOwnership
 from tests.store.vectors.oracle import packed
 
 
-class Known:
+class Known(VectorOwnership):
     """Which vector is whose; ``asked`` tells whether all of it had to be read."""
 
     def __init__(self, places: list[tuple[int, int]]) -> None:

@@ -132,7 +132,8 @@ def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
 async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, Any], None]:
     """What the child says. It is ended where nobody listens any more."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tabane.documents.files.chroma_worker", path, *([collection] if collection else []),
+        sys.executable, "-m", "tabane.documents.files.chroma_worker", path,
+        *([collection] if collection else []),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         limit=_LONGEST_LINE,
     )  # fmt: skip

@@ -285,7 +285,7 @@ class LexicalSearch:
 
 
 def _looked_up(searcher: Any, query: Any, fetch: int) -> tuple[list[tuple[float, Any]], list[int]]:
-    """Scores and addresses, and their rows. Raises :class:`UnreadableIndex` for whatever tantivy finds wrong."""
+    """Return scores and addresses, and their rows. Raises :class:`UnreadableIndex` if tantivy fails."""
     try:
         hits = searcher.search(query, fetch, count=False).hits
         return hits, searcher.fast_field_values(ROW, [address for _, address in hits])

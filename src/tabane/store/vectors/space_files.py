@@ -1,7 +1,7 @@
-"""What is derived from the vectors of a space, as files that are mapped: numbers, unit vectors, codes.
+"""Mapped files derived from the vectors of one space: numbers, unit vectors, binary codes.
 
-Vectors are appended; :class:`SpaceFilesState` is written behind them, so it never says more than there is. Files
-that do not fit together are made anew from the truth.
+Vectors are appended. :class:`SpaceFilesState` is written after them, so it never claims more than the files
+hold. Files that do not fit together are made again from the vector database.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ from tabane.store.columns import Array, GrowableArray, Mask
 from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, normalised
 from tabane.store.vectors.space_files import VectorSpaceFiles, some
 from tabane.store.vectors.vector_database import VectorDatabase
-from tabane.store.vectors.vector_rows import VectorOwnership, read_vectors, rows_of, slots_of_numbers
+from tabane.store.vectors.vector_rows import read_vectors, rows_of, slots_of_numbers
+from tabane.store.vectors.vector_truth import VectorOwnership
 
 FLUSHED = 2048  # vectors of the tail that are worth a write
 FLUSHED_AFTER = 2.0  # seconds

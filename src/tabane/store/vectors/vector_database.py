@@ -19,17 +19,9 @@ from tabane.search.records import Space
 from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
 from tabane.store.collection_state import SpaceStorage
-from tabane.store.database import connected, examine
-from tabane.store.migrations import check, migrate
+from tabane.store.database import connected, examine, open_checked
 
 _PAGE = 16_384  # bytes: a vector of 768 numbers has 3,072, and a page holds several
-_PRAGMAS = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA fullfsync = ON",
-    "PRAGMA journal_size_limit = 16777216",
-    "PRAGMA cell_size_check = ON",
-)
 
 
 def _spaces(connection: sqlite3.Connection) -> None:
@@ -94,24 +86,12 @@ class VectorDatabase:
         ``doubtful``: the last process died, so the file is checked, unless it is known to be whole.
         ``pages``: number of changed pages after which a checkpoint is made.
         """
-        connection: sqlite3.Connection | None = None
         points = CleanPoints(path, pages)
         try:
-            points.look()
-            connection = connected(path)
-            check(connection, path, len(_MIGRATIONS))
-            if doubtful and not points.proven(connection):
-                examine(connection, path)
-            connection.execute(f"PRAGMA page_size = {_PAGE}")
-            for pragma in _PRAGMAS:
-                connection.execute(pragma)
-            migrate(connection, path, _MIGRATIONS)
-            points.begin(connection)
-            return cls(path, connection, points)
+            connection = open_checked(path, points, _MIGRATIONS, doubtful=doubtful, page_size=_PAGE)
         except BaseException as error:
-            if connection is not None:
-                connection.close()
             raise failures.storage_error(error, path) from None
+        return cls(path, connection, points)
 
     # For the writing thread: see tabane.store.write_thread.Companion
 

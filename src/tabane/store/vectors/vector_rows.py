@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
-from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -53,18 +51,6 @@ def rows_of(numbers: Array, known: Array) -> Array:
 
 NAME = "rows"
 FORMAT = 1
-
-
-class VectorOwnership(Protocol):
-    """Which vector is whose, as the truth of one space has it."""
-
-    def all(self) -> list[tuple[int, int]]:
-        """Number and row of each vector, in no order."""
-        ...
-
-    def agree(self, numbers: Sequence[int], rows: Sequence[int]) -> bool:
-        """Whether none of these rows is known to have another vector."""
-        ...
 
 
 class OwnersStamp(msgspec.Struct, frozen=True):

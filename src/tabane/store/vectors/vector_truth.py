@@ -176,9 +176,9 @@ class VectorTruth:
 
     # Reading, in any thread
 
-    def placing(self, connection: sqlite3.Connection, held: SpaceStorage) -> TruthOwnership:
+    def placing(self, connection: sqlite3.Connection, held: SpaceStorage) -> VectorOwnership:
         """Which vector of a space is whose, while the connection's transaction lasts."""
-        return TruthOwnership(self, connection, held)
+        return VectorOwnership(self, connection, held)
 
     def places(self, connection: sqlite3.Connection, held: SpaceStorage) -> list[tuple[int, int]]:
         """Number and row of all vectors of a space, in no order."""
@@ -202,15 +202,17 @@ class VectorTruth:
         return [row for (row,) in connection.execute(query, (held.birth, after, most))]
 
 
-class TruthOwnership:
-    """The vectors of one space, at one moment: see :class:`tabane.store.vectors.vector_rows.Places`."""
+class VectorOwnership:
+    """Which vector of one space belongs to which record, at one moment."""
 
     def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, held: SpaceStorage) -> None:
         self._truth, self._connection, self._held = truth, connection, held
 
     def all(self) -> list[tuple[int, int]]:
+        """Return number and row of each vector, in no order."""
         return self._truth.places(self._connection, self._held)
 
     def agree(self, numbers: Sequence[int], rows: Sequence[int]) -> bool:
+        """Return whether none of these rows is known to have another vector."""
         found = self._truth.numbers(self._connection, self._held, rows)
         return all(known in (0, number) for known, number in zip(found, numbers, strict=True))
