@@ -43,7 +43,7 @@ _LONGEST_HEADING = 200
 class DocumentChange:
     """What puts a document in place of the one that was there.
 
-    ``written``: the head, and chunks that are new or carry other metadata; nothing at all where nothing is to
+    ``written``: the head, and chunks that are new or carry other metadata; nothing at all if nothing is to
     be done. ``carried``: the keys of those among them whose text was there before, each with the key that it
     was under, so that its vectors still fit. ``gone``: keys of chunks that are there no more.
     """
@@ -60,12 +60,12 @@ class DocumentChange:
 
     @property
     def unchanged(self) -> bool:
-        """Whether it is the same document to a reader: at most what is kept beside it differs."""
+        """Return whether it is the same document to a reader: at most what is kept beside it differs."""
         return self.before is not None and _reads_alike(self.document, self.before)
 
 
 def checked(draft: Draft, largest: int) -> Draft:
-    """The draft in its one spelling. ``largest`` is how many bytes its text may have.
+    """Return the draft in its one spelling. ``largest`` is how many bytes its text may have.
 
     Raises :class:`BadArguments` that names the parameter; :class:`ModelError` for a text that says nothing,
     which no model can embed.
@@ -111,12 +111,12 @@ def _source(given: str) -> str:
 
 
 def _line(text: str, longest: int) -> str:
-    """The text on one line."""
+    """Return the text on one line."""
     return " ".join(encodable(text, "title").split())[:longest]
 
 
 def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
-    """What is to be done for a draft that is checked. The text is cut where it is not the one there was."""
+    """What is to be done for a draft that is checked. The text is cut if it is not the one there was."""
     document = _described(draft, measure, now)
     same = before is not None and (before.hash, before.measure) == (document.hash, document.measure)
     if before is not None and same:
@@ -147,27 +147,27 @@ def _described(draft: Draft, measure: Measure, now: float) -> Document:
 
 
 def _found_alike(document: Document, before: Document) -> bool:
-    """Whether chunks of the same text are the same records."""
+    """Return whether chunks of the same text are the same records."""
     return (document.kind, document.title, document.file_type, document.metadata) == (
         before.kind, before.title, before.file_type, before.metadata,
     )  # fmt: skip
 
 
 def _dated(document: Document, before: Document) -> Document:
-    """The document, as old as the one before where a reader sees no difference."""
+    """Return the document, as old as the one before where a reader sees no difference."""
     dated = changed(document, updated_at=before.updated_at)
     return dated if _reads_alike(dated, before) else document
 
 
 def _reads_alike(document: Document, before: Document) -> bool:
-    """Whether they differ at most in what nobody is shown."""
+    """Return whether they differ at most in what nobody is shown."""
     return before == changed(
         document, source=before.source, measure=before.measure, chunks=before.chunks, above=before.above
     )
 
 
 def _beside(draft: Draft, document: Document, before: Document) -> DocumentChange:
-    """The head alone: what is kept beside the text is another."""
+    """Return the head alone: what is kept beside the text is another."""
     headings = tuple(document.above)
     text = draft.text[: document.chunks[0].end]
     said = ChunkText(text, headings, heading(document.filepath, document.title, headings))
@@ -176,7 +176,7 @@ def _beside(draft: Draft, document: Document, before: Document) -> DocumentChang
 
 
 def _compared(draft: Draft, document: Document, before: Document | None, measure: Measure) -> DocumentChange:
-    """The text cut, and set against the chunks there were."""
+    """Return the text cut, and set against the chunks there were."""
     whole, records = _cut(draft, document, measure)
     there = {} if before is None else dict(zip(map(_suffix, before.chunks), before.keys, strict=True))
     alike = before is not None and (whole.file_type, whole.metadata) == (before.file_type, before.metadata)
@@ -241,7 +241,7 @@ def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:
 
 
 def with_vectors(made: DocumentChange, vectors: Mapping[str, bytes]) -> list[Record]:
-    """The records of a change, with the vectors that there are for them by key."""
+    """Return the records of a change, with the vectors that there are for them by key."""
     return [
         changed(record, vectors={SPACE: vectors[record.key]}) if record.key in vectors else record
         for record in made.written

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 COLLECTION = "documents"
 
 LONGEST_PASSAGE = 600
-"""Characters of a passage that are shown where it is to be brief."""
+"""Characters of a passage that are shown if it is to be brief."""
 
 _KINDS: tuple[tuple[type[TabaneError], str], ...] = (
     (ModelError, "EmbeddingError"),
@@ -42,7 +42,7 @@ class DocumentSearchAnswer(Json):
 
 
 def failed(value: Any) -> bool:
-    """Whether an answer is a failure."""
+    """Return whether an answer is a failure."""
     return isinstance(value, dict) and value.get("status") == "error"
 
 
@@ -51,7 +51,7 @@ def type_of(error: TabaneError) -> str:
 
 
 def failure(error: TabaneError, lang: Lang) -> Json:
-    """A failure as an answer."""
+    """Return a failure as an answer."""
     message = error.message
     if isinstance(error, ModelError):
         message = say("The text could not be embedded: {reason}", reason=message)
@@ -59,7 +59,7 @@ def failure(error: TabaneError, lang: Lang) -> Json:
 
 
 def put_failure(error: TabaneError, lang: Lang) -> Json:
-    """Why a document was not put, as an answer."""
+    """Return why a document was not put, as an answer."""
     if isinstance(error, StoreError):
         message = say("The document could not be stored: {reason}", reason=error.message)
         return _failure(message, type_of(error), lang)
@@ -119,7 +119,7 @@ class DocumentAnswers:
 
 
 def many(results: Sequence[Json], lang: Lang) -> Json:
-    """Answers of several as one: an error where all of them are."""
+    """Answers of several as one: an error if all of them are."""
     bad = sum(map(failed, results))
     if not bad:
         status, message = "success", say("Documents put: {count}", count=len(results))
@@ -131,7 +131,7 @@ def many(results: Sequence[Json], lang: Lang) -> Json:
 
 
 def metadata(document: Document) -> Json:
-    """What an answer says of a document beside its text."""
+    """Return what an answer says of a document beside its text."""
     shown: Json = {
         "filepath": document.filepath,
         "updated_at": document.updated,
@@ -143,7 +143,7 @@ def metadata(document: Document) -> Json:
 
 
 def described(document: Document) -> Json:
-    """A document in a list."""
+    """Return a document in a list."""
     return {
         "filepath": document.filepath,
         "title": document.title or None,
@@ -193,7 +193,7 @@ def _named(document: Document) -> Json:
 
 
 def _text(document: Document, texts: Mapping[str, str]) -> Json:
-    """The text as the original has it, null where it is not shown; and whether it is cut."""
+    """Return the text as the original has it, null if it is not shown; and whether it is cut."""
     text = texts.get(document.filepath)
     if text is None or len(text) == document.length:
         return {"document": text}
@@ -201,7 +201,7 @@ def _text(document: Document, texts: Mapping[str, str]) -> Json:
 
 
 def _cut(passage: Passage, words: Sequence[str]) -> Passage:
-    """The part of a passage that answers best."""
+    """Return the part of a passage that answers best."""
     if len(passage.text) <= LONGEST_PASSAGE:
         return passage
     part = snippet(passage.text, words, LONGEST_PASSAGE)
@@ -243,7 +243,7 @@ def listed(documents: Sequence[Document], after: str | None, lang: Lang) -> Json
 
 
 def part(document: Document, text: str, start: int, cursor: str | None, lang: Lang) -> Json:
-    """A document, or part of it; ``cursor`` asks for what follows."""
+    """Return a document, or part of it; ``cursor`` asks for what follows."""
     return _success(
         say("The document was found"),
         lang,

@@ -37,7 +37,7 @@ def checked_filepath(filepath: str) -> str:
 
 
 def kind_of(filepath: str, text: str) -> TextKind:
-    """How a text is to be read: by its name; where that says nothing, by what it looks like."""
+    """Return how a text is to be read: by its name; if that says nothing, by what it looks like."""
     kind = _kind_by_name(filepath, text)
     if kind != "text" or ending(filepath) in _PLAIN:
         return kind
@@ -46,7 +46,7 @@ def kind_of(filepath: str, text: str) -> TextKind:
 
 
 def title_of(text: str, kind: TextKind) -> str:
-    """The first heading of Markdown, where it begins with one; nothing otherwise."""
+    """Return the first heading of Markdown, where it begins with one; nothing otherwise."""
     if kind != "markdown":
         return ""
     found = _HEADING.match(text[:_LOOKED].lstrip("\ufeff \t\r\n"))
@@ -71,7 +71,7 @@ _CODE_NAMES: Final = _words(
     "procfile rakefile vagrantfile"
 )
 CONVERTED: Final = _words("htm html xhtml pdf docx pptx xlsx epub odt odp ods ipynb rtf")
-"""Endings of files that are more than their text: a converter reads them, where it does."""
+"""Endings of files that are more than their text: a converter reads them, if it does."""
 
 _NO_TEXT: Final = _words(
     "7z a aac ai aiff apk avi avif bin blend bmp bz2 class dat db dll dmg dylib eot exe fig flac gif gz heic "
@@ -84,7 +84,7 @@ _HTML: Final = (b"<!doctype html", b"<html")
 
 
 def ending(name: str) -> str:
-    """What is behind the last dot of a name, in small letters; ``md`` of ``README.MD``."""
+    """Return what is behind the last dot of a name, in small letters; ``md`` of ``README.MD``."""
     return PurePath(name).suffix[1:].lower()
 
 
@@ -109,7 +109,7 @@ def file_type_of(name: str, data: bytes, kind: TextKind) -> str:
 
 
 def is_converted(name: str, data: bytes) -> bool:
-    """Whether a converter is to read the file, whatever it is called."""
+    """Return whether a converter is to read the file, whatever it is called."""
     end = ending(name)
     if end in CONVERTED or data.startswith(_MAGIC):
         return True
@@ -117,7 +117,7 @@ def is_converted(name: str, data: bytes) -> bool:
 
 
 def is_no_text(name: str) -> bool:
-    """Whether a file of this name is never text, so that it need not be read to know."""
+    """Return whether a file of this name is never text, so that it need not be read to know."""
     return ending(name) in _NO_TEXT
 
 

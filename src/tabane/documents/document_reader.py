@@ -33,7 +33,7 @@ MOST_TYPES = 100
 
 
 async def counted(collection: Callable[[], Awaitable[Collection]]) -> dict[str, Any]:
-    """The numbers of one collection."""
+    """Return the numbers of one collection."""
     there = await collection()
     documents, chunks, types, oldest, newest, embedded = await asyncio.gather(
         there.count(HEADS),
@@ -64,7 +64,7 @@ async def _first(collection: Collection, order: Order) -> Document | None:
 
 
 async def _embedded(collection: Collection) -> int:
-    """How many chunks have a vector: as many as can be compared with any."""
+    """Return how many chunks have a vector: as many as can be compared with any."""
     space = space_of(collection)
     if space is None:
         return 0
@@ -89,7 +89,7 @@ class DocumentReader:
         self._collection = collection
 
     async def documents(self, filepaths: Sequence[str]) -> list[Document | None]:
-        """What is known of each, in their order, None where there is none."""
+        """Return what is known of each, in their order, None if there is none."""
         collection = await self._collection()
         found: list[Document | None] = []
         for first in range(0, len(filepaths), MOST_AT_ONCE):
@@ -105,12 +105,12 @@ class DocumentReader:
         return DocumentPage([document_of(stored.record) for stored in page.records], page.after)
 
     async def behind(self, filepath: str | None, limit: int) -> DocumentPage:
-        """Documents in order of their names, behind one that need not be there."""
+        """Return documents in order of their names, behind one that need not be there."""
         where: Filter = And(()) if filepath is None else Range(DOCUMENT, filepath, include_low=False)
         return await self.listed(where, limit)
 
     async def all(self, prefix: str = "") -> AsyncIterator[Document]:
-        """Every document whose name begins so, in order of names."""
+        """Yield every document whose name begins so, in order of names."""
         where: Filter = Prefix(DOCUMENT, prefix) if prefix else And(())
         after: str | None = None
         while True:
@@ -124,7 +124,7 @@ class DocumentReader:
     async def text(
         self, filepath: str, start: int = 0, end: int | None = None
     ) -> tuple[Document, str] | None:
-        """A document and ``text[start:end]`` of it, of one moment; None where there is none."""
+        """Return a document and ``text[start:end]`` of it, of one moment; None if there is none."""
         for _ in range(_TRIES):
             (document,) = await self.documents([filepath])
             if document is None:
@@ -135,7 +135,7 @@ class DocumentReader:
         raise StoreBusy(say("{filepath} changes faster than it can be read: try again", filepath=filepath))
 
     async def part(self, document: Document, start: int, end: int) -> str | None:
-        """``text[start:end]``; None where the document is another one by now."""
+        """``text[start:end]``; None if the document is another one by now."""
         collection, chosen = await self._collection(), covering(document.chunks, start, end)
         keys = document.keys[chosen]
         texts: list[str] = []
@@ -148,7 +148,7 @@ class DocumentReader:
 
 
 def _is_of(record: Record, document: Document) -> bool:
-    """Whether a chunk is of this text: the key of the first one tells nothing of what it says."""
+    """Return whether a chunk is of this text: the key of the first one tells nothing of what it says."""
     if record.fields.get(PART) != "document":
         return True
     there = document_of(record)
@@ -156,14 +156,14 @@ def _is_of(record: Record, document: Document) -> bool:
 
 
 def covering(pieces: Sequence[ChunkSpan], start: int, end: int) -> slice:
-    """Which of the pieces, which are in order, hold something between ``start`` and ``end``."""
+    """Return which of the pieces, which are in order, hold something between ``start`` and ``end``."""
     first = bisect_right(pieces, start, key=lambda piece: piece.end)
     last = bisect_right(pieces, end - 1, key=lambda piece: piece.start)
     return slice(first, last)
 
 
 def joined(pieces: Sequence[ChunkSpan], texts: Sequence[str], start: int, end: int) -> str:
-    """The text between ``start`` and ``end``: what two pieces both hold is taken once."""
+    """Return the text between ``start`` and ``end``: what two pieces both hold is taken once."""
     found: list[str] = []
     at = start
     for piece, text in zip(pieces, texts, strict=True):

@@ -31,7 +31,7 @@ class DocumentLocks:
 
     @asynccontextmanager
     async def held(self, names: Iterable[str]) -> AsyncIterator[None]:
-        """All of these, taken in one order by everybody, so that no two wait for each other."""
+        """Yield all of these, taken in one order by everybody, so that no two wait for each other."""
         async with AsyncExitStack() as stack:
             for name in sorted(set(names)):
                 lock = self._locks.get(name)
@@ -144,7 +144,7 @@ class DocumentWriter:
 
 
 def _turns(drafts: Mapping[int, Draft]) -> list[dict[int, Draft]]:
-    """The drafts by how often their name came before."""
+    """Return the drafts by how often their name came before."""
     turns: list[dict[int, Draft]] = []
     seen: Counter[str] = Counter()
     for place, draft in drafts.items():

@@ -26,9 +26,9 @@ MOST_NAMES = MOST_VALUES // 2
 
 
 async def resolved(collection: Collection, where: Filter) -> Filter:
-    """The filter, without conditions on when a document was put: a chunk does not know it.
+    """Return the filter, without conditions on when a document was put: a chunk does not know it.
 
-    Raises BadArguments where such a condition divides so many documents that none of the halves is short
+    Raises BadArguments if such a condition divides so many documents that none of the halves is short
     enough to be named.
     """
     found: dict[Filter, Filter] = {
@@ -40,7 +40,7 @@ async def resolved(collection: Collection, where: Filter) -> Filter:
 
 
 async def _documents_with(collection: Collection, leaf: Filter) -> Filter:
-    """The documents that a condition is true of; those that it is not, where they are fewer."""
+    """Return the documents that a condition is true of; those that it is not, if they are fewer."""
     meant, others = And((HEADS, leaf)), And((HEADS, Not(leaf)))
     inside, outside = await collection.count(meant), await collection.count(others)
     if min(inside, outside) <= MOST_NAMES:
@@ -71,7 +71,7 @@ Operand = str | int | float | bool
 
 
 def read(filters: Mapping[str, Any], zone: tzinfo, parameter: str = "filters", depth: int = 1) -> Filter:
-    """The condition that all of these hold. Raises :class:`BadArguments` that names the path.
+    """Return the condition that all of these hold. Raises :class:`BadArguments` that names the path.
 
     ``zone`` is what dates without an offset are in.
     """
@@ -156,7 +156,7 @@ def _named(key: str, zone: tzinfo, path: str) -> FilterField:
 
 
 def _field(field: str, path: str) -> FilterField:
-    """A field of strings."""
+    """Return a field of strings."""
 
     def string(value: Operand) -> str:
         if not isinstance(value, str):
@@ -177,7 +177,7 @@ def _ordered(field: str, operator: str, bound: str) -> Filter:
 
 
 def _own(key: str, path: str) -> FilterField:
-    """A value of metadata of one's own: strings are compared with strings, numbers with numbers."""
+    """Return a value of metadata of one's own: strings are compared with strings, numbers with numbers."""
 
     def compared(operator: str, value: Operand) -> Filter:
         kind = metadata.kind_of(value)
@@ -197,7 +197,7 @@ def _own(key: str, path: str) -> FilterField:
 
 
 def _updated_at(zone: tzinfo, path: str) -> FilterField:
-    """A moment, or a day from its beginning to its end."""
+    """Return a moment, or a day from its beginning to its end."""
 
     def equal(value: Operand) -> Filter:
         begin, end = span(value, zone, path)

@@ -59,7 +59,7 @@ class ReadableFile(Protocol):
 
 
 def answered(handler: Handler[P]) -> Handler[P]:
-    """The handler, with its failures as answers and in the log, which never holds text or metadata."""
+    """Return the handler, with its failures as answers and in the log, which never holds text or metadata."""
 
     @wraps(handler)
     async def guarded(self: DocumentLibrary, caller: Caller, params: P) -> Json:
@@ -124,24 +124,24 @@ class DocumentLibrary:
         return await self._putting.delete(filepaths)
 
     async def known(self, filepaths: Sequence[str]) -> list[Document | None]:
-        """What is known of each."""
+        """Return what is known of each."""
         return await self.reading.documents(filepaths)
 
     def all(self, prefix: str = "") -> AsyncIterator[Document]:
-        """Every document whose name begins so, in order."""
+        """Return every document whose name begins so, in order."""
         return self.reading.all(prefix)
 
     async def page(self, after: str | None, limit: int) -> DocumentPage:
-        """Documents in order of their names, behind the name ``after``; at most 1,000."""
+        """Return documents in order of their names, behind the name ``after``; at most 1,000."""
         return await self.reading.behind(after, limit)
 
     async def beginning(self, prefix: str, limit: int) -> list[str]:
-        """Names that begin so, in order; at most 1,000."""
+        """Return names that begin so, in order; at most 1,000."""
         where = await self.searching.heads(prefix, None, {})
         return [document.filepath for document in (await self.reading.listed(where, limit)).documents]
 
     async def text(self, filepath: str) -> tuple[Document, str] | None:
-        """A document, whole; None where there is none."""
+        """Return a document, whole; None if there is none."""
         return await self.reading.text(filepath)
 
     def _tell(self, filepath: str, event: Event) -> None:
@@ -280,7 +280,7 @@ def _draft(params: given.PutDocument) -> Draft:
 
 
 def _one(document: dict[str, Any]) -> given.PutDocument:
-    """One of several documents. Raises BadArguments, for this one alone."""
+    """Return one of several documents. Raises BadArguments, for this one alone."""
     try:
         return msgspec.convert(document, given.PutDocument)
     except msgspec.ValidationError as error:

@@ -37,7 +37,7 @@ class PutOutcome:
 async def written(
     collection: Collection, embedding: PutEmbedding, changes: Mapping[int, DocumentChange | TabaneError]
 ) -> dict[int, PutOutcome | TabaneError]:
-    """What became of each change, by its place. Raises StoreError where nothing can be read."""
+    """Return what became of each change, by its place. Raises StoreError if nothing can be read."""
     batch = _PutBatch(collection, embedding)
     ready = {place: change for place, change in changes.items() if isinstance(change, DocumentChange)}
     failed = {place: error for place, error in changes.items() if isinstance(error, TabaneError)}
@@ -54,7 +54,7 @@ class _PutBatch:
     async def write(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
         """Embed and commit; why each failed that did.
 
-        A model may take the place of another meanwhile: then what was made by the other is made anew.
+        A model may take the place of another meanwhile: then what was made by the other is rebuilt.
         """
         failed: dict[int, TabaneError] = {}
         for _ in range(_ROUNDS):
@@ -68,7 +68,7 @@ class _PutBatch:
         return failed
 
     async def stored(self, changes: Mapping[int, DocumentChange]) -> dict[int, PutOutcome]:
-        """What there is now, of changes that did not fail."""
+        """Return what there is now, of changes that did not fail."""
         space = space_of(self._collection)
         lacking = await self._lacking(changes) if space else set(changes)
         found: dict[int, PutOutcome] = {}
@@ -87,7 +87,7 @@ class _PutBatch:
         return found
 
     async def _lend(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
-        """Have all new chunks embedded at once; where that fails, those of each document for themselves."""
+        """Have all new chunks embedded at once; if that fails, those of each document for themselves."""
         new = {place: _new(change) for place, change in changes.items()}
         new = {place: records for place, records in new.items() if records}
         try:
@@ -115,7 +115,7 @@ class _PutBatch:
         return await self._embedding.lend(self._collection, texts) if new else PutVectors()
 
     async def _exchange(self, place: int, change: DocumentChange) -> TabaneError | None:
-        """One document's commit; why it failed, where it did."""
+        """Return one document's commit; why it failed, where it did."""
         try:
             space = space_of(self._collection)  # before vectors are read: those of other models are left out
             vectors = await self._carried(change)
@@ -139,7 +139,7 @@ class _PutBatch:
         return None
 
     async def _carried(self, change: DocumentChange) -> dict[str, bytes]:
-        """The vectors of chunks that are written again with the same text."""
+        """Return the vectors of chunks that are written again with the same text."""
         found: dict[str, bytes] = {}
         if space_of(self._collection) is None:
             return found
@@ -149,7 +149,7 @@ class _PutBatch:
         return found
 
     async def _lacking(self, changes: Mapping[int, DocumentChange]) -> set[int]:
-        """Those with a chunk that has no vector, among the first 1,000 of each."""
+        """Return those with a chunk that has no vector, among the first 1,000 of each."""
         looked = {
             place: change.document.keys[:MOST_AT_ONCE]
             for place, change in changes.items()
@@ -162,13 +162,13 @@ class _PutBatch:
         return {place for place, keys in looked.items() if not without.isdisjoint(keys)}
 
     def _has_all(self, place: int, change: DocumentChange) -> bool:
-        """Whether each of its chunks just got a vector."""
+        """Return whether each of its chunks just got a vector."""
         lent = self._lent.get(place)
         return lent is not None and 0 < len(change.document.chunks) == len(lent.vectors)
 
 
 def _new(change: DocumentChange) -> list[Record]:
-    """The chunks whose text was not there before."""
+    """Return the chunks whose text was not there before."""
     return [record for record in change.written if record.key not in change.carried]
 
 

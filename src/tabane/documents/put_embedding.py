@@ -43,14 +43,14 @@ class PutVectors:
 
 
 def space_of(collection: Collection) -> Space | None:
-    """The space of the chunks' texts, None before anything was embedded."""
+    """Return the space of the chunks' texts, None before anything was embedded."""
     return next((space for space in collection.spaces if space.name == SPACE), None)
 
 
 class PutEmbedding:
     """Asks the model that the collection's vectors are of; the first one there is becomes that.
 
-    ``named`` says whether the settings name a model: where that cannot be had, nothing is stored. A model
+    ``named`` says whether the settings name a model: if that cannot be had, nothing is stored. A model
     that was merely looked for may be away: documents are found by their words then.
     """
 
@@ -67,9 +67,9 @@ class PutEmbedding:
         self._late = False
 
     async def lend(self, collection: Collection, texts: Sequence[str]) -> PutVectors:
-        """Vectors for these texts, in their order; no text is asked about a model all the same.
+        """Return vectors for these texts, in their order; no text is asked about a model all the same.
 
-        Raises ModelError where a model is named that cannot be had, and where one fails on the texts.
+        Raises ModelError if a model is named that cannot be had, and if one fails on the texts.
         """
         for _ in range(_TRIES):
             embedder = await self._embedder(collection)

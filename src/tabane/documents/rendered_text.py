@@ -12,7 +12,7 @@ from tabane.search.snippets import snippet
 
 
 def as_json(value: Any, lang: Lang) -> str:
-    """The answer as the original printed it."""
+    """Return the answer as the original printed it."""
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
@@ -47,7 +47,7 @@ def _entry(place: int, result: Mapping[str, Any], words: Sequence[str]) -> list[
 
 
 def document(value: Mapping[str, Any], lang: Lang) -> str:
-    """A document's text, and how to go on."""
+    """Return a document's text, and how to go on."""
     if failed(value):
         return as_json(value, lang)
     if value["next_cursor"] is None:
@@ -63,7 +63,7 @@ def document(value: Mapping[str, Any], lang: Lang) -> str:
 
 
 def names(value: Mapping[str, Any], lang: Lang) -> str:
-    """Documents, one on a line."""
+    """Return documents, one on a line."""
     if failed(value):
         return as_json(value, lang)
     shown = value["documents"] if "documents" in value else value["results"]

@@ -22,7 +22,7 @@ PERSON = frozenset({Face.RPC, Face.CLI})
 
 
 def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = True) -> list[Operation]:
-    """Those that put and find documents. ``files``: assistants may name files that are put."""
+    """Return those that put and find documents. ``files``: assistants may name files that are put."""
     found = [*_putting(documents), *_finding(documents)]
     if files:
         what = "Keep what a file on this machine says (text, code, HTML, PDF, DOCX)."
@@ -80,7 +80,7 @@ def _finding(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
 
 
 def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
-    """Those by which a person has folders searched."""
+    """Return those by which a person has folders searched."""
     return [
         Operation(
             "add_documents", "Make documents of files and folders, and bring those in step that are there.",

@@ -56,7 +56,7 @@ class FileState(msgspec.Struct, frozen=True):
 
     @property
     def which(self) -> tuple[str, int, int]:
-        """The file, and the start of the system."""
+        """Return the file, and the start of the system."""
         return self.boot, self.device, self.inode
 
 
@@ -199,7 +199,7 @@ class CleanPoints:
 
 @functools.cache
 def _boot() -> str:
-    """Return what tells this start of the system from others, "" where it has no such thing."""
+    """Return what tells this start of the system from others, "" if it has no such thing."""
     try:
         with open(_BOOT, "rb") as file:
             return file.read(64).strip().decode()

@@ -66,7 +66,7 @@ class LexicalFollower(TableFollower, Protocol):
     def capabilities(self) -> frozenset[Capability]: ...
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> Hits:
-        """The best that match. ``where`` is checked; ``limit`` and ``offset`` are in their bounds."""
+        """Return the best that match. ``where`` is checked; ``limit`` and ``offset`` are in their bounds."""
         ...
 
     async def room(self) -> None:
@@ -78,11 +78,11 @@ class LexicalFollower(TableFollower, Protocol):
         ...
 
     async def agrees(self) -> bool:
-        """Whether it holds what the truth holds, once it has caught up."""
+        """Return whether it holds what the truth holds, once it has caught up."""
         ...
 
     async def remake(self) -> None:
-        """Make it anew, in the background; what is newer than it answers meanwhile."""
+        """Rebuild it, in the background; what is newer than it answers meanwhile."""
         ...
 
     async def close(self) -> None: ...
@@ -321,13 +321,13 @@ class StoredCollection(CollectionCounts):
             await asyncio.to_thread(self.table.vectors.room)
 
     async def agrees(self) -> bool:
-        """Whether what is derived says the same as the records. Reads everything: for a check-up."""
+        """Return whether what is derived says the same as the records. Reads everything: for a check-up."""
         if not await self.table.agrees() or not await self.table.vectors_agree():
             return False
         return self.lexical is None or await self.lexical.agrees()
 
     async def compact(self) -> None:
-        """Give back what deleted and replaced records take. It happens by itself where it matters."""
+        """Give back what deleted and replaced records take. It happens automatically if it matters."""
         await self.table.compact()
 
     async def close(self) -> None:

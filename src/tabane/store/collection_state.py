@@ -9,7 +9,7 @@ import msgspec
 
 from tabane.search.records import Record, Shape, Space, unfit_vector
 
-# A record's fields as columns hold them: a number, a flag, a code, codes; None where absent.
+# A record's fields as columns hold them: a number, a flag, a code, codes; None if absent.
 Cell = float | int | tuple[int, ...] | None
 Cells = tuple[Cell, ...]
 
@@ -25,7 +25,7 @@ class VectorPlacement:
 
 
 class CollectionState(msgspec.Struct, frozen=True):
-    """Where a collection stands: see :func:`tabane.store.migrations._collections`."""
+    """If a collection stands: see :func:`tabane.store.migrations._collections`."""
 
     base: int
     next: int
@@ -57,7 +57,7 @@ class CollectionSpaces:
         self._births = {each.birth: each for each in held}
 
     def named(self, name: str) -> SpaceStorage:
-        """The space of that name. Raises BadArguments that names those there are."""
+        """Return the space of that name. Raises BadArguments that names those there are."""
         self.shape.space(name)
         return self._named[name]
 
@@ -65,11 +65,11 @@ class CollectionSpaces:
         return self._named.get(name)
 
     def born(self, birth: int) -> SpaceStorage | None:
-        """The space of that birth; None where it was dropped."""
+        """Return the space of that birth; None if it was dropped."""
         return self._births.get(birth)
 
     def of_model(self, vectors: Mapping[str, bytes], model: str) -> dict[str, bytes]:
-        """Those of the vectors whose spaces are there and are of this model."""
+        """Return those of the vectors whose spaces are there and are of this model."""
         return {
             name: vector
             for name, vector in vectors.items()
@@ -112,4 +112,4 @@ class CollectionChange:
     results: list[bool] = field(default_factory=list)
     tombstone: int = 0
     vectors: list[VectorPlacement] = field(default_factory=list)
-    spaces: CollectionSpaces | None = None  # those there are from now on, where they are others
+    spaces: CollectionSpaces | None = None  # those there are from now on, if they are others

@@ -74,7 +74,7 @@ class CollectionTable:
         self.columns = columns
         self.state = state
         self.shape = truth.shape
-        self.vectors: VectorIndex | None = None  # where there is a space, or was one
+        self.vectors: VectorIndex | None = None  # if there is a space, or was one
         self._vector_room = vectors
         self._equipping = asyncio.Lock()
         self._follower: TableFollower | None = None
@@ -83,9 +83,9 @@ class CollectionTable:
 
     @classmethod
     async def open(cls, database: Database, shape: Shape, vectors: OpenVectorDatabase) -> CollectionTable:
-        """Open the collection, made where it is new; where its shape changed, the columns are made anew.
+        """Open the collection, made if it is new; where its shape changed, the columns are rebuilt.
 
-        ``vectors`` opens the file of vectors, where there are some or will be.
+        ``vectors`` opens the file of vectors, if there are some or will be.
         """
         truth, columns, state = await open_collection(database, shape, vectors)
         table = cls(database, truth, columns, state, vectors)
@@ -118,7 +118,7 @@ class CollectionTable:
             self._tidying.wake()
 
     async def _equipped(self) -> VectorTruth:
-        """The vectors of the collection, which may have had none so far."""
+        """Return the vectors of the collection, which may have had none so far."""
         async with self._equipping:
             if self.truth.vectors is None:
                 file = await self._vector_room()
@@ -151,7 +151,7 @@ class CollectionTable:
 
     @property
     def applied(self) -> int | None:
-        """The last tombstone that the follower will never ask for again; None where nobody follows."""
+        """Return the last tombstone that the follower will never ask for again; None if nobody follows."""
         return self._follower.applied if self._follower is not None else None
 
     async def attach(
@@ -175,7 +175,7 @@ class CollectionTable:
     async def _counted(
         self, work: Callable[[sqlite3.Connection], tuple[CollectionChange, int]], rows: int
     ) -> tuple[CollectionChange, int]:
-        """A write that counts something beside what it changes."""
+        """Return a write that counts something beside what it changes."""
         count = 0
 
         def counting(connection: sqlite3.Connection) -> CollectionChange:
@@ -268,7 +268,7 @@ class CollectionTable:
     # Reading
 
     def _snapshot(self, connection: sqlite3.Connection) -> ColumnSnapshot:
-        """The columns of the moment that the connection's transaction sees."""
+        """Return the columns of the moment that the connection's transaction sees."""
         for _ in range(_MOST_TRIES):
             seen = self.truth.state(connection).changes
             snapshot = self.columns.reached(seen, _LONGEST_WAIT)

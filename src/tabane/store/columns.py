@@ -72,7 +72,7 @@ class Column:
         self._values.append(np.array([absent if cell is None else cell for cell in cells]))
 
     def load(self, cells: bytes, slots: bytes, first: int, count: int) -> None:
-        """Append a segment as :meth:`segment` gave it. Raises ValueError where it is not of that size."""
+        """Append a segment as :meth:`segment` gave it. Raises ValueError if it is not of that size."""
         values = np.frombuffer(cells, dtype=self._values.view().dtype)
         if len(values) != count:
             raise ValueError(f"{self.field.name}: {len(values)} values for {count} slots")
@@ -138,7 +138,7 @@ class ColumnValues:
         return self.values[mask if self.slots is None else mask[self.slots]]
 
     def only(self, slots: Slots) -> ColumnValues:
-        """The values of these slots, which are in order, as those of the first slots."""
+        """Return the values of these slots, which are in order, as those of the first slots."""
         if self.slots is None:
             return ColumnValues(self.field, self.values[slots], None)
         wanted = slots.astype(self.slots.dtype)  # else all of them are converted
@@ -167,11 +167,11 @@ class ColumnSnapshot:
         return [int(row) for row in (slots + self.origin).tolist()]
 
     def slots_of(self, rows: Iterable[int]) -> Slots:
-        """The slots of those rows that the snapshot holds."""
+        """Return the slots of those rows that the snapshot holds."""
         return self.slots_at(np.fromiter(rows, dtype=np.int64))
 
     def slots_at(self, rows: Array) -> Slots:
-        """The slots of those rows that the snapshot holds."""
+        """Return the slots of those rows that the snapshot holds."""
         found = rows - self.origin
         return found[(found >= 0) & (found < len(self.alive))]
 
@@ -188,19 +188,19 @@ class Columns:
         self._snapshot = self._taken()
 
     def __len__(self) -> int:
-        """How many slots there are, live or not."""
+        """Return how many slots there are, live or not."""
         return self._alive.length
 
     @property
     def next(self) -> int:
-        """The row behind the last slot."""
+        """Return the row behind the last slot."""
         return self.origin + self._alive.length
 
     def snapshot(self) -> ColumnSnapshot:
         return self._snapshot
 
     def reached(self, changes: int, timeout: float) -> ColumnSnapshot:
-        """The snapshot after that write at least: one that is committed is applied a moment later."""
+        """Return the snapshot after that write at least: one that is committed is applied a moment later."""
         with self._moved:
             self._moved.wait_for(lambda: self._snapshot.changes >= changes, timeout)
         return self._snapshot
@@ -238,19 +238,19 @@ class Columns:
     def load(self, segments: Mapping[str, tuple[bytes, bytes]], slots: int) -> None:
         """Append a segment of so many slots, all taken for live: :meth:`remove` says which are not.
 
-        Raises ValueError where the bytes cannot be those of a segment.
+        Raises ValueError if the bytes cannot be those of a segment.
         """
         for column in self._columns:
             column.load(*segments[column.field.name], len(self), slots)
         self._alive.append(np.ones(slots, dtype=np.bool_))
 
     def segment(self, first: int, end: int) -> list[tuple[str, bytes, bytes]]:
-        """The rows from ``first`` to before ``end`` as bytes: field, values, slots."""
+        """Return the rows from ``first`` to before ``end`` as bytes: field, values, slots."""
         low, high = first - self.origin, end - self.origin
         return [(column.field.name, *column.segment(low, high)) for column in self._columns]
 
     def used_codes(self, low: int, high: int) -> set[int]:
-        """The codes of strings from ``low`` to ``high`` that live records have."""
+        """Return the codes of strings from ``low`` to ``high`` that live records have."""
         alive, found = self._alive.view(), set[int]()
         for values in self._snapshot.columns.values():
             if values.field.kind.textual:

@@ -89,7 +89,7 @@ class CollectionCounts:
             yield Listed(await self._named(rows[first : first + LISTED]), len(rows))
 
     async def _named(self, rows: Array) -> list[str]:
-        """The keys of rows; of those that are still there, where keys are no numbers."""
+        """Return the keys of rows; of those that are still there, where keys are no numbers."""
         keys = self._keys.of(rows)
         if keys is not None:
             return keys
@@ -100,10 +100,10 @@ class CollectionCounts:
         return [found[row] for row in wanted if row in found]
 
     def _first(self, masks: Masks, where: Filter, order: tuple[Order, ...], most: int) -> Mask:
-        """Which slots may be among the first ``most`` of what matches: by what is kept, where that tells."""
+        """Which slots may be among the first ``most`` of what matches: by what is kept, if that tells."""
         if len(order) != 1 or most > MOST_BEST or not self.shape.field(order[0].field).kind.numeric:
             return masks.mask(where)
-        bound = self._tallies.bound(masks, order[0], where, most)  # infinite where texts are asked too
+        bound = self._tallies.bound(masks, order[0], where, most)  # infinite if texts are asked too
         if bound == np.inf:
             return masks.mask(where)
         snapshot = masks.snapshot
@@ -126,7 +126,7 @@ KEPT = 32  # counts
 MOST_VALUES = 50_000  # of a tally that is kept
 MOST_BEST = 16  # of what comes first
 _FEW = 1000  # records that are sooner counted than all, however few these are
-_SHARE = 8  # so many times more records are counted anew than one by one
+_SHARE = 8  # so many times more records are counted again than one by one
 
 
 class _RowChanges(NamedTuple):
@@ -151,7 +151,7 @@ class _CachedCount(Generic[T]):
     value: T
 
     def moved(self, snapshot: ColumnSnapshot, now: Array) -> _RowChanges | None:
-        """What came and went since; None where it is of a later moment, or too much. ``now``: its bits."""
+        """What came and went since; None if it is of a later moment, or too much. ``now``: its bits."""
         if snapshot.origin != self.origin or snapshot.changes < self.changes:
             return None
         was: Array = self.alive & ~now[: len(self.alive)]
@@ -179,7 +179,7 @@ class CountCache:
         self._packed: tuple[Mask | None, Array] = (None, np.empty(0, dtype=np.uint8))
 
     def count(self, masks: Masks, where: Filter) -> int:
-        """How many match."""
+        """Return how many match."""
 
         def counted(part: Masks) -> int:
             return int(np.count_nonzero(part.mask(where)))
@@ -190,7 +190,7 @@ class CountCache:
         return self._of(masks, where, ("count",), counted, joined)
 
     def tally(self, masks: Masks, field: str, where: Filter) -> dict[Scalar, int]:
-        """How many have each string."""
+        """Return how many have each string."""
 
         def joined(before: dict[Scalar, int], came: Masks, gone: Masks) -> dict[Scalar, int] | None:
             found = before.copy()
@@ -210,7 +210,7 @@ class CountCache:
         return found.copy()
 
     def bound(self, masks: Masks, order: Order, where: Filter, most: int) -> float:
-        """The rank of the last of the first ``most``, by a number; infinite where there are no more, and
+        """The rank of the last of the first ``most``, by a number; infinite if there are no more, and
         for filters that ask something of texts.
         """
         if costly(where):
@@ -258,7 +258,7 @@ class CountCache:
         return value
 
     def _between(self, kept: _CachedCount[T], snapshot: ColumnSnapshot) -> _RowChanges | None:
-        """What came and went since; looked for once for all that was counted at the same moment."""
+        """Return what came and went since; looked for once for all that was counted at the same moment."""
         moments = (kept.origin, kept.changes, snapshot.origin, snapshot.changes)
         known, moved = self._moved
         if known != moments:
@@ -267,7 +267,7 @@ class CountCache:
         return moved
 
     def _bits(self, snapshot: ColumnSnapshot) -> Array:
-        """Which slots are live, a bit for each; made once for all that is asked of a moment."""
+        """Return which slots are live, a bit for each; made once for all that is asked of a moment."""
         of, bits = self._packed
         if of is not snapshot.alive:
             bits = np.packbits(snapshot.alive)

@@ -16,7 +16,7 @@ from tabane.store.write_thread import ALONE, MOST_ROWS
 
 
 def checked_vector(vector: bytes, space: Space) -> bytes:
-    """The vector, where it has the length of its space and finite numbers, not all 0.
+    """Return the vector, if it has the length of its space and finite numbers, not all 0.
 
     A sum of squares that is neither 0 nor too large for a float32 says so of all numbers at once; any
     other one may be due to very small or large numbers, and the slower look decides.
@@ -49,16 +49,16 @@ def cut(records: Sequence[Record]) -> Iterator[list[Record]]:
 
 
 def check_count(records: Sequence[Record], gone: Sequence[str]) -> None:
-    """Raises :class:`BadArguments` where an exchange has too many records and keys."""
+    """Raises :class:`BadArguments` if an exchange has too many records and keys."""
     if len(records) + len(gone) > MOST_EXCHANGED:
         message = say("an exchange has at most {most} records and keys", most=MOST_EXCHANGED)
         raise BadArguments(message, "records")
 
 
 def rows_of_exchange(records: Sequence[Record], gone: Sequence[str]) -> int:
-    """How many rows an exchange counts for, all of it checked: as one that is alone where it is large.
+    """Return how many rows an exchange counts for, all of it checked: as one that is alone if it is large.
 
-    Raises :class:`BadArguments` where it is too large, or where a key is to be put and to be taken out.
+    Raises :class:`BadArguments` if it is too large, or where a key is to be put and to be taken out.
     """
     twice = {record.key for record in records}.intersection(gone)
     if twice:

@@ -54,7 +54,7 @@ class TableMaintenance:
             self._task = asyncio.create_task(self._tidy())
 
     def wanted(self, state: CollectionState) -> bool:
-        """Whether there is enough to do after a write."""
+        """Return whether there is enough to do after a write."""
         sealable = bool(self._table.shape.fields) and state.next - state.sealed >= segments.SEGMENT
         return self._wasteful or sealable
 
@@ -92,13 +92,13 @@ class TableMaintenance:
 
     @property
     def _holes(self) -> int:
-        """How many rows are not live, of those from the lowest live one on."""
+        """Return how many rows are not live, of those from the lowest live one on."""
         state = self._table.state
         return state.next - state.base - int(np.count_nonzero(self._table.columns.snapshot().alive))
 
     @property
     def _wasteful(self) -> bool:
-        """Whether more than half of the rows are holes, and it matters."""
+        """Return whether more than half of the rows are holes, and it matters."""
         holes = self._holes
         return holes > _SLACK and holes * 2 > self._table.state.next - self._table.state.base
 

@@ -40,20 +40,20 @@ class RecordTable:
         return [record_of(key, *row[1:]) if row else None for key, row in found]
 
     def at(self, connection: sqlite3.Connection, row: int) -> Record | None:
-        """The record at a row."""
+        """Return the record at a row."""
         query = f"SELECT key, texts, fields, payload FROM {self._records} WHERE row = ?"
         found = connection.execute(query, (row,)).fetchone()
         return record_of(*found) if found else None
 
     def stored(self, connection: sqlite3.Connection, row: int) -> Stored:
-        """The record at a row that is live at the moment of the connection's transaction."""
+        """Return the record at a row that is live at the moment of the connection's transaction."""
         record = self.at(connection, row)
         if record is None:
             raise LookupError(f"{self._name} has no row {row}")
         return Stored(record=record, row=row)
 
     def rows(self, connection: sqlite3.Connection, after: int, most: int) -> Iterator[tuple[int, Record]]:
-        """Up to ``most`` records in order of rows, those behind ``after``."""
+        """Yield up to ``most`` records in order of rows, those behind ``after``."""
         query = (
             f"SELECT row, key, texts, fields, payload FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
         )
@@ -63,25 +63,25 @@ class RecordTable:
     def fields_after(
         self, connection: sqlite3.Connection, after: int, most: int
     ) -> list[tuple[int, dict[str, Value]]]:
-        """Up to ``most`` rows behind ``after`` with their fields alone."""
+        """Return up to ``most`` rows behind ``after`` with their fields alone."""
         query = f"SELECT row, fields FROM {self._records} WHERE row > ? ORDER BY row LIMIT ?"
         return [(row, _FIELDS.decode(blob)) for row, blob in connection.execute(query, (after, most))]
 
     def texts_between(
         self, connection: sqlite3.Connection, first: int, last: int
     ) -> Iterator[tuple[int, dict[str, str]]]:
-        """The texts of the records whose rows lie between, both included."""
+        """Yield the texts of the records whose rows lie between, both included."""
         query = f"SELECT row, texts FROM {self._records} WHERE row BETWEEN ? AND ?"
         for row, blob in connection.execute(query, (first, last)):
             yield row, _TEXTS.decode(blob)
 
     def key(self, connection: sqlite3.Connection, row: int) -> str:
-        """The key of the record at a row; empty where none is, which sorts before all keys."""
+        """Return the key of the record at a row; empty if none is, which sorts before all keys."""
         found = connection.execute(f"SELECT key FROM {self._records} WHERE row = ?", (row,)).fetchone()
         return str(found[0]) if found else ""
 
     def keys_at(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
-        """The keys of those of the rows that are live."""
+        """Return the keys of those of the rows that are live."""
         found: dict[int, str] = {}
         for first in range(0, len(rows), 500):
             part = rows[first : first + 500]
@@ -91,12 +91,12 @@ class RecordTable:
         return found
 
     def keys_between(self, connection: sqlite3.Connection, first: int, last: int) -> dict[int, str]:
-        """The keys of the live rows from ``first`` to ``last``."""
+        """Return the keys of the live rows from ``first`` to ``last``."""
         query = f"SELECT row, key FROM {self._records} WHERE row BETWEEN ? AND ?"
         return dict(connection.execute(query, (first, last)).fetchall())
 
     def rows_of(self, connection: sqlite3.Connection, keys: Sequence[str]) -> list[int | None]:
-        """The rows of records, None where there is none."""
+        """Return the rows of records, None if there is none."""
         found: dict[str, int] = {}
         for first in range(0, len(keys), 500):
             part = keys[first : first + 500]
@@ -105,7 +105,7 @@ class RecordTable:
         return [found.get(key) for key in keys]
 
     def keys(self, connection: sqlite3.Connection, after: str) -> sqlite3.Cursor:
-        """Rows and keys behind a key, in order of keys, to be read by and by."""
+        """Return rows and keys behind a key, in order of keys, to be read in the background."""
         query = f"SELECT row, key FROM {self._records} WHERE key > ? ORDER BY key"
         return connection.execute(query, (after,))
 
@@ -127,7 +127,7 @@ class NumericKeys:
         self._other = False
 
     def behind(self, connection: sqlite3.Connection, following: int) -> int:
-        """How many rows :meth:`read_on` would read."""
+        """Return how many rows :meth:`read_on` would read."""
         with self._lock:
             start = self._start(connection)
         return 0 if self._other else max(0, following - start)
@@ -159,7 +159,7 @@ class NumericKeys:
             return True
 
     def of(self, rows: Array) -> list[str] | None:
-        """The keys of rows; None where some are of another kind, or were not read while they were live."""
+        """The keys of rows; None if some are of another kind, or were not read while they were live."""
         if self._other or self._first is None:
             return None
         places, held = rows - self._first, self._numbers.view()
@@ -170,5 +170,5 @@ class NumericKeys:
 
 
 def _numeric(key: str) -> bool:
-    """Whether the number alone gives the key back."""
+    """Return whether the number alone gives the key back."""
     return key.isascii() and key.isdecimal() and (key[0] != "0" or key == "0") and int(key) < _LARGEST

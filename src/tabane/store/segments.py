@@ -22,13 +22,13 @@ from tabane.store.vectors.vector_truth import VectorTruth
 from tabane.store.write_thread import ALONE
 
 OpenVectorDatabase = Callable[[], Awaitable[VectorDatabase]]
-"""Opens the file of vectors beside the database, where it is not open yet."""
+"""Opens the file of vectors beside the database, if it is not open yet."""
 
 
 async def open_collection(
     database: Database, shape: Shape, vectors: OpenVectorDatabase
 ) -> tuple[Truth, Columns, CollectionState]:
-    """The collection, made where it is new; where its shape changed, the columns are made anew.
+    """Return the collection, made if it is new; where its shape changed, the columns are rebuilt.
 
     The spaces of the shape are not made here; those that are there are found.
     """
@@ -50,13 +50,13 @@ async def seal_all(database: Database, truth: Truth, columns: Columns) -> None:
 
 
 def _spaced(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether there are vectors: an older version kept its spaces with the shape."""
+    """Return whether there are vectors: an older version kept its spaces with the shape."""
     found = connection.execute("SELECT shape FROM collection WHERE name = ?", (name,)).fetchone()
     return found is not None and (bool(shape_of(found[0]).spaces) or any_spaces(connection, name))
 
 
 def _prepared(connection: sqlite3.Connection, shape: Shape, file: VectorDatabase | None) -> Truth:
-    """The collection's truth, with its vectors where there are some."""
+    """Return the collection's truth, with its vectors if there are some."""
     truth, before = _made(connection, shape)
     if file is not None:
         truth.vectors = VectorTruth.prepared(connection, file, truth.number, shape, before.spaces)
@@ -66,7 +66,7 @@ def _prepared(connection: sqlite3.Connection, shape: Shape, file: VectorDatabase
 
 
 def _made(connection: sqlite3.Connection, shape: Shape) -> tuple[Truth, Shape]:
-    """The collection's tables, made where it is new; its columns forgotten where its shape changed.
+    """Return the collection's tables, made if it is new; its columns forgotten where its shape changed.
 
     The shape that it had comes with it.
     """
@@ -86,7 +86,7 @@ def _made(connection: sqlite3.Connection, shape: Shape) -> tuple[Truth, Shape]:
 
 
 def _loaded(truth: Truth, connection: sqlite3.Connection) -> tuple[Columns, CollectionState]:
-    """The columns as far as segments give them: not at all where one is damaged, for they are derived."""
+    """The columns as far as segments give them: not at all if one is damaged, for they are derived."""
     state = truth.state(connection)
     try:
         return loaded(truth, connection, state), state
@@ -101,9 +101,9 @@ MOST_READ = 2000  # rows of a step
 
 
 def loaded(truth: Truth, connection: sqlite3.Connection, state: CollectionState) -> Columns:
-    """The columns up to the last segment; :func:`read_on` gives the rest.
+    """Return the columns up to the last segment; :func:`read_on` gives the rest.
 
-    Raises ValueError or KeyError where the segments are not what was written: they can be made anew.
+    Raises ValueError or KeyError if the segments are not what was written: they can be rebuilt.
     """
     table = f"segment_{truth.number}"
     lowest = connection.execute(f"SELECT min(first) FROM {table}").fetchone()[0]
@@ -146,7 +146,7 @@ def settled(truth: Truth, connection: sqlite3.Connection, columns: Columns, stat
 
 
 def agree(truth: Truth, connection: sqlite3.Connection, snapshot: ColumnSnapshot) -> bool:
-    """Whether the columns of a moment say what the records of the same moment say, value by value."""
+    """Return whether the columns of a moment say what the records of the same moment say, value by value."""
     end = snapshot.origin + len(snapshot.alive)
     afresh = Columns(truth.shape.fields, snapshot.origin, snapshot.changes)
     alive = np.zeros(len(snapshot.alive), dtype=np.bool_)
@@ -164,7 +164,7 @@ def agree(truth: Truth, connection: sqlite3.Connection, snapshot: ColumnSnapshot
 
 
 def _live(values: ColumnValues, alive: Mask) -> tuple[Array, Array]:
-    """The values of live slots, and these slots."""
+    """Return the values of live slots, and these slots."""
     slots = np.arange(len(values.values)) if values.slots is None else values.slots
     return values.values[alive[slots]], slots[alive[slots]]
 
@@ -175,7 +175,7 @@ def _equal(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
 
 
 def seal(truth: Truth, connection: sqlite3.Connection, columns: Columns) -> bool:
-    """Write the next block where its rows are there and committed. True where it was written.
+    """Write the next block where its rows are there and committed. True if it was written.
 
     A collection without fields has no columns to keep.
     """

@@ -56,10 +56,10 @@ class Store:
         return cls(await asyncio.to_thread(Database.open, path, migrations, pages=pages), lexical, pages)
 
     async def collection(self, shape: Shape) -> StoredCollection:
-        """The collection of that shape, made where it is new. The same one at every call.
+        """Return the collection of that shape, made if it is new. The same one at every call.
 
-        Spaces of the shape are made where they are not there; those that the shape does not name stay.
-        Raises BadArguments where one of them is there with another dimension or model.
+        Spaces of the shape are made if they are not there; those that the shape does not name stay.
+        Raises BadArguments if one of them is there with another dimension or model.
         """
         async with self._opening:
             found = self._collections.get(shape.name)
@@ -107,9 +107,9 @@ class Store:
             return self._kept
 
     async def check(self) -> list[str]:
-        """The names of open collections whose columns or index do not say what their records say.
+        """Return the names of open collections whose columns or index do not say what their records say.
 
-        Raises StoreCorrupt where the file itself is damaged. Reads everything: for a check-up.
+        Raises StoreCorrupt if the file itself is damaged. Reads everything: for a check-up.
         """
         await self.database.examine()
         if self._vectors is not None:
@@ -117,7 +117,7 @@ class Store:
         return [name for name, each in self._collections.items() if not await each.agrees()]
 
     async def mend(self, name: str) -> StoredCollection:
-        """The open collection of that name, opened again with all that is derived made anew."""
+        """Return the open collection of that name, opened again with all that is derived rebuilt."""
         async with self._opening:
             found = self._collections.pop(name)
             await found.close()
@@ -140,5 +140,5 @@ class Store:
 
 
 def _same(one: Shape, other: Shape) -> bool:
-    """Whether texts and fields are; spaces come and go."""
+    """Return whether texts and fields are; spaces come and go."""
     return replace(one, spaces=()) == replace(other, spaces=())

@@ -41,7 +41,7 @@ class StringTable:
     def coded(
         self, connection: sqlite3.Connection, field: str, text: str, new: dict[tuple[str, str], int]
     ) -> int:
-        """The code of a string, made where it has none. What is not remembered yet goes into ``new``.
+        """Return the code of a string, made if it has none. What is not remembered yet goes into ``new``.
 
         ``new`` is remembered once its transaction is committed: one that is undone takes its codes back.
         """
@@ -68,7 +68,7 @@ class StringTable:
         self.sweeps += 1
 
     def found(self, connection: sqlite3.Connection, field: str, texts: Iterable[str]) -> list[int]:
-        """The codes of those of the strings that are known."""
+        """Return the codes of those of the strings that are known."""
         wanted = list(texts)
         codes: list[int] = []
         for first in range(0, len(wanted), _AT_ONCE):
@@ -92,12 +92,12 @@ class StringTable:
         return [row[0] for row in connection.execute(query, (field, *(text for _, text in bounds)))]
 
     def beginning(self, connection: sqlite3.Connection, field: str, prefix: str) -> list[int]:
-        """The codes of a field's strings that begin so."""
+        """Return the codes of a field's strings that begin so."""
         end = _successor(prefix)
         return self.between(connection, field, (">=", prefix), ("<", end) if end else None)
 
     def in_order(self, connection: sqlite3.Connection, field: str) -> Iterator[tuple[int, str]]:
-        """All strings of a field with their codes, by code point."""
+        """Yield all strings of a field with their codes, by code point."""
         query = f"SELECT code, text FROM {self._table} WHERE field = ? ORDER BY text"
         for number, pair in enumerate(connection.execute(query, (field,))):
             if not number % _LOOKED_AT:
@@ -105,7 +105,7 @@ class StringTable:
             yield pair
 
     def before(self, connection: sqlite3.Connection, field: str, text: str) -> int:
-        """How many strings of a field come before this one."""
+        """Return how many strings of a field come before this one."""
         query = f"SELECT count(*) FROM {self._table} WHERE field = ? AND text < ?"
         return int(connection.execute(query, (field, text)).fetchone()[0])
 
@@ -114,7 +114,7 @@ class StringTable:
         return str(found[0]) if found else None
 
     def last(self, connection: sqlite3.Connection) -> int:
-        """The highest code there is."""
+        """Return the highest code there is."""
         return int(connection.execute(f"SELECT coalesce(max(code), 0) FROM {self._table}").fetchone()[0])
 
     def codes(self, connection: sqlite3.Connection, after: int, limit: int) -> list[int]:
@@ -128,7 +128,7 @@ class StringTable:
 
 
 def _successor(prefix: str) -> str:
-    """The first string after all that begin so, by code point; empty where there is none."""
+    """Return the first string after all that begin so, by code point; empty if there is none."""
     while prefix:
         point = ord(prefix[-1]) + 1
         prefix = prefix[:-1]

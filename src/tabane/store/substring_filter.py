@@ -41,7 +41,7 @@ def slots_containing(
     wanted: SubstringCondition,
     within: Mask,
 ) -> list[int]:
-    """The slots among ``within`` whose texts contain what is wanted."""
+    """Return the slots among ``within`` whose texts contain what is wanted."""
     includes = [(each, normalise(each.text)) for each in wanted.includes]
     excludes = [(each, normalise(each.text)) for each in wanted.excludes]
     found = []
@@ -93,7 +93,7 @@ class SubstringIndex(Protocol):
     """What knows texts by their parts."""
 
     def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
-        """The rows that are so, exactly; None: they have to be looked through."""
+        """Return the rows that are so, exactly; None: they have to be looked through."""
         ...
 
 
@@ -107,7 +107,7 @@ class _CachedRowMask:
     bits: Array
 
     def mask(self, snapshot: ColumnSnapshot) -> Mask | None:
-        """The slots of the snapshot, as far as they were there; None where it is of an older moment."""
+        """The slots of the snapshot, as far as they were there; None if it is of an older moment."""
         skipped = snapshot.origin - self.origin
         if snapshot.changes < self.changes or not 0 <= skipped <= self.length:
             return None
@@ -132,7 +132,7 @@ class SubstringFilter:
         wanted: SubstringCondition,
         within: Mask,
     ) -> Mask:
-        """Which slots of ``within`` are so; what it says of others does not count."""
+        """Return which slots of ``within`` are so; what it says of others does not count."""
         known = self._known(snapshot, wanted)
         if known is not None and len(known) == len(within):
             return known
@@ -151,7 +151,7 @@ class SubstringFilter:
         return self._remembered(snapshot, wanted, found)
 
     def _gone(self, snapshot: ColumnSnapshot, changes: int) -> Mask:
-        """What is live in the snapshot and no more after that write: an index that knows of it forgot it."""
+        """What is live in the snapshot and no longer after that write: an index that knows of it forgot it."""
         later = self._columns.reached(changes, _LONGEST_WAIT)
         gone = snapshot.alive.copy()
         if later.changes >= changes:
@@ -178,7 +178,7 @@ class SubstringFilter:
         wanted: SubstringCondition,
         known: Mask,
     ) -> Mask:
-        """What is known, and what came since."""
+        """Return what is known, and what came since."""
         newer = snapshot.alive.copy()
         newer[: len(known)] = False
         found = self._looked_through(connection, snapshot, wanted, newer)

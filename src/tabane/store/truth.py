@@ -40,7 +40,7 @@ class Truth(RecordTable):
         super().__init__(number, shape.name)
         self.shape = replace(shape, spaces=())
         self.strings = StringTable(number)
-        self.vectors: VectorTruth | None = None  # where there is a space, or was one
+        self.vectors: VectorTruth | None = None  # if there is a space, or was one
         self._tombstones = f"tombstone_{number}"
         self._insert = (
             f"INSERT INTO {self._records} (row, key, texts, fields, payload) VALUES (?, ?, ?, ?, ?)"
@@ -123,7 +123,7 @@ class Truth(RecordTable):
     def _has(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, record: Record
     ) -> bool:
-        """Whether the record of a row has the vectors of this one and no others."""
+        """Return whether the record of a row has the vectors of this one and no others."""
         return self.vectors is None or self.vectors.same(connection, spaces, row, record.vectors)
 
     def _keeps(
@@ -165,7 +165,7 @@ class Truth(RecordTable):
     def compact(self, connection: sqlite3.Connection, most: int, applied: int | None) -> CollectionChange:
         """Move the ``most`` lowest records to the end, and forget tombstones below them.
 
-        ``applied`` is the last tombstone that the lexical index has seen, None where there is none:
+        ``applied`` is the last tombstone that the lexical index has seen, None if there is none:
         later ones are kept. The records are the same; only their rows change.
         """
         change, spaces = CollectionChange(state=self.state(connection)), self.spaces(connection)
@@ -200,7 +200,7 @@ class Truth(RecordTable):
         return change
 
     def renumber(self, connection: sqlite3.Connection) -> None:
-        """Begin again at row 1, where the numbers run out one day. All that is derived is made anew."""
+        """Begin again at row 1, where the numbers run out one day. All that is derived is rebuilt."""
         state = self.state(connection)
         shift = state.base - 1
         if shift < state.next - state.base:
@@ -218,7 +218,7 @@ class Truth(RecordTable):
         )
 
     def unseal(self, connection: sqlite3.Connection) -> None:
-        """Forget the segments of columns: they are made anew from the records."""
+        """Forget the segments of columns: they are rebuilt from the records."""
         connection.execute(f"DELETE FROM segment_{self.number}")
         connection.execute("UPDATE collection SET sealed = base WHERE id = ?", (self.number,))
 
@@ -266,13 +266,13 @@ class Truth(RecordTable):
         return change
 
     def spaces(self, connection: sqlite3.Connection) -> CollectionSpaces:
-        """The spaces of the moment of the connection's transaction."""
+        """Return the spaces of the moment of the connection's transaction."""
         return (
             self.vectors.spaces(connection) if self.vectors is not None else CollectionSpaces(self.shape, ())
         )
 
     def _counted(self, connection: sqlite3.Connection, change: CollectionChange) -> CollectionChange:
-        """A change that leaves the records as they are."""
+        """Return a change that leaves the records as they are."""
         connection.execute("UPDATE collection SET changes = changes + 1 WHERE id = ?", (self.number,))
         change.state = self.state(connection)
         change.tombstone = self.last_tombstone(connection)
@@ -292,12 +292,12 @@ class Truth(RecordTable):
     # Reading
 
     def tombstones(self, connection: sqlite3.Connection, after: int = 0) -> list[int]:
-        """The rows that were given up since tombstone ``after``, in that order."""
+        """Return the rows that were given up since tombstone ``after``, in that order."""
         query = f"SELECT row FROM {self._tombstones} WHERE number > ? ORDER BY number"
         return [row[0] for row in connection.execute(query, (after,))]
 
     def last_tombstone(self, connection: sqlite3.Connection) -> int:
-        """The number of the last tombstone ever written, 0 before the first."""
+        """Return the number of the last tombstone ever written, 0 before the first."""
         found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (self._tombstones,))
         row = found.fetchone()
         return int(row[0]) if row else 0

@@ -23,7 +23,7 @@ LARGEST = 1_000_000  # bytes of a vector
 MOST_AT_ONCE = 10_000  # keys
 
 _TURNS = 32  # in as much as fits in all
-_ROOM = 8  # an eighth is made free where it is full
+_ROOM = 8  # an eighth is made free if it is full
 _PART = 1_000_000  # bytes of a commit
 _FORGOTTEN = 500  # entries of a step
 _USED = 2000  # uses that are worth a commit of their own
@@ -51,7 +51,7 @@ class PersistentVectorCache:
 
     @classmethod
     async def open(cls, database: Database, most: int = MOST_BYTES) -> PersistentVectorCache:
-        """What the file holds already, and the table for it where it has none."""
+        """Return what the file holds already, and the table for it if it has none."""
         found = cls(database, most)
         await database.run(found._prepare, rows=MOST_ROWS)
         await found._make_room()
@@ -63,7 +63,7 @@ class PersistentVectorCache:
         return self._size
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The vector of each key, None where there is none. At most 10,000 keys of 32 bytes."""
+        """Return the vector of each key, None if there is none. At most 10,000 keys of 32 bytes."""
         _check(keys)
         found = await self._database.read(lambda connection: self._found(connection, keys))
         with self._using:
@@ -101,7 +101,7 @@ class PersistentVectorCache:
         self._size, self.turn = connection.execute(query).fetchone()
 
     def _put(self, connection: sqlite3.Connection, part: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:
-        """How much larger it has become, and how much was put in."""
+        """Return how much larger it has become, and how much was put in."""
         self._note_uses(connection)
         grown = put = 0
         for key, vector in part:
@@ -149,7 +149,7 @@ class PersistentVectorCache:
 
     @property
     def _wanted(self) -> int:
-        """How large it is once there is room again."""
+        """Return how large it is once there is room again."""
         return self._most - self._most // _ROOM
 
     # Elsewhere

@@ -45,7 +45,7 @@ class SortedSimilarities:
         return self._rows[places], self._similarities[places]
 
     def _nearest(self, size: int) -> Array:
-        """The first places, without sorting what is behind them."""
+        """Return the first places, without sorting what is behind them."""
         distances = -self._similarities
         near = np.arange(len(distances))
         if len(distances) > size:
@@ -57,7 +57,7 @@ BLOCK = 20_000  # records of a scan at a time
 _AT_ONCE = 4096  # keys that are read between two pauses for others
 _DENSE = 4  # times as many rows are sooner read in a row than looked up
 _LOST = 2  # times that vectors are missing, and they are lost
-_LONGEST_WAIT = 60.0  # seconds, for what is made anew
+_LONGEST_WAIT = 60.0  # seconds, for what is rebuilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class VectorQueries:
     def _moment(self, connection: sqlite3.Connection, asked: VectorRequest) -> tuple[Masks, Moment]:
         """Records, columns and vectors of one moment: that of the connection's transaction.
 
-        Raises BadArguments where the question does not fit the spaces of that moment: others than those
+        Raises BadArguments if the question does not fit the spaces of that moment: others than those
         that it was made for.
         """
         masks, moment = at_one_moment(self._table, self._index, connection)
@@ -146,7 +146,7 @@ class VectorQueries:
         return Similarities(self._keys_of(connection, rows), rows.tolist(), similarities)
 
     def _there(self, connection: sqlite3.Connection, rows: Array) -> Mask:
-        """Which of these rows, in order, are live at the moment of the connection's transaction."""
+        """Return which of these rows, in order, are live at the moment of the connection's transaction."""
         snapshot = self._table.masks(connection).snapshot
         known = np.flatnonzero((rows >= snapshot.origin) & (rows < snapshot.origin + len(snapshot.alive)))
         there = np.zeros(len(rows), dtype=np.bool_)
@@ -154,9 +154,9 @@ class VectorQueries:
         return there
 
     def _keys_of(self, connection: sqlite3.Connection, rows: Array) -> list[str]:
-        """The keys of live rows that are in order: from memory, where they are numbers.
+        """Return the keys of live rows that are in order: from memory, if they are numbers.
 
-        Block by block they come there. Where a filter leaves out much, its rows alone are looked up.
+        Block by block they come there. If a filter leaves out much, its rows alone are looked up.
         """
         if not len(rows):
             return []
@@ -207,7 +207,7 @@ class VectorQueries:
             yield Ranks(keys, similarities.tolist(), len(scan.rows))
 
     async def _looked_up(self, rows: list[int], similarities: Array) -> tuple[list[str], Array]:
-        """The keys of those that are still there."""
+        """Return the keys of those that are still there."""
         found = await self._table.database.read(
             lambda connection: self._truth.keys_at(connection, rows), long=True
         )
@@ -238,7 +238,7 @@ class VectorQueries:
         return await self._table.database.read(reading)
 
     def _picked_out(self, connection: sqlite3.Connection, asked: VectorRequest, rows: list[int]) -> Moment:
-        """The vectors of these records alone, as the truth has them."""
+        """Return the vectors of these records alone, as the truth has them."""
         spaces, moment = self._index.truth.spaces(connection), {}
         for name in asked.vectors:
             held = spaces.named(name)

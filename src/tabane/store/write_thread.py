@@ -71,7 +71,7 @@ class WriteThread:
         self._thread.start()
 
     def submit(self, job: WriteJob) -> Future[Any]:
-        """Queue the job. Raises StoreBusy where too much waits, StoreError after close."""
+        """Queue the job. Raises StoreBusy if too much waits, StoreError after close."""
         with self._gate:
             if not self._open:
                 raise failures.closed(self._path)
@@ -120,7 +120,7 @@ class WriteThread:
         return job
 
     def _run(self, job: WriteJob) -> bool:
-        """Run the work in its savepoint. False where the transaction is lost, with all that is in it."""
+        """Run the work in its savepoint. False if the transaction is lost, with all that is in it."""
         connection = self._connection
         try:
             if not connection.in_transaction:
@@ -134,7 +134,7 @@ class WriteThread:
         return True
 
     def _undone(self) -> bool:
-        """Undo the last piece of work alone; where SQLite gave up the whole transaction, say False."""
+        """Undo the last piece of work alone; where SQLite rolled back the whole transaction, say False."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK TO work")

@@ -1,7 +1,7 @@
 """Files brought in step with their documents: what is new or changed is put, the rest is passed over.
 
 What is known of a file stands with its document: size, time and digest. So a second pass, after the first
-was done or died, goes on where that was, and one over files that are as they were reads none of them.
+was done or died, goes on if that was, and one over files that are as they were reads none of them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class FileAdding:
     ) -> FilesReport:
         """Bring folders in step. Cancelled or killed, it leaves what was put.
 
-        Files that cannot be used are in the report. Raises BadArguments where a folder is not there or holds
+        Files that cannot be used are in the report. Raises BadArguments if a folder is not there or holds
         too much; StoreError and ModelError where nothing more can be put.
         """
         running = _AddingPass(terms, FilesReport(), progress)
@@ -130,7 +130,7 @@ class FileAdding:
     # Looking
 
     def _found(self, folder: DocumentFolder, running: _AddingPass) -> list[tuple[str, FileStat]]:
-        """The files of a folder, the lot; blocks."""
+        """Return the files of a folder, the lot; blocks."""
 
         def told(path: str, why: Message) -> None:
             running.spared.append(path)
@@ -163,7 +163,7 @@ class FileAdding:
     def _looks(
         self, folder: DocumentFolder, files: Sequence[tuple[str, FileStat]], running: _AddingPass
     ) -> Iterator[_FileLook]:
-        """The files that are worth a look, by the names of their documents."""
+        """Yield the files that are worth a look, by the names of their documents."""
         for name, stat in files:
             path = os.path.join(folder.path, name) if name else folder.path
             try:
@@ -228,7 +228,7 @@ class FileAdding:
     async def _draft(
         self, folder: DocumentFolder, look: _FileLook, path: str, there: Document | None, terms: PassOptions
     ) -> Draft | None:
-        """The document that a file becomes; None where it is that already. Raises TabaneError."""
+        """Return the document that a file becomes; None if it is that already. Raises TabaneError."""
         source, data = await asyncio.to_thread(self._read, folder, look, path)
         known = source_of(there) if there is not None else None
         if not terms.again and known is not None and there is not None:
@@ -239,7 +239,7 @@ class FileAdding:
         return draft_of(look.key, text, file_type, written(source))
 
     def _read(self, folder: DocumentFolder, look: _FileLook, path: str) -> tuple[FileSource, bytes]:
-        """A file, and what is kept of it. Blocks. Raises BadArguments."""
+        """Return a file, and what is kept of it. Blocks. Raises BadArguments."""
         top, name = (folder.path, look.name) if look.name else os.path.split(folder.path)
         now = time.time_ns()
         try:
@@ -283,7 +283,7 @@ def _listed(folder: DocumentFolder, told: Told) -> Iterator[tuple[str, FileStat]
 def _looks_same(
     folder: DocumentFolder, look: _FileLook, there: Document | None, running: _AddingPass
 ) -> bool:
-    """Whether the file looks as it did when its document was made of it, in the same way."""
+    """Return whether the file looks as it did when its document was made of it, in the same way."""
     if there is None or running.terms.again or running.terms.sure:
         return False
     known = source_of(there)
@@ -294,7 +294,7 @@ def _looks_same(
 
 
 def _together(looks: Sequence[_FileLook]) -> Iterator[list[_FileLook]]:
-    """The files in parts that are read and put together."""
+    """Yield the files in parts that are read and put together."""
     some: list[_FileLook] = []
     size = 0
     for look in looks:

@@ -49,7 +49,7 @@ class SystemNotices:
     """The system's own word, by the library watchfiles.
 
     On Linux each folder is watched by itself, so that those left out cost nothing; elsewhere all of the
-    first one, with everything below it. Raises OSError where the system has no room for so many.
+    first one, with everything below it. Raises OSError if the system has no room for so many.
     """
 
     def __init__(self, folders: Sequence[str]) -> None:
@@ -74,7 +74,7 @@ class SystemNotices:
 
 
 def gives_no_word(path: str, mounts: Iterable[str]) -> bool:
-    """Whether a path is on a file system that does not say what others change; pure.
+    """Return whether a path is on a file system that does not say what others change; pure.
 
     ``mounts`` are the lines of /proc/mounts, those that hide others last.
     """
@@ -99,7 +99,7 @@ def _mounts() -> list[str]:
 def notices(folders: Sequence[str]) -> ChangeNotices:
     """Word of changes in these folders, in which those below them are named too. Blocks.
 
-    Raises FileNotFoundError where one of them is gone by now.
+    Raises FileNotFoundError if one of them is gone by now.
     """
     if gives_no_word(folders[0], _mounts()):
         log.info("%s is on a file system that does not tell of changes: they are looked for", folders[0])

@@ -1,7 +1,7 @@
 """The documents of a Chroma collection become ours: names, texts, metadata and dates.
 
 Its vectors stay behind: there is one for a whole document, which says little of a long one, and Chroma does
-not know what made it. The texts are embedded anew, chunk by chunk, by the model of the settings.
+not know what made it. The texts are embedded again, chunk by chunk, by the model of the settings.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ChromaImport:
 
 
 def draft_of(row: Mapping[str, Any], prefix: str = "") -> Draft:
-    """The document that a row of Chroma's is. Its own ``filepath`` goes before its id."""
+    """Return the document that a row of Chroma's is. Its own ``filepath`` goes before its id."""
     metadata = row["metadata"]
     filepath, file_type = metadata.get("filepath"), metadata.get("file_type")
     return Draft(
@@ -98,7 +98,7 @@ def draft_of(row: Mapping[str, Any], prefix: str = "") -> Draft:
 
 
 def _moment(written: object) -> float | None:
-    """Seconds since 1970; semche wrote the time of its machine, without a zone."""
+    """Return seconds since 1970; semche wrote the time of its machine, without a zone."""
     try:
         return datetime.fromisoformat(str(written)).timestamp() if written else None
     except (ValueError, OverflowError, OSError):
@@ -106,7 +106,7 @@ def _moment(written: object) -> float | None:
 
 
 def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
-    """How many documents there are. Raises BadArguments where they cannot be read."""
+    """Return how many documents there are. Raises BadArguments if they cannot be read."""
     match first.get("error"):
         case None if "total" in first:
             return int(first["total"])
@@ -130,7 +130,7 @@ def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
 
 
 async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, Any], None]:
-    """What the child says. It is ended where nobody listens any more."""
+    """Return what the child says. It is ended where nobody listens any more."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tabane.documents.files.chroma_worker", path,
         *([collection] if collection else []),
@@ -149,7 +149,7 @@ async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, 
 
 
 async def _together(lines: AsyncIterator[dict[str, Any]]) -> AsyncIterator[list[dict[str, Any]]]:
-    """Rows in parts that are put together."""
+    """Yield rows in parts that are put together."""
     some: list[dict[str, Any]] = []
     size = 0
     async for row in lines:

@@ -85,7 +85,7 @@ class DocumentFiles:
     # Watched folders
 
     async def start(self) -> None:
-        """Watch again what was watched when the hub ended. Costs nothing where that is nothing."""
+        """Watch again what was watched when the hub ended. Costs nothing if that is nothing."""
         async with self._changing.taken():
             for folder in await asyncio.to_thread(self._remembered.read):
                 if folder.path not in self._watches:
@@ -93,7 +93,7 @@ class DocumentFiles:
 
     @property
     def watched(self) -> int:
-        """How many folders are watched: a hub that does so has something to do when nobody asks."""
+        """Return how many folders are watched: a hub that does so has something to do when nobody asks."""
         return len(self._watches)
 
     async def close(self) -> None:
@@ -190,7 +190,7 @@ class DocumentFiles:
         await asyncio.to_thread(self._remembered.write, folders)
 
     def _check_place(self, path: str) -> None:
-        """Raises BadArguments where the folder cannot be watched beside those that are."""
+        """Raises BadArguments if the folder cannot be watched beside those that are."""
         for other in self._watches:
             if other != path and os.path.commonpath((other, path)) in (other, path):
                 raise BadArguments(

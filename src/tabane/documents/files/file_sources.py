@@ -65,7 +65,7 @@ class FilesReport:
 
 
 def printable(path: str) -> str:
-    """A path that can be written as UTF-8, whatever bytes it is made of."""
+    """Return a path that can be written as UTF-8, whatever bytes it is made of."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -85,9 +85,9 @@ class DocumentFolder:
     encoding: str | None = None
 
     def key(self, name: str) -> str:
-        """The name of the document of the file ``name`` below the folder ("" for the folder itself).
+        """Return the name of the document of the file ``name`` below the folder ("" for the folder itself).
 
-        Raises :class:`~tabane.errors.BadArguments` where that can be no name.
+        Raises :class:`~tabane.errors.BadArguments` if that can be no name.
         """
         path = os.path.join(self.path, name) if name else self.path
         named = (name or os.path.basename(self.path)) if self.relative else path
@@ -99,7 +99,7 @@ class DocumentFolder:
 
     @property
     def common(self) -> str:
-        """What the names of all of its documents begin with."""
+        """Return what the names of all of its documents begin with."""
         named = "" if self.relative else self.path
         return unicodedata.normalize("NFC", joined(self.prefix, named))
 
@@ -145,8 +145,8 @@ class FileText(NamedTuple):
 class FileSource(msgspec.Struct, frozen=True, array_like=True):
     """The file that a document was made of, as it was then.
 
-    ``path`` is absolute; ``folder`` is the one that was added, or the file itself where that was named.
-    ``size`` is in bytes, ``modified`` in nanoseconds since 1970 (0 where it may not be trusted), ``digest``
+    ``path`` is absolute; ``folder`` is the one that was added, or the file itself if that was named.
+    ``size`` is in bytes, ``modified`` in nanoseconds since 1970 (0 if it may not be trusted), ``digest``
     is the hexadecimal BLAKE2b of the bytes, 128 bits.
     """
 
@@ -161,7 +161,7 @@ _SOURCE = msgspec.json.Decoder(FileSource)
 
 
 def source_of(document: Document) -> FileSource | None:
-    """The file that a document was made of; None where it was made of none."""
+    """Return the file that a document was made of; None if it was made of none."""
     try:
         return _SOURCE.decode(document.source) if document.source else None
     except msgspec.DecodeError:
@@ -169,7 +169,7 @@ def source_of(document: Document) -> FileSource | None:
 
 
 def written(source: FileSource) -> str:
-    """A source as a document keeps it."""
+    """Return a source as a document keeps it."""
     return msgspec.json.encode(source).decode()
 
 
@@ -183,7 +183,7 @@ class ConvertedFile(Protocol):
 
 
 Converter = Callable[[bytes, str], Awaitable[ConvertedFile]]
-"""Makes Markdown of the bytes of a file of that name. Raises TabaneError where it cannot."""
+"""Makes Markdown of the bytes of a file of that name. Raises TabaneError if it cannot."""
 
 
 class DocumentWriting(Protocol):
@@ -198,9 +198,9 @@ class DocumentWriting(Protocol):
         ...
 
     async def known(self, filepaths: Sequence[str]) -> list[Document | None]:
-        """What is known of each, in their order."""
+        """Return what is known of each, in their order."""
         ...
 
     def all(self, prefix: str = "") -> AsyncIterator[Document]:
-        """Every document whose name begins so, in order of names."""
+        """Return every document whose name begins so, in order of names."""
         ...

@@ -23,7 +23,7 @@ class FileTextReader:
     async def read(
         self, name: str, data: bytes, encoding: str | None = None, file_type: str | None = None
     ) -> tuple[FileText, str]:
-        """What a file says, and of what type it is. ``encoding`` is meant where a text is not Unicode.
+        """Return what a file says, and of what type it is. ``encoding`` is meant where a text is not Unicode.
 
         Raises TabaneError that says why it cannot be told, without the file's name.
         """
@@ -42,7 +42,7 @@ class ReadableFiles:
         self._roots, self._texts = roots, texts
 
     async def read(self, path: str) -> FileText:
-        """What the file at an absolute path says. Raises TabaneError that says why it is not read."""
+        """Return what the file at an absolute path says. Raises TabaneError that says why it is not read."""
         read = await asyncio.to_thread(self._roots.read, path)
         try:
             text, _ = await self._texts.read(read.path, read.data)
@@ -54,7 +54,7 @@ class ReadableFiles:
 
 
 def draft_of(key: str, text: FileText, file_type: str | None, source: str) -> Draft:
-    """The document that a file becomes."""
+    """Return the document that a file becomes."""
     return Draft(key, text.text, file_type=file_type, kind=text.kind, title=text.title, source=source)
 
 
@@ -68,7 +68,7 @@ def _text(name: str, data: bytes, encoding: str | None) -> FileText:
 
 
 def _said(text: FileText) -> FileText:
-    """The text, where it says anything: a scan without words is a fault of that file, and of no model."""
+    """The text, if it says anything: a scan without words is a fault of that file, and of no model."""
     if not text.text.strip():
         raise BadArguments(say("empty"))
     return text

@@ -87,17 +87,17 @@ class FileTree:
         return changes
 
     def files(self) -> Iterator[tuple[str, FileStat]]:
-        """All files, by their paths below the top."""
+        """Return all files, by their paths below the top."""
         return _files_of(self._folder, "")
 
     def stat(self, name: str) -> FileStat | None:
-        """What the last look saw of a file, by its path below the top; None where it is none of ours."""
+        """What the last look saw of a file, by its path below the top; None if it is none of ours."""
         above, _, last = name.rpartition("/")
         folder = self._at(above)
         return folder.files.get(last) if folder is not None else None
 
     def is_folder(self, name: str) -> bool:
-        """Whether a folder that is looked into is at this path below the top."""
+        """Return whether a folder that is looked into is at this path below the top."""
         return self._at(name) is not None
 
     def _at(self, name: str) -> _FolderNode | None:
@@ -107,11 +107,11 @@ class FileTree:
         return folder
 
     def folders(self) -> list[str]:
-        """The absolute paths of all folders that are looked into."""
+        """Return the absolute paths of all folders that are looked into."""
         return [os.path.join(self.top, *parts) for parts in _folders_of(self._folder, ())]
 
     def _look_again(self, parts: tuple[str, ...], changes: TreeChanges) -> None:
-        """One folder anew; where it is none of ours, the nearest above it that is."""
+        """One folder again; if it is none of ours, the nearest above it that is."""
         folder, at = self._folder, 0
         while folder is not None and at < len(parts) and parts[at] in folder.folders:
             folder, at = folder.folders[parts[at]], at + 1

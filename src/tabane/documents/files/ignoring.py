@@ -72,7 +72,7 @@ class IgnoreRules:
         return bool(self._rules)
 
     def decide(self, parts: Sequence[str], is_folder: bool) -> bool | None:
-        """Whether a path, relative to where the file is, is left out. None where nothing speaks of it."""
+        """Whether a path, relative to where the file is, is left out. None if nothing speaks of it."""
         for rule in self._rules:
             if rule.matches(parts, is_folder):
                 return not rule.negated
@@ -100,12 +100,12 @@ def ignored(levels: Levels, parts: Sequence[str], is_folder: bool) -> bool:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a .gitignore: a BOM, and the CR of a CR LF, are no part of them."""
+    """Return the lines of a .gitignore: a BOM, and the CR of a CR LF, are no part of them."""
     return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
 
 
 def rule_of(line: str) -> IgnoreRule | None:
-    """The rule that a line is; None for an empty one, a comment, and what never matches."""
+    """Return the rule that a line is; None for an empty one, a comment, and what never matches."""
     if line.startswith("#") or len(line) > LONGEST_PATTERN:
         return None
     pattern = _without_spaces_behind(line)
@@ -125,14 +125,14 @@ def rule_of(line: str) -> IgnoreRule | None:
 
 
 def _without_spaces_behind(line: str) -> str:
-    r"""The pattern without the spaces at its end, but for one that is written ``\ ``."""
+    r"""Return the pattern without the spaces at its end, but for one that is written ``\ ``."""
     end = len(line.rstrip(" "))
     behind = len(line[:end]) - len(line[:end].rstrip("\\"))
     return line[: end + 1] if behind % 2 and end < len(line) else line[:end]
 
 
 def _segments(pattern: str) -> list[str]:
-    r"""The pattern at its slashes; an escaped one (``\/``) is a slash too."""
+    r"""Return the pattern at its slashes; an escaped one (``\/``) is a slash too."""
     parts, start, at = [], 0, 0
     while at < len(pattern):
         if pattern[at] == "\\" and pattern[at + 1 : at + 2] != "/":
@@ -148,7 +148,7 @@ def _segments(pattern: str) -> list[str]:
 
 
 def _match(names: Sequence[NameTest | None], parts: Sequence[str]) -> bool:
-    """Whether tests fit the folders of a path one after the other, ``**`` any number of them.
+    """Return whether tests fit the folders of a path one after the other, ``**`` any number of them.
 
     At the end ``**`` stands for at least one. Takes at most len(names) · len(parts) steps: what was
     before the last ``**`` is never looked at again.
@@ -177,7 +177,7 @@ def _fits(test: NameTest | None, name: str) -> bool:
 
 
 def _test(segment: str) -> NameTest | None:
-    """The test of a name that part of a pattern is; plain ones without a regular expression."""
+    """Return the test of a name that part of a pattern is; plain ones without a regular expression."""
     if _DEEP.fullmatch(segment):
         return None
     if not re.search(r"[*?\[\\]", segment):
@@ -189,7 +189,7 @@ def _test(segment: str) -> NameTest | None:
 
 
 def _regex(segment: str) -> str:
-    """A name's part of a pattern as a regular expression in which stars do not go back."""
+    """Return a name's part of a pattern as a regular expression in which stars do not go back."""
     pieces, stars, at = [""], 0, 0
     while at < len(segment):
         character = segment[at]
@@ -221,7 +221,7 @@ def _one(segment: str, at: int) -> tuple[str, int]:
 
 
 def _bracket(segment: str, at: int) -> tuple[str, int]:
-    """``[…]`` from behind its first bracket on. Raises _Malformed where it does not end."""
+    """``[…]`` from behind its first bracket on. Raises _Malformed if it does not end."""
     negated = segment[at : at + 1] in ("!", "^")
     at += negated
     parts: list[str] = []
@@ -239,7 +239,7 @@ def _bracket(segment: str, at: int) -> tuple[str, int]:
 
 
 def _member(segment: str, at: int) -> tuple[str, int]:
-    """A class, a range or a character of ``[…]``; empty for a range that runs backwards."""
+    """Return a class, a range or a character of ``[…]``; empty for a range that runs backwards."""
     named = re.compile(r"\[:([^\]]*):\]").match(segment, at)
     if named:
         if named[1] not in _CLASSES:

@@ -23,7 +23,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_
 
 
 class FileBytes(NamedTuple):
-    """A file that was read: where it is, its bytes, and its time in nanoseconds since 1970."""
+    """A file that was read: if it is, its bytes, and its time in nanoseconds since 1970."""
 
     path: str
     data: bytes
@@ -98,7 +98,7 @@ class ReadableRoots:
 
 
 def read_beneath(top: str, parts: Sequence[str], most_bytes: int = MOST_BYTES) -> FileBytes:
-    """The file at ``parts`` below the folder ``top``, where no link is on the way.
+    """Return the file at ``parts`` below the folder ``top``, where no link is on the way.
 
     Raises :class:`~tabane.errors.BadArguments` that names what is no file, or too large; OSError.
     """
@@ -135,7 +135,7 @@ def too_large(path: str, size: int, most: int) -> Message:
 
 
 def unreadable(path: str, error: OSError) -> Message:
-    """What is said of a file that the system does not give."""
+    """Return what is said of a file that the system does not give."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return say("{path} is not there.", path=path)
     if isinstance(error, PermissionError):

@@ -91,7 +91,7 @@ class FolderWatch:
             self.first.cancel()
 
     def plain(self, lang: Lang) -> dict[str, Any]:
-        """How it is. ``changed`` is when a document changed last, in seconds since 1970."""
+        """Return how it is. ``changed`` is when a document changed last, in seconds since 1970."""
         folder = self.folder
         return {
             "path": printable(folder.path),
@@ -190,7 +190,7 @@ class FolderWatch:
         return bool(there or gone)
 
     async def _word(self) -> set[str]:
-        """What may have changed, once something may have; nothing where it is time to look at all."""
+        """Return what may have changed, once something may have; nothing if it is time to look at all."""
         assert self._notices is not None
         if isinstance(self._notices, PollingNotices):
             return await self._notices.next(max(self._times.look, self._took * _SHARE))
@@ -209,7 +209,7 @@ class FolderWatch:
             self._changed = round(time.time(), 3)
 
     def _folders_of(self, paths: Iterable[str]) -> set[str]:
-        """The folders that changed paths stand in, and those that they may be, below the top."""
+        """Return the folders that changed paths stand in, and those that they may be, below the top."""
         found = set()
         for path in paths:
             name = self._below(path)
@@ -218,7 +218,7 @@ class FolderWatch:
         return found
 
     def _named(self, paths: Iterable[str]) -> dict[str, FileStat]:
-        """The files among changed paths: they are read, even where they look the same."""
+        """Return the files among changed paths: they are read, even where they look the same."""
         names = filter(None, map(self._below, paths))
         return {name: stat for name in names if (stat := self._tree.stat(name)) is not None}
 

@@ -1,4 +1,4 @@
-"""How the index follows the truth: what was committed is found at once, and in the index by and by.
+"""How the index follows the truth: what was committed is found at once, and in the index in the background.
 
 What is newer than the last commit of the index lives in generations: one that grows, and one that is
 being committed. Each has a tail to be searched in. When the commit is done, its generation is dropped and
@@ -42,7 +42,7 @@ _CAUGHT_UP = 5_000  # rows of a commit while catching up
 _LONGEST_WAIT = 5.0  # seconds from a commit to its being taken
 _LONGEST_PAUSE = 60.0  # seconds between attempts after a failure
 _MOST_REMADE = 3  # for searches that failed, in the life of a process
-_PATIENCE = 2  # failures in a row until the index is made anew
+_PATIENCE = 2  # failures in a row until the index is rebuilt
 
 
 class IndexBuilder:
@@ -94,7 +94,7 @@ class IndexBuilder:
 
     @property
     def behind(self) -> int:
-        """How many rows wait for the index."""
+        """Return how many rows wait for the index."""
         sealed = self._sealed
         return self._fresh.size + (sealed.size if sealed else 0)
 
@@ -104,20 +104,20 @@ class IndexBuilder:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Rows done of those that are caught up, while they are."""
+        """Return rows done of those that are caught up, while they are."""
         done, until = self._standing.row, self._until
         return (done, until) if done < until else None
 
     @property
     def complete(self) -> bool:
-        """Whether a view holds everything that was taken."""
+        """Return whether a view holds everything that was taken."""
         return self._searcher is not None and not self._torn and self.progress is None
 
     # For whoever is about to write
 
     @contextlib.contextmanager
     def expecting(self) -> Iterator[dict[int, PreparedTokens]]:
-        """Room for what is analysed before it is written, by the identity of texts: one writer at a time.
+        """Room for what is analyzed before it is written, by the identity of texts: one writer at a time.
 
         The texts are to be held until the end, which is when they were taken or never will be.
         """
@@ -168,13 +168,13 @@ class IndexBuilder:
         return IndexSnapshot(self._searcher, compiler, tuple(each.tail for each in generations), dead, taken)
 
     def mistrust(self) -> bool:
-        """The index could not be read: it is made anew, and not asked until then. False: no more of that."""
+        """The index could not be read: it is rebuilt, and not asked until then. False: no more of that."""
         self._remade += 1
         self.remake()
         return self._remade <= _MOST_REMADE
 
     def remake(self) -> None:
-        """Make the index anew, whatever is the matter with it."""
+        """Rebuild the index, whatever is the matter with it."""
         with self._viewing, self._gate:
             self._searcher = None
             self._torn = True
@@ -182,12 +182,12 @@ class IndexBuilder:
 
     @property
     def records(self) -> int:
-        """How many records the index holds, as of its last commit."""
+        """Return how many records the index holds, as of its last commit."""
         searcher = self._searcher
         return int(searcher.searcher.num_docs) if searcher else 0
 
     def settle(self) -> None:
-        """Wait until all that was taken is in the index. Waits no longer where that fails, or is closed."""
+        """Wait until all that was taken is in the index. Waits no longer if that fails, or is closed."""
         with self._gate:
             self._urgent = True
             self._gate.notify_all()
@@ -208,7 +208,7 @@ class IndexBuilder:
     # Opening
 
     def _begin(self) -> None:
-        """Open what there is where it can be caught up, else begin anew."""
+        """Open what there is if it can be caught up, else start again."""
         state, tombstone = self._source.state()
         self._changes = state.changes
         standing = read_watermark(self._folder)
@@ -233,7 +233,7 @@ class IndexBuilder:
             self._until = last
 
     def _resumed(self, standing: IndexWatermark) -> bool:
-        """Whether the index could be opened; it is then exactly where its standing says."""
+        """Return whether the index could be opened; it is then exactly where its standing says."""
         if not exists(self._folder):
             return False
         try:
@@ -337,7 +337,7 @@ class IndexBuilder:
             self._fresh.follow(sealed)
 
     def _remake(self) -> None:
-        """Begin the index anew; what the tails hold is found meanwhile."""
+        """Begin the index again; what the tails hold is found meanwhile."""
         with self._viewing, self._gate:
             self._unseal()
             self._fresh.settle()

@@ -1,9 +1,9 @@
-"""The lexical index of one collection, kept behind its table: searched at once, committed by and by.
+"""The lexical index of one collection, kept behind its table: searched at once, committed in the background.
 
 Two threads. One owns tantivy's writer: it takes what was committed to the truth, puts it into the index,
 and commits each 3,000 rows or 2 seconds. The other searches: the index as of its last commit, and the
 tail of what is newer, both as of one moment with the records. The truth stands by for everything: an index
-that is absent, torn, of another version or of another epoch is made anew from it, while searches answer
+that is absent, torn, of another version or of another epoch is rebuilt from it, while searches answer
 from what there is.
 """
 
@@ -53,7 +53,7 @@ _ANALYSED_AT_ONCE = 64  # records
 
 
 async def open_lexical(folder: str, table: CollectionTable) -> LexicalIndex:
-    """The index of a table, in a folder of its own, with the words of the extra ``ja`` where it is there."""
+    """The index of a table, in a folder of its own, with the words of the extra ``ja`` if it is there."""
     return await LexicalIndex.open(folder, table, japanese())
 
 
@@ -70,7 +70,7 @@ class LexicalIndex:
 
     @classmethod
     async def open(cls, folder: str, table: CollectionTable, dictionary: Japanese | None) -> LexicalIndex:
-        """Open what there is, and begin to catch up or to make it anew; that is not waited for."""
+        """Open what there is, and begin to catch up or to rebuild it; that is not waited for."""
         analyst = RecordAnalyzer(table.shape, dictionary)
         source = TruthReader(table)
         builder = await asyncio.to_thread(IndexBuilder.open, folder, source, analyst)
@@ -82,7 +82,7 @@ class LexicalIndex:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Records put in of those to be, while the index is caught up or made anew; else None."""
+        """Records put in of those to be, while the index is caught up or rebuilt; else None."""
         return self._builder.progress
 
     def add(self, connection: sqlite3.Connection, change: CollectionChange) -> None:
@@ -125,7 +125,7 @@ class LexicalIndex:
 
     @contextlib.asynccontextmanager
     async def ahead(self, records: Sequence[Record]) -> AsyncIterator[None]:
-        """Texts that are written within are analysed before: else the next search has to do it."""
+        """Yield texts that are written within are analyzed before: else the next search has to do it."""
         with self._builder.expecting() as found:
             for first in range(0, len(records), _ANALYSED_AT_ONCE):
                 part = records[first : first + _ANALYSED_AT_ONCE]
@@ -144,11 +144,11 @@ class LexicalIndex:
 
     @property
     def indexed(self) -> int:
-        """How many records are in the index; the rest is in the tail or to be caught up."""
+        """Return how many records are in the index; the rest is in the tail or to be caught up."""
         return self._builder.records
 
     async def remake(self) -> None:
-        """Make the index anew, in the background; the tail answers meanwhile."""
+        """Rebuild the index, in the background; the tail answers meanwhile."""
         await asyncio.to_thread(self._builder.remake)
 
     async def close(self) -> None:
@@ -179,7 +179,7 @@ class LexicalIndex:
     def _moment(self, connection: sqlite3.Connection) -> Iterator[tuple[Masks, IndexSnapshot]]:
         """Records, columns and index of one moment, which is that of the connection's transaction then.
 
-        Raises StoreBusy where writes come in between all the time.
+        Raises StoreBusy if writes come in between all the time.
         """
         for _ in range(_MOST_TRIES):
             masks = self._source.masks(connection)
@@ -195,7 +195,7 @@ class LexicalIndex:
     def _found(
         self, plan: LexicalPlan, where: Filter, masks: Masks, view: IndexSnapshot, wanted: int
     ) -> tuple[ScoredRows, dict[int, str]]:
-        """The best, and the keys of those that are not in the index yet."""
+        """Return the best, and the keys of those that are not in the index yet."""
         index = answerable(where)
         accept = None if index == where else _accepting(masks, where)
         question = LexicalRequest(plan, index, lambda record: matches(where, record), accept)
@@ -204,7 +204,7 @@ class LexicalIndex:
         return found, {entry.row: entry.record.key for entry in held if entry is not None}
 
     def _mistrust(self, error: UnreadableIndex) -> None:
-        """Have the index made anew, while the tail answers. Raises StoreError where that does not help."""
+        """Have the index rebuilt, while the tail answers. Raises StoreError if that does not help."""
         if not self._builder.mistrust():
             detail = say(
                 "the index of {collection} cannot be read ({detail})",
@@ -216,7 +216,7 @@ class LexicalIndex:
     def _page(
         self, connection: sqlite3.Connection, found: ScoredRows, limit: int, offset: int, keys: dict[int, str]
     ) -> list[Hit]:
-        """The hits of a page, equal scores in order of keys: of those alone the keys are read."""
+        """Return the hits of a page, equal scores in order of keys: of those alone the keys are read."""
         page = found.scores[offset : offset + limit]
         if not page:
             return []
@@ -230,5 +230,5 @@ class LexicalIndex:
 
 
 def _accepting(masks: Masks, where: Filter) -> Accept:
-    """What picks out the rows that a filter means."""
+    """Return what picks out the rows that a filter means."""
     return set(masks.snapshot.rows(masks.mask(where).nonzero()[0])).intersection

@@ -1,6 +1,6 @@
 """One search over the index and the tail together, with one set of statistics.
 
-The index ranks by its own counts. Where there is a tail, its best are ranked again by the counts of both:
+The index ranks by its own counts. If there is a tail, its best are ranked again by the counts of both:
 tantivy explains how often each term stands in a hit and how long the text is, the rest is arithmetic.
 How far the two rankings can differ is known, so as many hits are fetched as it takes to be sure.
 
@@ -84,7 +84,7 @@ class ScoredRows:
 
 
 def matching(view: IndexSnapshot, must: Match, without: Match, *, turned: bool) -> RowSet:
-    """All rows that match, in no order; rows that are gone may be among them.
+    """Return all rows that match, in no order; rows that are gone may be among them.
 
     Where most of them do and ``turned`` is allowed, those that do not: each costs as much as one that does.
     """
@@ -106,7 +106,7 @@ def matching(view: IndexSnapshot, must: Match, without: Match, *, turned: bool) 
 
 
 def _at_most(searcher: IndexSearcher, match: Match) -> int:
-    """As many records of the index match at most."""
+    """Return as many records of the index match at most."""
     match match:
         case TermMatch(space, token):
             return searcher.having(space, token)
@@ -132,11 +132,11 @@ class LexicalSearch:
         self._records = self._indexed + sum(len(tail) for tail in view.tails)
         self._averages: dict[str, float] = {}
         self._leaves = (*question.plan.leaves, *self._expanded())
-        # The index ranks by itself where it is alone.
+        # The index ranks by itself if it is alone.
         self._idf = {leaf.term: self._rarity(leaf.term) for leaf in self._leaves} if self._mixed else {}
 
     def best(self, wanted: int) -> ScoredRows:
-        """The best ``wanted`` and whatever ties with the last of them."""
+        """Return the best ``wanted`` and whatever ties with the last of them."""
         newer = self._newer()
         if self._view.searcher is None or not self._view.searcher.searcher.num_docs:
             return ScoredRows(_ranked(newer), True, self._ceiling())
@@ -153,7 +153,7 @@ class LexicalSearch:
     # The index
 
     def _older(self, fetch: int) -> tuple[list[tuple[int, float]], float | None]:
-        """Up to ``fetch`` hits of the index; and what any other scores at most, None where there is none."""
+        """Up to ``fetch`` hits of the index; and what any other scores at most, None if there is none."""
         searcher, compiler = self._view.searcher, self._view.compiler
         assert searcher is not None
         assert compiler is not None
@@ -184,7 +184,7 @@ class LexicalSearch:
         return self._question.accept(list(kept)) if self._question.accept and kept else kept
 
     def _factor(self, term: TermMatch) -> float:
-        """What makes the index's rarity of a term that of all records; 0 where it has no such term."""
+        """Return what makes the index's rarity of a term that of all records; 0 if it has no such term."""
         if not self._mixed:
             return 1.0
         assert self._view.searcher is not None
@@ -241,7 +241,7 @@ class LexicalSearch:
         return bm25.idf(self._records, having)
 
     def _ceiling(self) -> float:
-        """The worth of the query's words, each in the field where it is most usual."""
+        """Return the worth of the query's words, each in the field if it is most usual."""
         usual: dict[tuple[str, str], tuple[float, float]] = {}
         for leaf in self._question.plan.leaves:
             rarity = self._idf[leaf.term] if self._mixed else self._rarity(leaf.term)
@@ -263,7 +263,7 @@ class LexicalSearch:
         ) or 1.0
 
     def _expanded(self) -> Iterator[ScoredTerm]:
-        """The tokens that prefixes stand for, the most frequent of them."""
+        """Yield the tokens that prefixes stand for, the most frequent of them."""
         known = {leaf.term for leaf in self._question.plan.leaves}
         for starts, weight in self._question.plan.prefixes:
             terms = (TermMatch(starts.space, token) for token in self._tokens(starts))
@@ -296,7 +296,7 @@ def _looked_up(searcher: Any, query: Any, fetch: int) -> tuple[list[tuple[float,
 
 
 def _count(searcher: Any, query: Any) -> int:
-    """How many match. Raises :class:`UnreadableIndex`."""
+    """Return how many match. Raises :class:`UnreadableIndex`."""
     try:
         return int(searcher.search(query, 1).count)
     except (KeyboardInterrupt, SystemExit):
@@ -324,7 +324,7 @@ def _weights(leaves: Iterable[ScoredTerm]) -> dict[TermMatch, float]:
 
 
 def _evidence(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[TermMatch, float, float]]:
-    """The terms of an explanation, how often each stands there, and how long the text is."""
+    """Yield the terms of an explanation, how often each stands there, and how long the text is."""
     waiting = [explained]
     while waiting:
         node = waiting.pop()
@@ -343,7 +343,7 @@ def _named(context: str, spaces: Sequence[str]) -> TermMatch:
 
 
 def _unescaped(quoted: str) -> str:
-    """What Rust's debug form writes in braces, as the characters that they are."""
+    """Return what Rust's debug form writes in braces, as the characters that they are."""
     if "\\" not in quoted:
         return quoted
     pieces: list[str] = []

@@ -48,7 +48,7 @@ class PendingGeneration:
     rows: int = 0
 
     def take(self, change: CollectionChange, ahead: Mapping[int, PreparedTokens]) -> None:
-        """A write. ``ahead``: what was analysed before it, by the identity of the texts."""
+        """A write. ``ahead``: what was analyzed before it, by the identity of the texts."""
         if not self.rows and not self.removed:
             self.began = time.monotonic()
         self.waiting.extend(
@@ -86,7 +86,7 @@ class PendingGeneration:
 
     @property
     def remaining(self) -> float:
-        """Seconds until it is to be committed."""
+        """Return seconds until it is to be committed."""
         return self.began + COMMITTED_AFTER - time.monotonic()
 
 
@@ -134,7 +134,7 @@ class SegmentSpace:
     ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted:
     those are few, and to keep the rows of all takes five times as long as to count. Rows whose tokens are
     numbers are in ``blocks``, and have neither counts nor places: ``block`` and ``place``
-    say by row where they are.
+    say by row if they are.
     """
 
     counts: dict[int, Counter[str]] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class SegmentSpace:
                 del self.asked[token][row]
 
     def having(self, token: str) -> Mapping[int, int]:
-        """Rows that have the token, and how often."""
+        """Return rows that have the token, and how often."""
         rows = self.asked.get(token)
         if rows is None:
             if len(self.asked) >= _MOST_ASKED:
@@ -231,7 +231,7 @@ class MemorySegment:
                     space.take_out(row)
 
     def space(self, name: str) -> SegmentSpace:
-        """A space, brought up to date with all entries."""
+        """Return a space, brought up to date with all entries."""
         space = self._spaces.setdefault(name, SegmentSpace())
         if len(space.lengths) < len(self.entries):
             for row, entry in self.entries.items():
@@ -255,15 +255,15 @@ class MemorySegment:
         space.put(entry.row, tokens, counts)
 
     def having(self, term: TermMatch) -> Mapping[int, int]:
-        """Rows that have the token, and how often."""
+        """Return rows that have the token, and how often."""
         return self.space(term.space).having(term.token)
 
     def beginning(self, starts: PrefixMatch) -> dict[str, int]:
-        """The tokens that begin so, and in how many rows each is."""
+        """Return the tokens that begin so, and in how many rows each is."""
         return self.space(starts.space).beginning(starts.beginning)
 
     def rows(self, match: Match) -> set[int]:
-        """The rows that match."""
+        """Return the rows that match."""
         match match:
             case TermMatch():
                 return set(self.having(match))

@@ -46,12 +46,12 @@ _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&\-~<>@\"]")
 
 
 def field_name(name: str) -> str:
-    """What a declared field is called in the index, apart from the spaces of texts."""
+    """Return what a declared field is called in the index, apart from the spaces of texts."""
     return f"f_{name}"
 
 
 def answerable(where: Filter) -> Filter:
-    """What of a filter the index can tell: the filter itself, or one that lets more through.
+    """Return what of a filter the index can tell: the filter itself, or one that lets more through.
 
     Then hits have to be held against the columns or texts too.
     """
@@ -74,7 +74,7 @@ class TantivyCompiler:
         self._shape = shape
 
     def search(self, plan: LexicalPlan, leaves: Sequence[tuple[ScoredTerm, float]], where: Filter) -> Query:
-        """What finds and scores: ``leaves`` with the factors that their weights are multiplied by."""
+        """Return what finds and scores: ``leaves`` with the factors that their weights are multiplied by."""
         scoring = [(Occur.Should, self.leaf(leaf, factor)) for leaf, factor in leaves]
         bare = isinstance(where, Everything) and not plan.without
         if plan.plain and bare:
@@ -89,14 +89,14 @@ class TantivyCompiler:
         return Query.boolean_query(clauses)
 
     def scoring(self, leaves: Iterable[ScoredTerm]) -> Query:
-        """The leaves alone, unweighted: what explains a hit."""
+        """Return the leaves alone, unweighted: what explains a hit."""
         return Query.boolean_query([(Occur.Should, self._term(leaf.term, "freq")) for leaf in leaves])
 
     def leaf(self, leaf: ScoredTerm, factor: float) -> Query:
         return Query.boost_query(self._term(leaf.term, "freq"), leaf.weight * factor)
 
     def match(self, match: Match) -> Query:
-        """What matches, whatever it scores."""
+        """Return what matches, whatever it scores."""
         match match:
             case TermMatch():
                 return self._term(match, "basic")
@@ -110,21 +110,21 @@ class TantivyCompiler:
                 return _all([self.match(each) for each in of])
 
     def unscored(self, must: Match, without: Match) -> Query:
-        """What matches one and not the other, all with one score: the quickest to find."""
+        """Return what matches one and not the other, all with one score: the quickest to find."""
         if without == AnyOf(()):
             return _unscored(self.match(must))
         clauses = [(Occur.Must, self.match(must)), (Occur.MustNot, self.match(without))]
         return _unscored(Query.boolean_query(clauses))
 
     def others(self, must: Match, without: Match) -> Query:
-        """All that :meth:`unscored` leaves out."""
+        """Return all that :meth:`unscored` leaves out."""
         if must == AllOf(()):
             return _unscored(self.match(without))
         clauses = [(Occur.Must, Query.all_query()), (Occur.MustNot, self.unscored(must, without))]
         return _unscored(Query.boolean_query(clauses))
 
     def filter(self, where: Filter) -> Query:
-        """What a filter means that is :func:`answerable`."""
+        """Return what a filter means that is :func:`answerable`."""
         match where:
             case Everything():
                 return Query.all_query()

@@ -110,7 +110,7 @@ class LexicalPlanner:
         self._weights = {text.name: text.weight for text in shape.texts}
 
     def plan(self, query: LexicalQuery) -> LexicalPlan:
-        """The plan of a query; :data:`NOTHING` where it has no word. Raises BadArguments."""
+        """Return the plan of a query; :data:`NOTHING` if it has no word. Raises BadArguments."""
         names = self._shape.text_names(query.fields)
         found = groups(query.text)[:MOST_TERMS]
         tokens = list(dict.fromkeys(token for group in found for token in group if token != GAP))[:MOST_TERMS]
@@ -164,7 +164,7 @@ class LexicalPlanner:
     def _prefixes(
         self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
     ) -> tuple[tuple[PrefixMatch, float], ...]:
-        """What the last word may go on from."""
+        """Return what the last word may go on from."""
         last = _WORD_END.search(normalise(query.text)) if query.prefix and found else None
         if last is None:
             return ()
@@ -201,7 +201,7 @@ class LexicalPlanner:
         return _both(terms)
 
     def _phrase(self, text: str, names: tuple[str, ...]) -> Iterator[Match]:
-        """What holds where a text has these words side by side; nothing for a text without words."""
+        """Yield what holds where a text has these words side by side; nothing for a text without words."""
         places = tuple((at, token) for at, token in enumerate(positioned(text)[:MOST_TERMS]) if token != GAP)
         stretches = dict.fromkeys(_HIRAGANA.findall(normalise(text)))
         each = [_both([*_placed(places, name), *(_held(run, name) for run in stretches)]) for name in names]
@@ -212,7 +212,7 @@ class LexicalPlanner:
         return AnyOf(tuple(_held(run, name) for name in names))
 
     def _hiragana(self, text: str, names: tuple[str, ...]) -> tuple[tuple[ScoredTerm, ...], list[Match]]:
-        """A query of hiragana alone, which has no tokens: scored by its pairs of characters."""
+        """Return a query of hiragana alone, which has no tokens: scored by its pairs of characters."""
         runs = list(dict.fromkeys(_HIRAGANA.findall(normalise(text))))[:MOST_TERMS]
         pairs = dict.fromkeys(token for run in runs for token in substrings.needle_tokens(run))
         leaves = (
@@ -224,7 +224,7 @@ class LexicalPlanner:
 
 
 def needle(text: str, names: Iterable[str]) -> Match:
-    """What holds where one of the texts contains a substring (the first 64 pairs of a longer one)."""
+    """Return what holds where one of the texts contains a substring (the first 64 pairs of a longer one)."""
     if substrings.is_single(text):
         beginning = substrings.needle_tokens(text)[0]
         return AnyOf(tuple(PrefixMatch(f"{PAIRS}_{name}", beginning) for name in names))
@@ -240,7 +240,7 @@ def _placed(places: tuple[tuple[int, str], ...], name: str) -> Iterator[Match]:
 
 
 def _term(token: str, name: str) -> Match:
-    """A token in a text, where it is a single character also within words."""
+    """Return a token in a text, if it is a single character also within words."""
     return (
         PrefixMatch(f"{PAIRS}_{name}", token)
         if _is_character(token)

@@ -89,7 +89,7 @@ class CodedRows:
 Analysis = Mapping[str, list[str]]
 """Space → its tokens in order, gaps among them. Without the pairs, which the tail seldom wants."""
 
-VERSION = 1  # of the analysis: an index of another one is made anew
+VERSION = 1  # of the analysis: an index of another one is rebuilt
 
 
 class RecordAnalyzer:
@@ -103,7 +103,7 @@ class RecordAnalyzer:
         self.fingerprint = f"{VERSION} {japanese.fingerprint if japanese else '-'}"
 
     def spaces(self) -> list[str]:
-        """The names of all spaces, those of the pairs included."""
+        """Return the names of all spaces, those of the pairs included."""
         return [f"{kind}_{name}" for name in self._texts for kind in (*self._cutters, PAIRS)]
 
     def analysis(self, texts: Mapping[str, str]) -> Analysis:

@@ -78,7 +78,7 @@ class TantivyIndex:
         return cls(folder, shape, analyst)
 
     def searcher(self) -> IndexSearcher:
-        """The index as of the last commit. Raises where its files are torn."""
+        """Return the index as of the last commit. Raises where its files are torn."""
         self._index.reload()
         searcher = self._index.searcher()
         spaces = self._analyst.spaces()
@@ -168,10 +168,10 @@ def _add_fields(document: Any, shape: Shape, fields: Mapping[str, Value]) -> Non
 
 
 def _statistics(searcher: Any, schema: Any, space: str, terms: dict[str, str]) -> tuple[int, float]:
-    """How many records the index counts, and how long this space of them is on average.
+    """Return how many records the index counts, and how long this space of them is on average.
 
     tantivy tells both in the explanation of a hit, whatever its term, and nowhere else. ``terms`` holds
-    one to begin with where one is known: that of a record put in, which may be gone since.
+    one to begin with if one is known: that of a record put in, which may be gone since.
     """
     if (known := terms.get(space)) is not None and (told := _told(searcher, schema, space, known)):
         return told
@@ -193,12 +193,12 @@ def _told(searcher: Any, schema: Any, space: str, term: str) -> tuple[int, float
 
 
 def exists(folder: str) -> bool:
-    """Whether there is an index; opening one that is not there makes an empty one."""
+    """Return whether there is an index; opening one that is not there makes an empty one."""
     return os.path.isdir(folder) and bool(tantivy.Index.exists(folder))
 
 
 def read_watermark(folder: str) -> IndexWatermark | None:
-    """Where the index of a folder stands; None where there is none that can be read."""
+    """Return where the index of a folder stands; None if there is none that can be read."""
     try:
         with open(os.path.join(folder, _STANDING), "rb") as file:
             return msgspec.json.decode(file.read(), type=IndexWatermark)

@@ -39,7 +39,7 @@ class TruthReader:
         return self._table.shape
 
     def state(self) -> tuple[CollectionState, int]:
-        """Where the collection stands, and its last tombstone."""
+        """Return where the collection stands, and its last tombstone."""
         with self.reading() as connection:
             return self._truth.state(connection), self._truth.last_tombstone(connection)
 
@@ -52,12 +52,12 @@ class TruthReader:
             return self._truth.tombstones(connection, after)
 
     def count(self) -> int:
-        """How many records there are."""
+        """Return how many records there are."""
         with self.reading() as connection:
             return int(self._table.masks(connection).snapshot.alive.sum())
 
     def keys(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
-        """The keys of those rows that are live."""
+        """Return the keys of those rows that are live."""
         return self._truth.keys_at(connection, rows)
 
     def masks(self, connection: sqlite3.Connection) -> Masks:
@@ -68,7 +68,7 @@ class TruthReader:
         return failures.busy(self._path)
 
     def holding(self, connection: sqlite3.Connection, rows: Sequence[int], condition: Contains) -> list[int]:
-        """Those of the rows whose texts contain it, by looking at them."""
+        """Return those of the rows whose texts contain it, by looking at them."""
         needle = normalise(condition.text)
         found: list[int] = []
         for number, row in enumerate(rows):
@@ -87,7 +87,7 @@ class TruthReader:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The thread's own connection, in a transaction. Raises StoreError."""
+        """Yield the thread's own connection, in a transaction. Raises StoreError."""
         try:
             connection = self._connection()
             connection.execute("BEGIN")

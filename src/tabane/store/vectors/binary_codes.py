@@ -26,7 +26,7 @@ _FEW = 0.25  # of all codes: more of them are sooner counted in a row than picke
 class HammingCounter:
     """How codes differ from one that is wanted. ``words[w, v]`` is word w of code v.
 
-    ``early``: which words are counted first, none where that is not worth it (``begins``). ``bits``: how
+    ``early``: which words are counted first, none if that is not worth it (``begins``). ``bits``: how
     many bits these have.
     """
 
@@ -39,7 +39,7 @@ class HammingCounter:
         self.bits = WORD * len(early)
 
     def first(self, slots: Array | None = None) -> Counts:
-        """In how many of the first bits each code differs; of these ``slots`` alone, where given."""
+        """In how many of the first bits each code differs; of these ``slots`` alone, if given."""
         found = np.zeros(self._count(slots), dtype=np.uint16)
         self._add(self._early, slots, found)
         return found
@@ -131,7 +131,7 @@ class BinaryCodes:
         return len(self.mean)
 
     def sample(self, data: Matrix) -> CodeSample:
-        """Some of the vectors, the same each time: they are read once."""
+        """Return some of the vectors, the same each time: they are read once."""
         if not self._samples:
             step = max(1, self.words.shape[1] // _TOLD)
             slots = np.arange(0, self.words.shape[1], step)
@@ -145,7 +145,7 @@ class BinaryCodes:
         return self._samples[0]
 
     def tally(self, query: Matrix, data: Matrix, early: int = EARLY) -> HammingCounter:
-        """What counts the bits in which vectors differ from the query.
+        """Return what counts the bits in which vectors differ from the query.
 
         ``early``: how many words are counted first, where codes are at least twice as long.
         """
@@ -155,12 +155,12 @@ class BinaryCodes:
 
 
 def width(dimension: int) -> int:
-    """How many words a code has."""
+    """Return how many words a code has."""
     return -(-dimension // 64)
 
 
 def encoded(matrix: Matrix, mean: Matrix) -> Words:
-    """The codes of vectors, word by word."""
+    """Return the codes of vectors, word by word."""
     bits = np.packbits(matrix > mean, axis=1)
     padded = np.zeros((len(matrix), width(len(mean)) * 8), dtype=np.uint8)
     padded[:, : bits.shape[1]] = bits
@@ -168,7 +168,7 @@ def encoded(matrix: Matrix, mean: Matrix) -> Words:
 
 
 def mean_of(data: Matrix) -> Matrix:
-    """The mean of vectors, by a sample that is the same each time."""
+    """Return the mean of vectors, by a sample that is the same each time."""
     step = max(1, len(data) // _SAMPLED)
     return np.asarray(data[::step][:_SAMPLED].mean(axis=0), dtype=np.float32)
 
@@ -186,7 +186,7 @@ def lowest(distances: Counts, most: int, bits: int) -> Array:
 
 
 def normalised(vectors: bytes, dimension: int) -> Matrix:
-    """Vectors as records have them, one behind the other, each of length 1 now."""
+    """Return vectors as records have them, one behind the other, each of length 1 now."""
     given = np.frombuffer(vectors, dtype="<f4").reshape(-1, dimension).astype(np.float64)
     given /= np.abs(given).max(axis=1, keepdims=True)  # the squares of very small numbers would be 0
     return np.asarray(given / np.sqrt((given * given).sum(axis=1, keepdims=True)), dtype=np.float32)

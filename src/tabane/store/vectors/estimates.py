@@ -30,7 +30,7 @@ class SimilarityFit:
     error: float
 
     def last(self, reached: float) -> int:
-        """The largest distance of a vector that may reach it; -1 where none may."""
+        """Return the largest distance of a vector that may reach it; -1 where none may."""
         possible = np.flatnonzero(self.similarities + self.error >= reached)
         return int(possible[-1]) if len(possible) else -1
 
@@ -71,7 +71,7 @@ class CodeFilter:
         self._first = self._counted(self._slots)
 
     def nearest(self, most: int) -> Array:
-        """At least ``most`` slots, or all, in order, and more where they are equally near."""
+        """At least ``most`` slots, or all, in order, and more if they are equally near."""
         places = self._places(self._first <= self._cut_for(most + most // 2))
         if len(places) < min(most, self._count):
             places = self._places(np.ones(len(self._first), dtype=np.bool_))
@@ -109,7 +109,7 @@ class CodeFilter:
         return places if self._slots is None else self._slots[places]
 
     def _cut_for(self, most: int) -> int:
-        """A distance that about so many do not exceed."""
+        """Return a distance that about so many do not exceed."""
         share = most / max(1, self._count)
         some = self._first[::_STRIDE]
         reached = np.cumsum(np.bincount(some, minlength=self._bits + 1))
@@ -129,7 +129,7 @@ class SimilarityEstimates:
             sample = view.codes.sample(view.data).slots
             self._fit = fitted(view.codes, view.data, query, self._tally.whole(sample), view.codes.bits)
             self.error = self._fit.error
-            self._all: Counts | None = None  # counted over all bits, where that was worth it
+            self._all: Counts | None = None  # counted over all bits, if that was worth it
             self._rough = self._fit
             if self._tally.begins:
                 self._first = self._tally.first()
@@ -138,7 +138,7 @@ class SimilarityEstimates:
                 self._first = self._all = self._tally.whole()
 
     def rough(self, slots: Array | slice) -> Array:
-        """By some of the bits. NaN where there is nothing (-1)."""
+        """By some of the bits. NaN if there is nothing (-1)."""
         if not isinstance(slots, slice):
             return np.append(self.rough(slice(0, len(self._view.rows))), np.float32(np.nan))[slots]
         tail = self._tail[max(0, slots.start - self._sealed) : max(0, slots.stop - self._sealed)]

@@ -108,14 +108,14 @@ class VectorSpaceFiles:
         return codes is None or np.array_equal(encoded(self.data()[last:], codes.mean), codes.words[:, last:])
 
     def _codes_fit(self) -> bool:
-        """Whether the codes of the same vectors are theirs; where there are none, too."""
+        """Return whether the codes of the same vectors are theirs; if there are none, too."""
         codes, places = self.codes(), some(self.standing.count)
         return codes is None or np.array_equal(
             encoded(self.data()[places], codes.mean), codes.words[:, places]
         )
 
     def codes_agree(self, count: int) -> bool:
-        """Whether all codes of the first vectors are theirs. Reads all."""
+        """Return whether all codes of the first vectors are theirs. Reads all."""
         codes, data = self.codes(), self.data()
         parts = (slice(first, min(first + _STEP, count)) for first in range(0, count, _STEP))
         return codes is not None and all(
@@ -123,14 +123,14 @@ class VectorSpaceFiles:
         )
 
     def mark(self, changes: int) -> vector_rows.OwnersStamp:
-        """What the rows of these vectors are of, after that write of the collection."""
+        """Return what the rows of these vectors are of, after that write of the collection."""
         standing = self.standing
         return vector_rows.OwnersStamp(
             standing.birth, standing.generation, standing.count, standing.check, changes
         )
 
     def owners(self, changes: int) -> Array | None:
-        """The rows of the vectors, where they were kept after that very write."""
+        """Return the rows of the vectors, where they were kept after that very write."""
         return vector_rows.read(self._folder, self.mark(changes))
 
     def keep_owners(self, rows: Array, changes: int) -> None:
@@ -143,7 +143,7 @@ class VectorSpaceFiles:
         return os.path.join(self._folder, f"{name}-{number}")
 
     def numbers(self) -> Array:
-        """The numbers of the vectors. Raises ValueError where there are fewer."""
+        """Return the numbers of the vectors. Raises ValueError if there are fewer."""
         if not self.standing.count:
             return np.empty(0, dtype=np.int64)
         found = np.fromfile(self._path("numbers"), dtype=np.int64, count=self.standing.count)
@@ -152,14 +152,14 @@ class VectorSpaceFiles:
         return found
 
     def data(self) -> Matrix:
-        """The unit vectors, mapped."""
+        """Return the unit vectors, mapped."""
         shape = (self.standing.count, self.standing.dimension)
         if not self.standing.count:
             return np.empty(shape, dtype=np.float32)
         return np.asarray(np.memmap(self._path("unit"), dtype=np.float32, mode="r", shape=shape))
 
     def codes(self) -> BinaryCodes | None:
-        """The codes, mapped; None where there are none, or none that can be used."""
+        """Return the codes, mapped; None if there are none, or none that can be used."""
         if not self.standing.capacity:
             return None
         try:
@@ -197,7 +197,7 @@ class VectorSpaceFiles:
         self._write()
 
     def recode(self) -> None:
-        """Make the codes anew. Raises OSError."""
+        """Rebuild the codes. Raises OSError."""
         if self._codable:
             self._recode()
             self._write()

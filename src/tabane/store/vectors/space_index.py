@@ -2,8 +2,8 @@
 
 A *slot* is a vector's place: those of the files first, then the tail. Slots are in order of the vectors'
 numbers. A slot whose record is no more stays until the files are made dense again; which these are,
-filters' masks say. Vectors that the files lack when a space is opened come into the tail where they are
-few; more of them are put into the files by and by, and have no slot before.
+filters' masks say. Vectors that the files lack when a space is opened come into the tail if they are
+few; more of them are put into the files in the background, and have no slot before.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SpaceSnapshot:
         return int(self.tail.shape[1])
 
     def within(self, mask: Mask, origin: int) -> Mask:
-        """Which slots are meant by a mask of rows that begins at row ``origin``."""
+        """Return which slots are meant by a mask of rows that begins at row ``origin``."""
         run = self.run(origin, len(mask))
         if run is not None:
             return mask[run]
@@ -68,14 +68,14 @@ class SpaceSnapshot:
         return padded.take(self.rows - (origin - 1), mode="clip")
 
     def run(self, origin: int, size: int) -> slice | None:
-        """Where all slots are in a mask of so many rows, if they are there in a row."""
+        """Return where all slots are in a mask of so many rows, if they are there in a row."""
         if not len(self.rows) or not self.straight:
             return None
         first = int(self.rows[0]) - origin
         return slice(first, first + len(self.rows)) if 0 <= first <= size - len(self.rows) else None
 
     def vectors(self, slots: Array) -> Matrix:
-        """The unit vectors of slots that are in order."""
+        """Return the unit vectors of slots that are in order."""
         sealed = int(np.searchsorted(slots, len(self.data)))
         if sealed == len(slots):
             return self.data.take(slots, axis=0, mode="clip")  # a third faster than [slots], and the same
@@ -118,7 +118,7 @@ class SpaceIndex:
 
     @classmethod
     def fresh(cls, folder: str, held: SpaceStorage) -> SpaceIndex:
-        """A space that has no vectors yet. Nothing is on the disk before the first ones are."""
+        """Return a space that has no vectors yet. Nothing is on the disk before the first ones are."""
         return cls(held, VectorSpaceFiles.fresh(folder, held.birth, held.space.dimension))
 
     @classmethod
@@ -133,7 +133,7 @@ class SpaceIndex:
         doubtful: bool = False,
     ) -> SpaceIndex:
         """Map the files, with the rows that were kept after write number ``changes``, or as ``places`` has
-        them. What the files lack is taken in here where it is little, else :meth:`catch_up` does it. Blocks.
+        them. What the files lack is taken in here if it is little, else :meth:`catch_up` does it. Blocks.
         ``doubtful``: the last process died.
         """
         found = cls(held, VectorSpaceFiles.open(folder, held.birth, held.space.dimension, doubtful=doubtful))
@@ -182,7 +182,7 @@ class SpaceIndex:
             self._append_rows(rows_of(numbers, behind))
 
     def __len__(self) -> int:
-        """How many vectors are in the tail."""
+        """Return how many vectors are in the tail."""
         return self._filled
 
     def view(self) -> SpaceSnapshot:
@@ -192,7 +192,7 @@ class SpaceIndex:
 
     @property
     def whole(self) -> bool:
-        """Whether every vector has a slot: :meth:`catch_up` has nothing to do."""
+        """Return whether every vector has a slot: :meth:`catch_up` has nothing to do."""
         return not len(self._behind)
 
     def apply(self, placed: list[VectorPlacement]) -> None:
@@ -256,7 +256,7 @@ class SpaceIndex:
             self._filled -= count
 
     def catch_up(self, file: VectorDatabase) -> bool:
-        """Put some of the vectors that have no slot into the files. False where there are none.
+        """Put some of the vectors that have no slot into the files. False if there are none.
 
         Raises OSError and StoreError: then they have none still.
         """
@@ -282,7 +282,7 @@ class SpaceIndex:
             self._data, self._codes = data, codes
 
     def recode(self) -> None:
-        """Make codes where there are none and there ought to be. Raises OSError."""
+        """Make codes if there are none and there ought to be. Raises OSError."""
         with self._keeping:
             if self._files.codes() is None:
                 self._files.recode()
@@ -317,7 +317,7 @@ class SpaceIndex:
             self._files, self._data, self._codes = files, data, codes
 
     def agrees(self, file: VectorDatabase, numbers: list[int]) -> bool:
-        """Whether files and tail hold these vectors as the truth has them. Reads all."""
+        """Return whether files and tail hold these vectors as the truth has them. Reads all."""
         with self._keeping:
             view = self.view()
             held = self._numbers.view()[: len(view.rows)]
@@ -333,7 +333,7 @@ def _wasteful(dead: Mask) -> bool:
 def _agree(
     view: SpaceSnapshot, numbers: Array, file: VectorDatabase, held: SpaceStorage, wanted: list[int]
 ) -> bool:
-    """Whether a moment of a space holds these vectors as the truth has them. Reads all.
+    """Return whether a moment of a space holds these vectors as the truth has them. Reads all.
 
     ``numbers`` says which vector is in each slot; one that was deleted meanwhile does not matter.
     """

@@ -28,13 +28,13 @@ class SpaceTable:
         self._file = file
 
     def read(self, connection: sqlite3.Connection) -> CollectionSpaces:
-        """Those there are. For any thread."""
+        """Return those there are. For any thread."""
         query = f"{_FIND} name IS NOT NULL ORDER BY made"
         found = connection.execute(query, (self._number,))
         return CollectionSpaces(self._shape, [_held(*row) for row in found])
 
     def add(self, connection: sqlite3.Connection, space: Space) -> bool:
-        """Make the space; False where it is there. Raises BadArguments where another one of its name is."""
+        """Make the space; False if it is there. Raises BadArguments if another one of its name is."""
         spaces = self.read(connection)
         there = spaces.get(space.name)
         if there is not None:
@@ -56,12 +56,12 @@ class SpaceTable:
         return True
 
     def drop(self, connection: sqlite3.Connection, name: str) -> bool:
-        """Let go of the space; False where there is none."""
+        """Let go of the space; False if there is none."""
         query = "UPDATE space SET name = NULL WHERE collection = ? AND name = ?"
         return connection.execute(query, (self._number, name)).rowcount > 0
 
     def succeed(self, connection: sqlite3.Connection, name: str, by: str) -> bool:
-        """Let ``by`` have that name. Raises BadArguments where ``by`` is not there."""
+        """Let ``by`` have that name. Raises BadArguments if ``by`` is not there."""
         held = self.read(connection).named(by)
         if name == by:
             return False
@@ -93,7 +93,7 @@ class SpaceTable:
                 self._file.drop(SpaceStorage(Space(name, dimension), number, birth))
 
     def dropped(self, connection: sqlite3.Connection) -> tuple[SpaceStorage, int] | None:
-        """A space that was dropped and is not swept yet, and up to which row its vectors are."""
+        """Return a space that was dropped and is not swept yet, and up to which row its vectors are."""
         query = (
             "SELECT '', dimension, model, number, birth, swept FROM space "
             "WHERE collection = ? AND name IS NULL LIMIT 1"
@@ -124,7 +124,7 @@ class SpaceTable:
 
 
 def any_spaces(connection: sqlite3.Connection, collection: str) -> bool:
-    """Whether a collection has spaces, or had some that are not swept yet."""
+    """Return whether a collection has spaces, or had some that are not swept yet."""
     query = (
         "SELECT 1 FROM space JOIN collection ON collection.id = space.collection "
         "WHERE collection.name = ? LIMIT 1"

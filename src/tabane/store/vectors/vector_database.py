@@ -111,7 +111,7 @@ class VectorDatabase:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """What is put in within is taken out again where the work within fails."""
+        """Yield what is put in within is taken out again where the work within fails."""
         before = len(self._fresh)
         try:
             yield
@@ -131,7 +131,7 @@ class VectorDatabase:
         del self._fresh[before:]
 
     def make(self, collection: str, space: Space) -> SpaceStorage:
-        """A place for the vectors of a space that is new."""
+        """Return a place for the vectors of a space that is new."""
         self._begin()
         birth = secrets.randbits(62)
         cursor = self._connection.execute(
@@ -153,7 +153,7 @@ class VectorDatabase:
         return _there(self._connection, held)
 
     def empty(self, held: SpaceStorage) -> bool:
-        """Delete some of the vectors of a space. True where there may be more."""
+        """Delete some of the vectors of a space. True if there may be more."""
         if not self.holds(held):
             return False
         self._begin()
@@ -163,7 +163,7 @@ class VectorDatabase:
         return self._connection.execute(query).rowcount == EMPTIED
 
     def drop(self, held: SpaceStorage) -> None:
-        """Forget a space, where it is there."""
+        """Forget a space, if it is there."""
         if self.holds(held):
             self._begin()
             self._connection.execute(f"DROP TABLE {held.table}")
@@ -186,7 +186,7 @@ class VectorDatabase:
         self._connection.executemany(held.delete, ((number,) for number in numbers))
 
     def last(self, held: SpaceStorage) -> int:
-        """The number of the last vector of a space, 0 where it has none."""
+        """Return the number of the last vector of a space, 0 if it has none."""
         return int(self._connection.execute(f"SELECT max(id) FROM {held.table}").fetchone()[0] or 0)
 
     def remove_after(self, held: SpaceStorage, number: int) -> None:
@@ -208,7 +208,7 @@ class VectorDatabase:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection of one's own, for a while, in a transaction. Raises StoreError."""
+        """Yield a connection of one's own, for a while, in a transaction. Raises StoreError."""
         try:
             with contextlib.closing(connected(self.path)) as connection:
                 connection.execute("PRAGMA query_only = ON")
@@ -223,14 +223,14 @@ class VectorDatabase:
             examine(connection, self.path)
 
     def between(self, held: SpaceStorage, first: int, last: int) -> Iterator[tuple[int, bytes]]:
-        """The vectors from one number to another, in order; none where the space is no more."""
+        """Yield the vectors from one number to another, in order; none where the space is no more."""
         with self.reading() as connection:
             if _there(connection, held):
                 query = f"SELECT id, vector FROM {held.table} WHERE id BETWEEN ? AND ? ORDER BY id"
                 yield from connection.execute(query, (first, last))
 
     def vectors(self, held: SpaceStorage, numbers: Sequence[int]) -> dict[int, bytes]:
-        """Those of the vectors that there are."""
+        """Return those of the vectors that there are."""
         found: dict[int, bytes] = {}
         with self.reading() as connection:
             if not _there(connection, held):
@@ -248,5 +248,5 @@ def _there(connection: sqlite3.Connection, held: SpaceStorage) -> bool:
 
 
 def path_of(database: str) -> str:
-    """Where the vectors of a domain are, beside its records."""
+    """Return where the vectors of a domain are, beside its records."""
     return os.path.splitext(database)[0] + ".vectors.db"

@@ -1,7 +1,7 @@
-"""The vectors of one collection, searched at once and written into their files by and by.
+"""The vectors of one collection, searched at once and written into their files in the background.
 
 Its table tells it of every commit; what came stays in memory, compared one by one, until a thread of its
-own has put it into the files: each 2,048 vectors or 2 seconds. The same thread makes anew what was lost.
+own has put it into the files: each 2,048 vectors or 2 seconds. The same thread rebuilds what was lost.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class VectorIndex:
         self._dropped += there.values()
 
     def _kept_or_fresh(self, held: SpaceStorage, there: dict[int, SpaceIndex]) -> SpaceIndex:
-        """The space of that birth, taken from those there are."""
+        """Return the space of that birth, taken from those there are."""
         if held.birth in there:
             return there.pop(held.birth)
         return SpaceIndex.fresh(_folder(self._folder, held), held)
@@ -116,7 +116,7 @@ class VectorIndex:
             self._moments.popitem(last=False)
 
     def moment(self, changes: int) -> Moment | None:
-        """The spaces after that write, None where it is too long ago."""
+        """Return the spaces after that write, None if it is too long ago."""
         with self._lock:
             return self._moments.get(changes)
 
@@ -131,11 +131,11 @@ class VectorIndex:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is being made anew."""
+        """Return whether nothing is being rebuilt."""
         return all(space.whole for space in self._spaces.values())
 
     def wait_until_whole(self, timeout: float) -> bool:
-        """Wait while something is being made anew. Blocks."""
+        """Wait while something is being rebuilt. Blocks."""
         with self._moved:
             return self._moved.wait_for(lambda: self.whole or not self._open, timeout) and self.whole
 
@@ -145,7 +145,7 @@ class VectorIndex:
             space.flush()
 
     def agrees(self, connection: sqlite3.Connection) -> bool:
-        """Whether the files hold what the truth holds. Reads everything."""
+        """Return whether the files hold what the truth holds. Reads everything."""
         for held in self.truth.spaces(connection).held:
             space = self._spaces.get(held.space.name)
             numbers = sorted(number for number, _ in self.truth.places(connection, held))
@@ -188,7 +188,7 @@ class VectorIndex:
         return not (self._open and self.whole) or any(len(space) >= FLUSHED for space in spaces)
 
     def _keep(self) -> None:
-        """Make anew what is missing, put into the files what is in memory, delete what is no more."""
+        """Make again what is missing, put into the files what is in memory, delete what is no more."""
         for space in list(self._spaces.values()):
             while self._open and space.catch_up(self.truth.file):
                 self._show()
@@ -208,7 +208,7 @@ class VectorIndex:
 
 
 def _living(snapshot: ColumnSnapshot, space: SpaceIndex) -> Mask:
-    """Which slots belong to records, those that columns do not show yet included."""
+    """Return which slots belong to records, those that columns do not show yet included."""
     view = space.view()
     to_come = view.rows >= snapshot.origin + len(snapshot.alive)
     return np.asarray(view.within(snapshot.alive, snapshot.origin) | to_come)

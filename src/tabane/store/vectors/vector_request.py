@@ -31,7 +31,7 @@ class VectorRequest:
     proven: int | None = None
 
     def combined(self, similarities: list[Array]) -> Array:
-        """One similarity of several; NaN where a record lacks all spaces, or one of a whole."""
+        """Return one similarity of several; NaN if a record lacks all spaces, or one of a whole."""
         if len(similarities) == 1:
             return similarities[0]
         stacked = np.stack(similarities)
@@ -57,7 +57,7 @@ class VectorRequest:
         return self.combination is Combination.PRODUCT and len(self.vectors) > 1
 
     def margin(self, errors: list[float]) -> float | None:
-        """By how much a combination of such errors is off; None where that is not the same for all."""
+        """By how much a combination of such errors is off; None if that is not the same for all."""
         if self.combination not in (Combination.AVERAGE, Combination.WEIGHTED):
             return None
         weights = np.array([self.weights[name] for name in self.vectors])
@@ -65,7 +65,7 @@ class VectorRequest:
         return float(np.sqrt(np.sum((weights * errors) ** 2)) / total)
 
     def highest(self, estimates: list[Array], errors: list[float]) -> Array:
-        """What the combined similarity is at most, by estimates that are off by such errors."""
+        """Return what the combined similarity is at most, by estimates that are off by such errors."""
         if self.combination is Combination.PRODUCT and len(estimates) > 1:
             return self._highest_product(estimates, errors)
         margin = self.margin(errors)
@@ -104,7 +104,7 @@ class VectorRequest:
 
 
 def checked_request(query: VectorQuery, shape: Shape) -> VectorRequest:
-    """The query, ready to be asked. Raises :class:`BadArguments`."""
+    """Return the query, ready to be asked. Raises :class:`BadArguments`."""
     if not query.vectors:
         raise BadArguments(say("a query of vectors has at least one"), "vectors")
     vectors = {}

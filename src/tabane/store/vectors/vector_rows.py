@@ -2,7 +2,7 @@
 
 The records' own file says the same, vector by vector: reading it takes a second for a million. So what
 was in memory at a closing is written down, with the number of the last write of the collection: it holds
-where that is still the last one, for these very files of vectors. Else it is not looked at again.
+if that is still the last one, for these very files of vectors. Else it is not looked at again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEP = 4096  # vectors
 
 
 def read_vectors(file: VectorDatabase, held: SpaceStorage, numbers: Array) -> tuple[Array, Matrix]:
-    """Those of the vectors that there are still, each of length 1; ``numbers`` are in order."""
+    """Return those of the vectors that there are still, each of length 1; ``numbers`` are in order."""
     wanted = set(numbers.tolist())
     between = file.between(held, int(numbers[0]), int(numbers[-1])) if wanted else ()
     found = [(number, vector) for number, vector in between if number in wanted]
@@ -34,7 +34,7 @@ def read_vectors(file: VectorDatabase, held: SpaceStorage, numbers: Array) -> tu
 
 
 def slots_of_numbers(numbers: Array, wanted: Array) -> tuple[Array, Mask]:
-    """Where each number is among those in order, and whether it is."""
+    """Return where each number is among those in order, and whether it is."""
     slots = np.searchsorted(numbers, wanted)
     there = slots < len(numbers)
     there[there] = numbers[slots[there]] == wanted[there]
@@ -82,7 +82,7 @@ def write(folder: str, mark: OwnersStamp, rows: Array) -> None:
 
 
 def read(folder: str, mark: OwnersStamp) -> Array | None:
-    """The rows of the vectors in order; None where they are another moment's or torn: these are deleted."""
+    """The rows of the vectors in order; None if they are another moment's or torn: these are deleted."""
     path = os.path.join(folder, NAME)
     try:
         with open(path, "rb") as file:

@@ -65,7 +65,7 @@ class VectorSpaceSearch:
         self._live = [view.within(mask, origin) for view in self._views]
 
     def best(self, wanted: int) -> VectorMatches:
-        """The ``wanted`` best, and all that equal the last of them."""
+        """Return the ``wanted`` best, and all that equal the last of them."""
         if len(self._views) == 1:
             return self._best_of_one(wanted)
         there, slots, dense = self._comparable()
@@ -137,7 +137,7 @@ class VectorSpaceSearch:
 
     def _comparable(self) -> tuple[Array, list[Array], bool]:
         """The places of records that have one of the spaces, or all of them where the question wants that,
-        and their slots in each space, -1 where they have none.
+        and their slots in each space, -1 if they have none.
 
         And whether these are simply all slots of all spaces, as where every record has them and is meant.
         """
@@ -193,7 +193,7 @@ class VectorSpaceSearch:
         return VectorMatches(places[order], scores[order], compared, whole)
 
     def similarities(self, slots: list[Array]) -> Array:
-        """The combined similarity of records by their slots in each space (-1: none), as float32."""
+        """Return the combined similarity of records by their slots in each space (-1: none), as float32."""
         return self._question.combined([self._cosines(number, each) for number, each in enumerate(slots)])
 
     def _cosines(self, number: int, slots: Array) -> Array:
@@ -213,7 +213,7 @@ class VectorSpaceSearch:
         return np.asarray(self._question.combined(found), dtype=np.float64)
 
     def places(self) -> tuple[Array, list[Array]]:
-        """All records that can be compared, in order, and their slots in each space."""
+        """Return all records that can be compared, in order, and their slots in each space."""
         there, slots, _ = self._comparable()
         return there, slots
 
@@ -242,7 +242,7 @@ class _EstimatedRecords:
             self.likely[part] = question.combined(rough)
 
     def possible(self, near: Array, known: list[Array], reached: float) -> Array:
-        """Which records may reach it. ``known``: the cosines of the ``near`` ones in each space."""
+        """Return which records may reach it. ``known``: the cosines of the ``near`` ones in each space."""
         errors = [
             space.check(slots[near], cosines)
             for space, slots, cosines in zip(self.spaces, self._slots, known, strict=True)
@@ -278,7 +278,7 @@ def _highest(likely: Array, most: int) -> Array:
 
 
 def _in_order(slots: Array) -> Array:
-    """Where there are slots (-1: none), in order of these: as they lie on the disk."""
+    """Return if there are slots (-1: none), in order of these: as they lie on the disk."""
     there = np.flatnonzero(slots >= 0)
     slots = slots[there]
     return there if (slots[1:] > slots[:-1]).all() else there[np.argsort(slots, kind="stable")]

@@ -68,7 +68,7 @@ class VectorTruth:
         )
 
     def _last(self, connection: sqlite3.Connection, held: SpaceStorage) -> int:
-        """The last vector of a space that a record has, or that is still to be deleted."""
+        """Return the last vector of a space that a record has, or that is still to be deleted."""
         found = [
             connection.execute(f"SELECT max(id) FROM {table} WHERE space = ?", (held.birth,)).fetchone()[0]
             for table in (self.table, self._given_up)
@@ -78,7 +78,7 @@ class VectorTruth:
     def same(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, vectors: Mapping[str, bytes]
     ) -> bool:
-        """Whether the record of a row has these vectors and no others."""
+        """Return whether the record of a row has these vectors and no others."""
         there = dict(self._of_row(connection, spaces, row))
         return {held.space.name for held in there} == vectors.keys() and all(
             self.file.same(held, number, vectors[held.space.name]) for held, number in there.items()
@@ -87,7 +87,7 @@ class VectorTruth:
     def put(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, vectors: Mapping[str, bytes]
     ) -> list[VectorPlacement]:
-        """Give the record of a row vectors in spaces where it has none. Raises BadArguments."""
+        """Give the record of a row vectors in spaces if it has none. Raises BadArguments."""
         placed = []
         for name, vector in vectors.items():
             held = spaces.fitting(name, vector)
@@ -114,12 +114,12 @@ class VectorTruth:
     def _of_row(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int
     ) -> list[tuple[SpaceStorage, int]]:
-        """The vectors of a record by space; those of spaces that were dropped are none any more."""
+        """Return the vectors of a record by space; those of spaces that were dropped are none any more."""
         found = connection.execute(self._find, (row,)).fetchall()
         return [(held, number) for birth, number in found if (held := spaces.born(birth)) is not None]
 
     def remove(self, connection: sqlite3.Connection, row: int) -> None:
-        """The record of a row is no more: its vectors are to be deleted by and by."""
+        """The record of a row is no more: its vectors are to be deleted in the background."""
         # Pair by pair: one statement for all of them keeps a journal of its own, which slows down with each.
         for pair in connection.execute(self._find, (row,)).fetchall():
             connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", pair)
@@ -128,7 +128,7 @@ class VectorTruth:
     def move(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, target: int
     ) -> list[VectorPlacement]:
-        """The record of a row has another row from now on."""
+        """Return the record of a row has another row from now on."""
         found = self._of_row(connection, spaces, row)
         connection.execute(f"UPDATE {self.table} SET row = ? WHERE row = ?", (target, row))
         return [VectorPlacement(held.space.name, number, target) for held, number in found]
@@ -139,7 +139,7 @@ class VectorTruth:
         connection.execute("UPDATE space SET swept = 0")
 
     def sweep(self, connection: sqlite3.Connection) -> bool:
-        """Delete some of the vectors that were given up. True where there may be more.
+        """Delete some of the vectors that were given up. True if there may be more.
 
         Alone in its commit: what is deleted here was given up by one that is on the disk.
         """
@@ -151,7 +151,7 @@ class VectorTruth:
         return len(found) == SWEPT
 
     def sweep_dropped(self, connection: sqlite3.Connection) -> bool:
-        """Delete something of a space that was dropped. False where nothing is left of any.
+        """Delete something of a space that was dropped. False if nothing is left of any.
 
         Alone in its commit, as :meth:`sweep` is. First it is forgotten which rows had vectors there, then
         the vectors go, then the space.
@@ -177,7 +177,7 @@ class VectorTruth:
     # Reading, in any thread
 
     def placing(self, connection: sqlite3.Connection, held: SpaceStorage) -> VectorOwnership:
-        """Which vector of a space is whose, while the connection's transaction lasts."""
+        """Return which vector of a space is whose, while the connection's transaction lasts."""
         return VectorOwnership(self, connection, held)
 
     def places(self, connection: sqlite3.Connection, held: SpaceStorage) -> list[tuple[int, int]]:
@@ -188,13 +188,13 @@ class VectorTruth:
     def numbers(
         self, connection: sqlite3.Connection, held: SpaceStorage, rows: Sequence[int | None]
     ) -> list[int]:
-        """The vectors of records by row, 0 where there is none."""
+        """Return the vectors of records by row, 0 if there is none."""
         query = f"SELECT id FROM {self.table} WHERE row = ? AND space = ?"
         found = (connection.execute(query, (row, held.birth)).fetchone() for row in rows)
         return [int(each[0]) if each else 0 for each in found]
 
     def lacking(self, connection: sqlite3.Connection, held: SpaceStorage, after: int, most: int) -> list[int]:
-        """Rows behind ``after`` whose records have no vector in a space, in order."""
+        """Return rows behind ``after`` whose records have no vector in a space, in order."""
         query = (
             f"SELECT r.row FROM {self.table.replace('vector', 'record')} r LEFT JOIN {self.table} v "
             "ON v.row = r.row AND v.space = ? WHERE r.row > ? AND v.id IS NULL ORDER BY r.row LIMIT ?"
