@@ -1,7 +1,7 @@
-"""What operations on documents answer, as the JSON that their users know; pure.
+"""Results of document operations as JSON; pure.
 
-They answer their failures too: ``{"status": "error", "message", "error_type"}``, so that whoever reads JSON
-reads those.
+Failures are results too: ``{"status": "error", "message", "error_type"}``, so that every reader of JSON sees
+them.
 """
 
 from __future__ import annotations

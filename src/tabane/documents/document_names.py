@@ -1,4 +1,4 @@
-"""What kind of file a name and its first bytes speak of; pure."""
+"""Names of documents, and what they say of the type of file, the kind of text and the title; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents read back: what is known of them, and their texts as they were put, whole or in part."""
+"""Reads documents, whole or in part, lists them, and counts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents put and taken out: a head and its chunks change together, whatever dies."""
+"""Writes and deletes documents. A head and its chunks change together, even if the process dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of several documents: embedded together, committed each for itself and all at once."""
+"""Writes several documents: embedded together, committed one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one write did to a collection, and where the collection stands: what all that is derived is told."""
+"""Shared types: the state of a collection, its embedding spaces, and the changes that one write made."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class SpaceStorage:
 class CollectionSpaces:
     """The spaces of a collection at one moment, in order of making."""
 
-    def __init__(self, shape: Shape, held: Sequence[SpaceStorage]) -> None:
-        self.held = tuple(held)
-        self.shape = replace(shape, spaces=tuple(each.space for each in held))
-        self._named = {each.space.name: each for each in held}
-        self._births = {each.birth: each for each in held}
+    def __init__(self, shape: Shape, storages: Sequence[SpaceStorage]) -> None:
+        self.storages = tuple(storages)
+        self.shape = replace(shape, spaces=tuple(each.space for each in storages))
+        self._named = {each.space.name: each for each in storages}
+        self._births = {each.birth: each for each in storages}
 
     def named(self, name: str) -> SpaceStorage:
         """Return the space of that name. Raises BadArguments that names those there are."""
@@ -73,7 +73,7 @@ class CollectionSpaces:
         return {
             name: vector
             for name, vector in vectors.items()
-            if (held := self.get(name)) is not None and held.space.model == model
+            if (storage := self.get(name)) is not None and storage.space.model == model
         }
 
     def still_fitting(self, record: Record, models: Mapping[str, str]) -> Record:
@@ -81,7 +81,7 @@ class CollectionSpaces:
 
         ``models``: space → what made the vectors for it; a space that is not named takes any.
         """
-        there = {held.space.name: held.space.model for held in self.held}
+        there = {storage.space.name: storage.space.model for storage in self.storages}
         kept = {
             name: vector
             for name, vector in record.vectors.items()
@@ -91,10 +91,10 @@ class CollectionSpaces:
 
     def fitting(self, name: str, vector: bytes) -> SpaceStorage:
         """The space that takes this vector, which was checked when the space may have been another one."""
-        held = self.named(name)
-        if len(vector) != 4 * held.space.dimension:
-            raise unfit_vector(held.space)
-        return held
+        storage = self.named(name)
+        if len(vector) != 4 * storage.space.dimension:
+            raise unfit_vector(storage.space)
+        return storage
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
-"""One collection's truth and columns, written and read as one: what is derived from them follows here.
+"""Records and columns of one collection, written and read together.
 
-A read sees the records and the columns of one moment. A write tells a :class:`TableFollower` inside its
-transaction and after its commit, in the writing thread, in order.
+A read sees records and columns of the same moment. A write notifies a :class:`TableFollower` (the lexical
+index) inside its transaction and after its commit, in the writing thread, in order.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ class CollectionTable:
         return f"{os.path.splitext(self.database.path)[0]}.{self.shape.name}.vectors"
 
     async def _open_vectors(self, truth: VectorTruth) -> None:
-        folder, changes, doubtful = self.vector_folder, self.state.changes, self.database.mended
+        folder, changes, after_crash = self.vector_folder, self.state.changes, self.database.recovered
         self.vectors = await self.database.aside(
             lambda connection: VectorIndex.open(
-                connection, folder, truth, changes, self.columns.snapshot, doubtful=doubtful
+                connection, folder, truth, changes, self.columns.snapshot, after_crash=after_crash
             )
         )
         self.shape = (await self.database.read(truth.spaces)).shape

@@ -1,8 +1,8 @@
-"""The fields of a collection as arrays over its rows, kept in step with every commit.
+"""Columns: the fields of a collection as arrays over its rows, updated with every commit.
 
-A *slot* is a row less the array's origin. Readers take a :class:`ColumnSnapshot`, which never changes: new
-records are written behind its end, deletions go into a copy of ``alive``. About 8 bytes a record for a
-number, 4 for a string, 1 for a flag, 8 for each element of a list; strings themselves stay on disk.
+A *slot* is a row minus the origin of the array. Readers take a :class:`ColumnSnapshot`, which never changes:
+new records are written after its end, deletions go into a copy of ``alive``. A number takes about 8 bytes a
+record, a string 4, a flag 1, a list 8 for each element. The strings themselves stay on disk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Counts that are kept from one write to the next: only records that came and went are counted again.
+"""Counts over a collection, cached from one write to the next.
 
-A row's fields never change, so what a count becomes is told by the rows that are live since, and those
-that are no more: as exact as counting all, in the time that few records take.
+The fields of a row never change. So a cached count is updated by counting only the rows that were added or
+removed since: the result is as exact as counting all rows. See :class:`tabane.search.engine.Counts`.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ _OF_ALL = ("PRAGMA trusted_schema = OFF", "PRAGMA temp_store = MEMORY", "PRAGMA 
 class Database:
     """An open file. Made by :meth:`open`, in a thread; ended by :meth:`close`.
 
-    ``mended`` tells that the last process died with the file open, and that it was checked.
+    ``recovered`` tells that the last process died with the file open, and that it was checked.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Database:
     ) -> None:
         self.path = path
         self.folder = os.path.dirname(path)
-        self.mended = not holding.clean
+        self.recovered = not holding.clean
         self._holding = holding
         self._connection = connection
         self._points = points
@@ -112,7 +112,7 @@ class Database:
         holding = DatabaseLock.acquire(path)
         points = CleanPoints(path, pages)
         try:
-            connection = open_checked(path, points, migrations, doubtful=not holding.clean)
+            connection = open_checked(path, points, migrations, after_crash=not holding.clean)
             try:
                 holding.begin()
                 return cls(path, holding, connection, points)
@@ -236,18 +236,18 @@ def open_checked(
     points: CleanPoints,
     migrations: Sequence[Migration],
     *,
-    doubtful: bool,
+    after_crash: bool,
     page_size: int | None = None,
 ) -> sqlite3.Connection:
     """Open or create a database and upgrade it. Raises StoreError, or what SQLite and the system raise.
 
-    ``doubtful``: the last process died, so the file is checked, unless it is known to be whole.
+    ``after_crash``: the last process died, so the file is checked, unless it is known to be whole.
     """
     points.look()
     connection = connected(path)
     try:
         check(connection, path, len(migrations))
-        if doubtful and not points.proven(connection):
+        if after_crash and not points.proven(connection):
             examine(connection, path)
         if page_size is not None:
             connection.execute(f"PRAGMA page_size = {page_size}")

@@ -1,4 +1,4 @@
-"""What SQLite and the disk complain of, in words that say what to do."""
+"""Errors of SQLite and the disk as :class:`~tabane.errors.StoreError`, with advice on what to do."""
 
 from __future__ import annotations
 

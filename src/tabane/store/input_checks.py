@@ -1,4 +1,4 @@
-"""How much is written in one commit: what is cut into parts, and what goes in whole within bounds."""
+"""Checks of the vectors and records that callers pass, and their division into commits of limited size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table does for itself between the writes of others: sealing, compacting, sweeping, in steps."""
+"""Background maintenance of a table in small steps: sealing segments, compaction, sweeping unused data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters, facets and counts over columns: exact at any selectivity, in time that hardly depends on it."""
+"""Filters, facets and counts over columns: exact for every filter, in nearly constant time."""
 
 from __future__ import annotations
 

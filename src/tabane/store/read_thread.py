@@ -1,9 +1,9 @@
-"""The one thread that reads: short queries run between the blocks of a long one.
+"""The thread that reads: short queries run between the blocks of a long one.
 
-Two threads that read compete for one interpreter: each is slower, and together they are no faster. So there
-is one thread, and long work calls :func:`give_way` between its blocks. Short work that waits is then done at
-once, on another connection, so that each piece of work sees its own moment. Work that is declared long waits
-behind other long work. Never call :func:`give_way` while a lock is held.
+Two threads that read compete for one interpreter: each becomes slower, and together they are no faster. So
+there is one thread, and long work calls :func:`give_way` between its blocks. Short work that waits then runs
+at once, on another connection, so that each piece of work sees its own moment. Work declared as long waits
+for other long work. Never call :func:`give_way` while holding a lock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The records of one collection, read by key and by row; for any thread, in a transaction of the caller's."""
+"""The table of records of one collection, read by key and by row, and its numeric keys in memory.
+
+For any thread, in a transaction of the caller.
+"""
 
 from __future__ import annotations
 

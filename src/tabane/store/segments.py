@@ -1,7 +1,7 @@
-"""Columns on disk: blocks of 4,096 rows in the truth's own file, so that opening does not read records.
+"""Column segments: blocks of 4,096 rows in the database, so that opening a collection reads few records.
 
-A block is written once, in a transaction; only the rows behind the last one are read from the records
-when a collection is opened. Which slots are live is not in them: the tombstones say that.
+A segment is written once, in a transaction. When a collection is opened, only the rows after the last
+segment are read from the records. Segments do not say which slots are live: the tombstones do.
 """
 
 from __future__ import annotations

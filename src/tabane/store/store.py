@@ -1,4 +1,4 @@
-"""Collections that share a file: the store of one domain (posts, documents, the hub's own, a cache)."""
+"""The store of one domain (posts, documents, the hub's own data, a cache): collections that share a file."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Store:
 
                 path = path_of(self.database.path)
                 self._vectors = await asyncio.to_thread(
-                    VectorDatabase.open, path, doubtful=self.database.mended, pages=self._pages
+                    VectorDatabase.open, path, after_crash=self.database.recovered, pages=self._pages
                 )
                 self.database.accompany(self._vectors)
             return self._vectors

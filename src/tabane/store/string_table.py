@@ -1,8 +1,8 @@
-"""Strings of fields as numbers: each distinct one of a field is kept once, under a code.
+"""The strings of fields as numbers: each distinct string of a field is stored once, with a code.
 
-Codes are unique in a collection and never used again; 0 stands for no string. The table is part of
-the truth's file and written with the record that brings a new string, so columns hold four bytes a
-record and memory holds no strings.
+Codes are unique in a collection and never used again; 0 means no string. The table is in the database, and
+a new string is written with the record that brings it. So columns need 4 bytes a record, and no strings are
+held in memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which records' texts contain what is wanted: asked of the index, and remembered for the next question.
+"""Records whose texts contain given substrings: found by the index or by reading the texts, and cached.
 
-A row's texts never change, so what was found once holds for the rows that there were; those that came
-since are looked at themselves.
+The texts of a row never change. So a cached result stays valid for the rows that existed then; only newer
+rows are read.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class SubstringFilter:
         return self._remembered(snapshot, wanted, found)
 
     def _gone(self, snapshot: ColumnSnapshot, changes: int) -> Mask:
-        """What is live in the snapshot and no longer after that write: an index that knows of it forgot it."""
+        """Return slots that are live in the snapshot but not after that write: the index has dropped them."""
         later = self._columns.reached(changes, _LONGEST_WAIT)
         gone = snapshot.alive.copy()
         if later.changes >= changes:

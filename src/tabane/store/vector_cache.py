@@ -1,8 +1,8 @@
-"""Vectors that were worked out once, by 32 bytes of key: a table in the file of a domain, bounded.
+"""A bounded cache of computed vectors on disk, by 32-byte keys: tables in the database of a domain.
 
-What is kept is worth its place by its use. Uses are told apart by *turns*, which move on with what is put
-in: an entry remembers the turn of its last use, and those of the oldest turns go first. So a use costs a
-write at most once a turn, and then a small one, beside the next vectors that are put in.
+Entries that were not used for the longest time are deleted first. Time is counted in *turns*, which advance
+with the amount of data that is put in. An entry remembers the turn of its last use, so that a use costs at
+most one small write a turn, together with the next vectors that are put in.
 """
 
 from __future__ import annotations

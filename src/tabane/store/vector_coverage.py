@@ -1,4 +1,4 @@
-"""Records without a vector in a space: their number, and the newest of them."""
+"""Which records have a vector in a space: their number, and the records that lack one."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class VectorCoverage:
     async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[Stored]:
         def reading(connection: sqlite3.Connection) -> list[Stored]:
             masks, moment = at_one_moment(self.table, self.index, connection)
-            held = self.index.truth.spaces(connection).named(space)
-            view = moment.get(held.space.name)
+            storage = self.index.truth.spaces(connection).named(space)
+            view = moment.get(storage.space.name)
             meant = masks.mask(where)
             if view is not None and view.whole:
                 rows = _without_slots(view, meant, masks.snapshot.origin, after, limit)
             else:
                 rows = self._without_vectors(
-                    connection, held, after, limit, set(masks.snapshot.rows(np.flatnonzero(meant)))
+                    connection, storage, after, limit, set(masks.snapshot.rows(np.flatnonzero(meant)))
                 )
             epoch = self.table.truth.state(connection).epoch
             found = (self.table.truth.stored(connection, row) for row in rows)
@@ -90,12 +90,12 @@ class VectorCoverage:
         return await self.table.database.read(reading, long=True)
 
     def _without_vectors(
-        self, connection: sqlite3.Connection, held: SpaceStorage, after: int, limit: int, meant: set[int]
+        self, connection: sqlite3.Connection, storage: SpaceStorage, after: int, limit: int, meant: set[int]
     ) -> list[int]:
         """Return selected rows without a vector, from the truth: derived data is being made."""
         found: list[int] = []
         while len(found) < limit:
-            rows = self.index.truth.lacking(connection, held, after, _LOOKED_UP)
+            rows = self.index.truth.lacking(connection, storage, after, _LOOKED_UP)
             found += [row for row in rows if row in meant]
             if len(rows) < _LOOKED_UP:
                 break
@@ -116,8 +116,8 @@ class VectorCoverage:
         view = moment.get(space) if moment is not None else None
         if view is not None and view.whole:
             return view.rows
-        held = self.index.truth.spaces(connection).get(space)
-        found = [] if held is None else self.index.truth.places(connection, held)
+        storage = self.index.truth.spaces(connection).get(space)
+        found = [] if storage is None else self.index.truth.places(connection, storage)
         return np.fromiter((row for _, row in found), np.int64, len(found))
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a collection's vectors: the nearest, all similarities, the vectors themselves."""
+"""Queries over the vectors of a collection: nearest records, all similarities, the vectors themselves."""
 
 from __future__ import annotations
 
@@ -241,13 +241,13 @@ class VectorQueries:
         """Return the vectors of these records alone, as the truth has them."""
         spaces, moment = self._index.truth.spaces(connection), {}
         for name in asked.vectors:
-            held = spaces.named(name)
-            numbers = self._index.truth.numbers(connection, held, rows)
-            found = self._index.truth.file.vectors(held, [number for number in numbers if number])
+            storage = spaces.named(name)
+            numbers = self._index.truth.numbers(connection, storage, rows)
+            found = self._index.truth.file.vectors(storage, [number for number in numbers if number])
             there = sorted(
                 (row, found[number]) for row, number in zip(rows, numbers, strict=True) if number in found
             )
-            matrix = normalised(b"".join(vector for _, vector in there), held.space.dimension)
+            matrix = normalised(b"".join(vector for _, vector in there), storage.space.dimension)
             at = np.array([row for row, _ in there], dtype=np.int64)
             moment[name] = SpaceSnapshot(at, matrix[:0], matrix, None, straight=False)
         return moment
@@ -257,9 +257,9 @@ class VectorQueries:
 
         def reading(connection: sqlite3.Connection) -> list[bytes | None]:
             for again in range(MOST_TRIES):
-                held = truth.spaces(connection).named(space)
-                numbers = truth.numbers(connection, held, self._truth.rows_of(connection, keys))
-                found = truth.file.vectors(held, [number for number in numbers if number])
+                storage = truth.spaces(connection).named(space)
+                numbers = truth.numbers(connection, storage, self._truth.rows_of(connection, keys))
+                found = truth.file.vectors(storage, [number for number in numbers if number])
                 if again == _LOST or all(number in found for number in numbers if number):
                     break
                 # Some were replaced and deleted since the transaction began, or lost: look again.

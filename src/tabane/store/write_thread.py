@@ -1,7 +1,7 @@
-"""The one thread that writes: what waits is committed together, and told so once it is on the disk.
+"""The thread that writes: waiting work is committed together, and answered when it is on the disk.
 
-Each piece of work runs in a savepoint: one that fails is undone and takes nothing else with it. A
-commit gathers what waits already, for at most 2 ms or 100 rows; nobody is waited for.
+Each piece of work runs in a savepoint: if it fails, it is undone without affecting the others. A commit
+includes the work that is waiting already, for at most 2 ms or 100 rows; it waits for nothing.
 """
 
 from __future__ import annotations

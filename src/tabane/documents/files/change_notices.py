@@ -1,6 +1,6 @@
-"""Word of changes below folders: from the system where it gives it, else none, so that one has to look.
+"""Notices of changes below folders: from the operating system if it gives them, else by polling.
 
-The system's word is a hint: it names paths where something may be different. What is different, a look says.
+A notice is a hint: it names paths where something may be different. Comparing the files tells what is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The documents of a Chroma collection become ours: names, texts, metadata and dates.
+"""Import of the documents of a Chroma collection: names, texts, metadata and dates.
 
-Its vectors stay behind: there is one for a whole document, which says little of a long one, and Chroma does
-not know what made it. The texts are embedded again, chunk by chunk, by the model of the settings.
+Its vectors are not imported: there is one for a whole document, which says little of a long one, and Chroma
+does not know which model made it. The texts are embedded again, chunk by chunk, by the configured model.
 """
 
 from __future__ import annotations

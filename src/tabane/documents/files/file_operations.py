@@ -1,4 +1,4 @@
-"""Files as documents: added by a job, and watched; and the documents of another store taken over."""
+"""Operations on files as documents: added by a job, watched, or imported from a Chroma store."""
 
 from __future__ import annotations
 

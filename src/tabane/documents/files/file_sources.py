@@ -1,4 +1,4 @@
-"""What of a file is kept with the document that was made of it, and who keeps documents."""
+"""Shared types: folders that are added, the source of a document, and the report of a pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders whose files are documents, kept in step while they change."""
+"""Watched folders: their files are kept as documents, and updated when they change."""
 
 from __future__ import annotations
 

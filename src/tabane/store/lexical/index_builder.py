@@ -1,8 +1,8 @@
-"""How the index follows the truth: what was committed is found at once, and in the index in the background.
+"""Keeps the tantivy index up to date: what is committed is found at once, and indexed in the background.
 
-What is newer than the last commit of the index lives in generations: one that grows, and one that is
-being committed. Each has a tail to be searched in. When the commit is done, its generation is dropped and
-the searcher exchanged in one step, so a record is always found exactly once.
+Records newer than the last commit of the index are in generations: one that grows, and one that is being
+committed. Each has a memory segment for searches. When the commit is done, its generation is dropped and the
+searcher replaced in one step, so that each record is found exactly once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 COMMITTED_ROWS = 3000  # of a bulk: each commit has a price, and leaves segments that are to be merged
 MOST_BEHIND = 8_000  # rows that wait for the index before writers do
-_LOADED = 2_000  # rows that are read into the tail while opening; more are caught up in the background
+_LOADED = (
+    2_000  # rows that are read into the memory segment while opening; more are caught up in the background
+)
 _BATCH = 200
 _YIELDED = 8  # rows, some half a millisecond
 _CAUGHT_UP = 5_000  # rows of a commit while catching up
@@ -61,7 +63,7 @@ class IndexBuilder:
         self._ahead: dict[int, PreparedTokens] = {}  # of what is about to be written
         self._index: TantivyIndex | None = None
         self._searcher: IndexSearcher | None = None
-        self._standing = IndexWatermark("", 0, 0, 0)
+        self._watermark = IndexWatermark("", 0, 0, 0)
         self._until = 0  # the row up to which the index is caught up from the truth
         self._reached = 0  # the last row that is in the index; rows up to :attr:`_until` may be missing
         self._remade = 0
@@ -90,7 +92,7 @@ class IndexBuilder:
 
     @property
     def applied(self) -> int:
-        return self._standing.tombstone
+        return self._watermark.tombstone
 
     @property
     def behind(self) -> int:
@@ -105,7 +107,7 @@ class IndexBuilder:
     @property
     def progress(self) -> tuple[int, int] | None:
         """Return rows done of those that are caught up, while they are."""
-        done, until = self._standing.row, self._until
+        done, until = self._watermark.row, self._until
         return (done, until) if done < until else None
 
     @property
@@ -165,7 +167,9 @@ class IndexBuilder:
             taken = self._changes
         dead = bury(generations)
         compiler = self._index.compiler if self._index else None
-        return IndexSnapshot(self._searcher, compiler, tuple(each.tail for each in generations), dead, taken)
+        return IndexSnapshot(
+            self._searcher, compiler, tuple(each.segment for each in generations), dead, taken
+        )
 
     def mistrust(self) -> bool:
         """The index could not be read: it is rebuilt, and not asked until then. False: no more of that."""
@@ -211,19 +215,19 @@ class IndexBuilder:
         """Open what there is if it can be caught up, else start again."""
         state, tombstone = self._source.state()
         self._changes = state.changes
-        standing = read_watermark(self._folder)
+        watermark = read_watermark(self._folder)
         fingerprint = self._fingerprint()
         usable = (
-            standing is not None
-            and (standing.fingerprint, standing.epoch) == (fingerprint, state.epoch)
-            and state.pruned <= standing.tombstone <= tombstone
-            and standing.row < state.next
+            watermark is not None
+            and (watermark.fingerprint, watermark.epoch) == (fingerprint, state.epoch)
+            and state.pruned <= watermark.tombstone <= tombstone
+            and watermark.row < state.next
         )
-        if standing is None or not usable or not self._resumed(standing):
-            standing = IndexWatermark(fingerprint, state.epoch, state.base - 1, tombstone)
-            self._anew(standing)
+        if watermark is None or not usable or not self._resumed(watermark):
+            watermark = IndexWatermark(fingerprint, state.epoch, state.base - 1, tombstone)
+            self._anew(watermark)
         last = state.next - 1
-        newer = self._source.rows(self._standing.row, _LOADED + 1)
+        newer = self._source.rows(self._watermark.row, _LOADED + 1)
         if len(newer) <= _LOADED:
             fresh = self._fresh
             fresh.waiting = [SegmentEntry(row, record) for row, record in newer]
@@ -232,18 +236,18 @@ class IndexBuilder:
         else:
             self._until = last
 
-    def _resumed(self, standing: IndexWatermark) -> bool:
-        """Return whether the index could be opened; it is then exactly where its standing says."""
+    def _resumed(self, watermark: IndexWatermark) -> bool:
+        """Return whether the index could be opened; it is then exactly where its watermark says."""
         if not exists(self._folder):
             return False
         try:
             self._index = TantivyIndex.open(self._folder, self._source.shape, self._analyst)
             _, tombstone = self._source.state()
-            self._index.delete_after(standing.row)
-            self._index.delete(self._source.tombstones(standing.tombstone))
-            self._standing = IndexWatermark(standing.fingerprint, standing.epoch, standing.row, tombstone)
-            self._reached = standing.row
-            self._index.commit(self._standing)
+            self._index.delete_after(watermark.row)
+            self._index.delete(self._source.tombstones(watermark.tombstone))
+            self._watermark = IndexWatermark(watermark.fingerprint, watermark.epoch, watermark.row, tombstone)
+            self._reached = watermark.row
+            self._index.commit(self._watermark)
             self._searcher = self._index.searcher()
         except BaseException as error:  # tantivy panics where its files are not what they were
             _reraise(error)
@@ -251,11 +255,11 @@ class IndexBuilder:
             return False
         return True
 
-    def _anew(self, standing: IndexWatermark) -> None:
+    def _anew(self, watermark: IndexWatermark) -> None:
         self._drop()
         wipe(self._folder)
         self._index = TantivyIndex.open(self._folder, self._source.shape, self._analyst)
-        self._standing = standing
+        self._watermark = watermark
         self._searcher = self._index.searcher()
 
     def _drop(self) -> None:
@@ -328,7 +332,7 @@ class IndexBuilder:
             # What the writer took is in no commit: a new one begins where the last commit was.
             self._drop()
             with contextlib.suppress(Exception):
-                if not self._resumed(self._standing):
+                if not self._resumed(self._watermark):
                     self._torn = True
 
     def _unseal(self) -> None:
@@ -337,12 +341,12 @@ class IndexBuilder:
             self._fresh.follow(sealed)
 
     def _remake(self) -> None:
-        """Begin the index again; what the tails hold is found meanwhile."""
+        """Begin the index again; what the memory segments hold is found meanwhile."""
         with self._viewing, self._gate:
             self._unseal()
             self._fresh.settle()
             state, tombstone = self._source.state()
-            held = min(self._fresh.tail.entries, default=state.next)
+            held = min(self._fresh.segment.entries, default=state.next)
             self._anew(IndexWatermark(self._fingerprint(), state.epoch, state.base - 1, tombstone))
             self._until = min(held, state.next) - 1
             self._torn = False
@@ -350,16 +354,16 @@ class IndexBuilder:
     def _catch_up(self) -> None:
         """Put in the next rows from the truth; commit now and then."""
         assert self._index is not None
-        standing, added, row = self._standing, 0, self._standing.row
+        watermark, added, row = self._watermark, 0, self._watermark.row
         while added < _CAUGHT_UP and row < self._until and not self._closing:
             batch = [pair for pair in self._source.rows(row, _BATCH) if pair[0] <= self._until]
             for number, record in batch:
                 self._add(SegmentEntry(number, record))
             row = batch[-1][0] if len(batch) == _BATCH else self._until
             added += len(batch)
-        if row > standing.row:
+        if row > watermark.row:
             row = max(row, self._reached) if row >= self._until else row
-            self._exchange(IndexWatermark(standing.fingerprint, standing.epoch, row, standing.tombstone))
+            self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, watermark.tombstone))
 
     def _commit(self) -> None:
         """Commit the generation that grew until now; another grows meanwhile."""
@@ -367,17 +371,17 @@ class IndexBuilder:
             sealed = self._sealed = self._fresh
             sealed.settle()
             self._fresh = PendingGeneration(MemorySegment(self._analyst))
-            entries = list(sealed.tail.entries.values())
+            entries = list(sealed.segment.entries.values())
         assert self._index is not None
         for entry in entries:
             self._add(entry)
         self._index.delete(sealed.removed)
         self._reached = max(self._reached, sealed.last)
-        standing = self._standing
+        watermark = self._watermark
         # While rows before these are missing, the index stands there: these are put in twice after a death.
-        row = standing.row if self.progress is not None else max(standing.row, sealed.last)
-        tombstone = max(standing.tombstone, sealed.tombstone)
-        self._exchange(IndexWatermark(standing.fingerprint, standing.epoch, row, tombstone))
+        row = watermark.row if self.progress is not None else max(watermark.row, sealed.last)
+        tombstone = max(watermark.tombstone, sealed.tombstone)
+        self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, tombstone))
 
     def _add(self, entry: SegmentEntry) -> None:
         assert self._index is not None
@@ -385,16 +389,16 @@ class IndexBuilder:
         if not entry.row % _YIELDED:
             time.sleep(0)  # whoever waits for the interpreter has it now, not 5 ms later
 
-    def _exchange(self, standing: IndexWatermark) -> None:
+    def _exchange(self, watermark: IndexWatermark) -> None:
         """Commit, and show the index as of now instead of the generation that is in it."""
         assert self._index is not None
-        committing = self._committing.submit(self._index.commit, standing)
+        committing = self._committing.submit(self._index.commit, watermark)
         self._prepare(committing)
         committing.result()
         searcher = self._index.searcher()
         with self._viewing, self._gate:
             self._searcher = searcher
-            self._standing = standing
+            self._watermark = watermark
             self._sealed = None
             self._gate.notify_all()
 

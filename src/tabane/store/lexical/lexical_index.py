@@ -1,10 +1,9 @@
-"""The lexical index of one collection, kept behind its table: searched at once, committed in the background.
+"""The lexical index of one collection: new records are found at once, and committed in the background.
 
-Two threads. One owns tantivy's writer: it takes what was committed to the truth, puts it into the index,
-and commits each 3,000 rows or 2 seconds. The other searches: the index as of its last commit, and the
-tail of what is newer, both as of one moment with the records. The truth stands by for everything: an index
-that is absent, torn, of another version or of another epoch is rebuilt from it, while searches answer
-from what there is.
+There are two threads. One owns the writer of tantivy: it puts committed records into the index, and commits
+every 3,000 rows or 2 seconds. The other one searches the index as of its last commit, and the memory
+segments of newer records, both at the same moment as the records. An index that is missing, damaged, or of
+another version or epoch is rebuilt from the records. Searches use what exists meanwhile.
 """
 
 from __future__ import annotations
@@ -144,11 +143,11 @@ class LexicalIndex:
 
     @property
     def indexed(self) -> int:
-        """Return how many records are in the index; the rest is in the tail or to be caught up."""
+        """Return how many records are in the index; the rest is in the memory segment or to be caught up."""
         return self._builder.records
 
     async def remake(self) -> None:
-        """Rebuild the index, in the background; the tail answers meanwhile."""
+        """Rebuild the index, in the background; the memory segment answers meanwhile."""
         await asyncio.to_thread(self._builder.remake)
 
     async def close(self) -> None:
@@ -200,11 +199,11 @@ class LexicalIndex:
         accept = None if index == where else _accepting(masks, where)
         question = LexicalRequest(plan, index, lambda record: matches(where, record), accept)
         found = LexicalSearch(view, question).best(wanted)
-        held = (tail.entries.get(row) for row, _ in found.scores for tail in view.tails)
+        held = (segment.entries.get(row) for row, _ in found.scores for segment in view.segments)
         return found, {entry.row: entry.record.key for entry in held if entry is not None}
 
     def _mistrust(self, error: UnreadableIndex) -> None:
-        """Have the index rebuilt, while the tail answers. Raises StoreError if that does not help."""
+        """Have the index rebuilt. Raises StoreError if it was rebuilt too often already."""
         if not self._builder.mistrust():
             detail = say(
                 "the index of {collection} cannot be read ({detail})",

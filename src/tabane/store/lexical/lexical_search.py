@@ -1,10 +1,10 @@
-"""One search over the index and the tail together, with one set of statistics.
+"""One search over the index and the memory segments, with common statistics.
 
-The index ranks by its own counts. If there is a tail, its best are ranked again by the counts of both:
-tantivy explains how often each term stands in a hit and how long the text is, the rest is arithmetic.
-How far the two rankings can differ is known, so as many hits are fetched as it takes to be sure.
+The index ranks by its own counts. If there are memory segments, its best hits are ranked again by the counts
+of both: tantivy explains how often each term occurs in a hit and how long the text is, the rest is
+arithmetic. The largest difference of the two rankings is known, so as many hits are fetched as necessary.
 
-Records that were deleted count until tantivy drops them with their segment, as in any Lucene.
+Deleted records count until tantivy drops them with their segment, as in any Lucene.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class IndexSnapshot:
 
     searcher: IndexSearcher | None
     compiler: TantivyCompiler | None
-    tails: tuple[MemorySegment, ...]
+    segments: tuple[MemorySegment, ...]
     dead: frozenset[int] | set[int]
     changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LexicalRequest:
-    """A plan with its filter. ``means`` is the filter for a record of the tail."""
+    """A plan with its filter. ``means`` is the filter for a record of the memory segment."""
 
     plan: LexicalPlan
     where: Filter
@@ -88,15 +88,15 @@ def matching(view: IndexSnapshot, must: Match, without: Match, *, turned: bool) 
 
     Where most of them do and ``turned`` is allowed, those that do not: each costs as much as one that does.
     """
-    tails = [tail for tail in view.tails if len(tail)]
-    newer = {row for tail in tails for row in tail.rows(must) - tail.rows(without)}
+    segments = [segment for segment in view.segments if len(segment)]
+    newer = {row for segment in segments for row in segment.rows(must) - segment.rows(without)}
     if view.searcher is None or view.compiler is None or not view.searcher.searcher.num_docs:
         return RowSet(np.array(list(newer), dtype=np.int64))
     searcher = view.searcher.searcher
     query = view.compiler.unscored(must, without)
     most = min(searcher.num_docs, _at_most(view.searcher, must))
     if turned and most * 2 > searcher.num_docs and _count(searcher, query) * 2 > searcher.num_docs:
-        newer = {row for tail in tails for row in tail.entries} - newer
+        newer = {row for segment in segments for row in segment.entries} - newer
         query = view.compiler.others(must, without)
         most = searcher.num_docs
     else:
@@ -128,8 +128,8 @@ class LexicalSearch:
         self._question = question
         searcher = view.searcher
         self._indexed = searcher.records if searcher else 0
-        self._mixed = any(len(tail) for tail in view.tails)
-        self._records = self._indexed + sum(len(tail) for tail in view.tails)
+        self._mixed = any(len(segment) for segment in view.segments)
+        self._records = self._indexed + sum(len(segment) for segment in view.segments)
         self._averages: dict[str, float] = {}
         self._leaves = (*question.plan.leaves, *self._expanded())
         # The index ranks by itself if it is alone.
@@ -211,19 +211,19 @@ class LexicalSearch:
         terms = _evidence(msgspec.json.decode(explained), list(self._view.searcher.averages))
         return bm25.rounded(sum(weights[term] * self._worth(term, *rest) for term, *rest in terms))
 
-    # The tail
+    # The memory segment
 
     def _newer(self) -> list[tuple[int, float]]:
         plan, question = self._question.plan, self._question
         found: list[tuple[int, float]] = []
-        for tail in self._view.tails:
-            if not len(tail):
+        for segment in self._view.segments:
+            if not len(segment):
                 continue
-            rows = _matching(tail, plan, self._leaves) - self._view.dead
-            scores = dict.fromkeys((row for row in rows if question.means(tail.entries[row].record)), 0.0)
+            rows = _matching(segment, plan, self._leaves) - self._view.dead
+            scores = dict.fromkeys((row for row in rows if question.means(segment.entries[row].record)), 0.0)
             for leaf in self._leaves:
-                lengths = tail.space(leaf.term.space).lengths
-                for row, frequency in tail.having(leaf.term).items():
+                lengths = segment.space(leaf.term.space).lengths
+                for row, frequency in segment.having(leaf.term).items():
                     if row in scores:
                         scores[row] += leaf.weight * self._worth(leaf.term, frequency, lengths[row])
             found.extend((row, bm25.rounded(score)) for row, score in scores.items())
@@ -237,7 +237,7 @@ class LexicalSearch:
     def _rarity(self, term: TermMatch) -> float:
         searcher = self._view.searcher
         having = searcher.having(term.space, term.token) if searcher else 0
-        having += sum(len(tail.having(term)) for tail in self._view.tails)
+        having += sum(len(segment.having(term)) for segment in self._view.segments)
         return bm25.idf(self._records, having)
 
     def _ceiling(self) -> float:
@@ -258,7 +258,7 @@ class LexicalSearch:
     def _averaged(self, space: str) -> float:
         searcher = self._view.searcher
         theirs = searcher.averages[space] * self._indexed if searcher and self._indexed else 0.0
-        return (theirs + sum(tail.space(space).total for tail in self._view.tails)) / max(
+        return (theirs + sum(segment.space(space).total for segment in self._view.segments)) / max(
             1, self._records
         ) or 1.0
 
@@ -271,8 +271,8 @@ class LexicalSearch:
 
     def _tokens(self, starts: PrefixMatch) -> list[str]:
         counts: dict[str, int] = {}
-        for tail in self._view.tails:
-            for token, count in tail.beginning(starts).items():
+        for segment in self._view.segments:
+            for token, count in segment.beginning(starts).items():
                 counts[token] = counts.get(token, 0) + count
         if self._view.searcher is not None and self._indexed:
             listed = self._view.searcher.searcher.terms_with_prefix(
@@ -305,11 +305,11 @@ def _count(searcher: Any, query: Any) -> int:
         raise UnreadableIndex(str(error)) from error
 
 
-def _matching(tail: MemorySegment, plan: LexicalPlan, leaves: Iterable[ScoredTerm]) -> set[int]:
-    any_leaf = (set[int]().union(*(tail.having(leaf.term) for leaf in leaves))) if plan.plain else None
-    rows = tail.rows(plan.must) if any_leaf is None else any_leaf
+def _matching(segment: MemorySegment, plan: LexicalPlan, leaves: Iterable[ScoredTerm]) -> set[int]:
+    any_leaf = (set[int]().union(*(segment.having(leaf.term) for leaf in leaves))) if plan.plain else None
+    rows = segment.rows(plan.must) if any_leaf is None else any_leaf
     without: tuple[Match, ...] = plan.without if rows else ()
-    return rows.difference(*(tail.rows(each) for each in without))
+    return rows.difference(*(segment.rows(each) for each in without))
 
 
 def _ranked(scores: list[tuple[int, float]]) -> list[tuple[int, float]]:

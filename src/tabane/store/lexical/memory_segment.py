@@ -1,8 +1,8 @@
-"""Records that the index does not contain yet: in memory, found and scored like indexed ones.
+"""Records that the index does not contain yet: in memory, found and scored like indexed records.
 
-All of them are in the truth already, so nothing is lost with a tail: the next opening reads it from there
-again. Tokens are counted at the first search that needs them; a bulk import counts none. Those of a large
-change were coded as numbers before it was written (:mod:`tabane.store.lexical.record_analysis`), and stay so.
+They are in the database already, so nothing is lost with a memory segment: the next opening reads them from
+there. Tokens are counted by the first search that needs them; a bulk import counts none. The tokens of a
+large change were coded as numbers before it was written (:mod:`tabane.store.lexical.record_analysis`).
 """
 
 from __future__ import annotations
@@ -35,13 +35,16 @@ _UNPREPARED = PreparedTokens()
 
 @dataclass(slots=True)
 class PendingGeneration:
-    """What came between two commits. ``waiting`` is not in the tail yet: the next search puts it there."""
+    """What came between two commits.
 
-    tail: MemorySegment
+    ``waiting`` is not in the memory segment yet: the next search puts it there.
+    """
+
+    segment: MemorySegment
     waiting: list[SegmentEntry] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
-    settled: int = 0  # how many of ``removed`` belong to what is in the tail
-    buried: int = 0  # how many of ``removed`` the tails know of
+    settled: int = 0  # how many of ``removed`` belong to what is in the memory segment
+    buried: int = 0  # how many of ``removed`` the memory segments know of
     last: int = 0  # row
     tombstone: int = 0
     began: float = 0.0
@@ -61,15 +64,15 @@ class PendingGeneration:
         self.rows += len(change.upserted)
 
     def settle(self) -> None:
-        """Let the tail have what waits: what was removed by the same writes counts from now on too."""
+        """Put waiting records into the memory segment. Rows removed by the same writes count as removed."""
         entries, self.waiting = self.waiting, []
-        self.tail.add(entries)
+        self.segment.add(entries)
         self.settled = len(self.removed)
 
     def follow(self, other: PendingGeneration) -> None:
         """Take in the one before, which was not committed after all."""
         other.settle()
-        self.waiting = [*other.tail.entries.values(), *self.waiting]
+        self.waiting = [*other.segment.entries.values(), *self.waiting]
         self.removed = [*other.removed, *self.removed]
         self.settled = self.buried = 0
         self.rows += other.rows
@@ -91,7 +94,7 @@ class PendingGeneration:
 
 
 def bury(generations: Sequence[PendingGeneration]) -> set[int]:
-    """Take removed rows out of all tails; the answer is every row that the index may still hold.
+    """Take removed rows out of all memory segments; the answer is every row that the index may still hold.
 
     As of when they were settled: what was removed since has its successors nowhere yet.
     """
@@ -100,7 +103,7 @@ def bury(generations: Sequence[PendingGeneration]) -> set[int]:
         unknown = generation.removed[generation.buried : generation.settled]
         generation.buried += len(unknown)
         for each in generations:
-            each.tail.remove(unknown)
+            each.segment.remove(unknown)
         dead.update(generation.removed[: generation.settled])
     return dead
 
@@ -129,7 +132,7 @@ class SegmentEntry:
 
 @dataclass(slots=True)
 class SegmentSpace:
-    """One space of the tail: by row the count of each token, their places, and the kept length.
+    """One space of the memory segment: by row the count of each token, their places, and the kept length.
 
     ``total`` is how many tokens there are in all. ``asked`` are the rows of tokens that somebody wanted:
     those are few, and to keep the rows of all takes five times as long as to count. Rows whose tokens are

@@ -1,8 +1,8 @@
-"""A query as an index can answer it: which terms count how much, and what a hit must have; pure.
+"""Plans of lexical queries: which terms count how much, and what a hit must match; pure.
 
-A plan is made of the collection's *spaces*: for each text its tokens (``t``), its likely words (``u``),
-its pairs of characters (``s``) and, with the extra ``ja``, its dictionary words (``j``). Both the index
-and the tail evaluate the same plan.
+A plan refers to the *spaces* of a collection. Each text has one for its tokens (``t``), its likely words
+(``u``), its pairs of characters (``s``) and, with the extra ``ja``, its dictionary words (``j``). The index
+and memory segments evaluate the same plan.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The tantivy index of a collection: what is committed there, and where it stands against the truth.
+"""The tantivy index of a collection, and its watermark: how far it has followed the records.
 
-One document a record, with nothing stored: its row as a fast field, the spaces of its texts, its fields.
-Written by one thread. :class:`IndexWatermark` is written behind each commit, so it never says more than the
-index holds; what it says less is put in again at the next opening.
+There is one document a record, with nothing stored: its row as a fast field, the spaces of its texts, its
+fields. One thread writes. :class:`IndexWatermark` is written after each commit, so it never claims more than
+the index contains; what it does not cover is indexed again at the next opening.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tabane.store.lexical.record_analysis import Analysis, RecordAnalyzer
 FORMAT = 1
 _HEAP = 48_000_000  # bytes that a writer fills, as it needs them, before it makes a segment by itself
 _DELETED = 1000  # rows of one deletion
-_STANDING = "standing.json"
+_WATERMARK = "standing.json"
 _WITH_GAPS, _PLAIN = "gaps", "plain"  # tokenizers: tokens come joined by blanks
 
 
@@ -69,8 +69,8 @@ class TantivyIndex:
             self._index.register_tokenizer(name, _tokenizer(gaps))
         self.compiler = TantivyCompiler(self.schema, shape)
         self._writer = self._index.writer(_HEAP, 1)
-        standing = read_watermark(folder)
-        self._terms = dict(standing.terms) if standing else {}
+        watermark = read_watermark(folder)
+        self._terms = dict(watermark.terms) if watermark else {}
 
     @classmethod
     def open(cls, folder: str, shape: Shape, analyst: RecordAnalyzer) -> TantivyIndex:
@@ -117,9 +117,9 @@ class TantivyIndex:
         )
         self._writer.delete_documents_by_query(behind)
 
-    def commit(self, standing: IndexWatermark) -> None:
+    def commit(self, watermark: IndexWatermark) -> None:
         self._writer.commit()
-        write_watermark(self._folder, msgspec.structs.replace(standing, terms=self._terms))
+        write_watermark(self._folder, msgspec.structs.replace(watermark, terms=self._terms))
 
     def close(self) -> None:
         """Let go of the folder: what was not committed is given up, merges under way are finished."""
@@ -200,18 +200,18 @@ def exists(folder: str) -> bool:
 def read_watermark(folder: str) -> IndexWatermark | None:
     """Return where the index of a folder stands; None if there is none that can be read."""
     try:
-        with open(os.path.join(folder, _STANDING), "rb") as file:
+        with open(os.path.join(folder, _WATERMARK), "rb") as file:
             return msgspec.json.decode(file.read(), type=IndexWatermark)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def write_watermark(folder: str, standing: IndexWatermark) -> None:
+def write_watermark(folder: str, watermark: IndexWatermark) -> None:
     """Put the file in place whole; one that is lost means work again, nothing else."""
-    partial = os.path.join(folder, _STANDING + ".part")
+    partial = os.path.join(folder, _WATERMARK + ".part")
     with open(partial, "wb") as file:
-        file.write(msgspec.json.encode(standing))
-    os.replace(partial, os.path.join(folder, _STANDING))
+        file.write(msgspec.json.encode(watermark))
+    os.replace(partial, os.path.join(folder, _WATERMARK))
 
 
 def wipe(folder: str) -> None:

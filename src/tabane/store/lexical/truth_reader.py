@@ -1,4 +1,4 @@
-"""The truth as the index reads it, in threads of its own: through read-only connections of its own."""
+"""The records as the lexical index reads them: in its own threads, through read-only connections."""
 
 from __future__ import annotations
 

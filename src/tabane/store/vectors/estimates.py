@@ -1,8 +1,8 @@
-"""What codes tell of a similarity: first some of their bits, then all, each with how far off it may be.
+"""Estimates of similarities by binary codes: first by some of their bits, then by all, with error bounds.
 
-Nothing is left out because of what some bits say unless it is *surely* no hit: four standard deviations
-off, as measured on vectors whose similarities are known. Where the bits turn out to tell less than that,
-as the compared vectors show, more is let through.
+A candidate is excluded only if it is *surely* no hit: four standard deviations off, as measured on vectors
+whose similarities are known. If the compared vectors show that the bits are less reliable than that, more
+candidates are kept.
 """
 
 from __future__ import annotations

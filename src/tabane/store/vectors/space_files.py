@@ -52,23 +52,23 @@ class SpaceFilesState(msgspec.Struct, frozen=True):
 class VectorSpaceFiles:
     """The files of one space, for one thread at a time; what is mapped may be read by any."""
 
-    def __init__(self, folder: str, standing: SpaceFilesState) -> None:
+    def __init__(self, folder: str, state: SpaceFilesState) -> None:
         self._folder = folder
-        self.standing = standing
+        self.state = state
 
     @classmethod
-    def open(cls, folder: str, birth: int, dimension: int, *, doubtful: bool = False) -> VectorSpaceFiles:
+    def open(cls, folder: str, birth: int, dimension: int, *, after_crash: bool = False) -> VectorSpaceFiles:
         """Return the contents of the folder; nothing if damaged or of another space. Raises OSError.
 
-        ``doubtful``: the last process died, so everything that its last append wrote is checked.
+        ``after_crash``: the last process died, so everything that its last append wrote is checked.
         """
         afresh = SpaceFilesState(birth=birth, dimension=dimension)
         found = cls(folder, _read(folder) or afresh)
-        if not found._fits(afresh) or (doubtful and not found._last_fits()):
+        if not found._fits(afresh) or (after_crash and not found._last_fits()):
             found.remove()
             return cls(folder, afresh)
-        if not found._codes_fit() or (doubtful and not found._last_codes_fit()):
-            found.standing = msgspec.structs.replace(found.standing, capacity=0)
+        if not found._codes_fit() or (after_crash and not found._last_codes_fit()):
+            found.state = msgspec.structs.replace(found.state, capacity=0)
         found._clear()
         return found
 
@@ -83,33 +83,33 @@ class VectorSpaceFiles:
             shutil.rmtree(self._folder)
 
     def _fits(self, afresh: SpaceFilesState) -> bool:
-        standing = self.standing
-        if (standing.format, standing.birth, standing.dimension) != (FORMAT, afresh.birth, afresh.dimension):
+        state = self.state
+        if (state.format, state.birth, state.dimension) != (FORMAT, afresh.birth, afresh.dimension):
             return False
         try:
-            whole = os.path.getsize(self._path("unit")) >= standing.count * standing.dimension * 4
-            return whole and zlib.crc32(self.numbers().tobytes()) == standing.check and self._units_fit()
+            whole = os.path.getsize(self._path("unit")) >= state.count * state.dimension * 4
+            return whole and zlib.crc32(self.numbers().tobytes()) == state.check and self._units_fit()
         except (OSError, ValueError):
-            return standing.count == 0
+            return state.count == 0
 
     def _units_fit(self) -> bool:
         """Whether vectors at both ends and some in between are of length 1: not all of them are looked at."""
-        near = self.data()[some(self.standing.count)].astype(np.float64)
+        near = self.data()[some(self.state.count)].astype(np.float64)
         return bool((np.abs((near * near).sum(axis=1) - 1) < _CLOSE).all())
 
     def _last_fits(self) -> bool:
         """Return whether the unit vectors of the last append are unchanged."""
-        last = self.standing.last
-        return last < 0 or zlib.crc32(self.data()[last:].data) == self.standing.last_check
+        last = self.state.last
+        return last < 0 or zlib.crc32(self.data()[last:].data) == self.state.last_check
 
     def _last_codes_fit(self) -> bool:
         """Return whether the codes of the last append match its vectors."""
-        codes, last = self.codes(), max(0, self.standing.last)
+        codes, last = self.codes(), max(0, self.state.last)
         return codes is None or np.array_equal(encoded(self.data()[last:], codes.mean), codes.words[:, last:])
 
     def _codes_fit(self) -> bool:
         """Return whether the codes of the same vectors are theirs; if there are none, too."""
-        codes, places = self.codes(), some(self.standing.count)
+        codes, places = self.codes(), some(self.state.count)
         return codes is None or np.array_equal(
             encoded(self.data()[places], codes.mean), codes.words[:, places]
         )
@@ -124,10 +124,8 @@ class VectorSpaceFiles:
 
     def mark(self, changes: int) -> vector_rows.OwnersStamp:
         """Return what the rows of these vectors are of, after that write of the collection."""
-        standing = self.standing
-        return vector_rows.OwnersStamp(
-            standing.birth, standing.generation, standing.count, standing.check, changes
-        )
+        state = self.state
+        return vector_rows.OwnersStamp(state.birth, state.generation, state.count, state.check, changes)
 
     def owners(self, changes: int) -> Array | None:
         """Return the rows of the vectors, where they were kept after that very write."""
@@ -135,63 +133,63 @@ class VectorSpaceFiles:
 
     def keep_owners(self, rows: Array, changes: int) -> None:
         """Keep the rows of the vectors until the next opening. Raises OSError."""
-        if self.standing.count:
+        if self.state.count:
             vector_rows.write(self._folder, self.mark(changes), rows)
 
     def _path(self, name: str) -> str:
-        number = self.standing.codes if name == "codes" else self.standing.generation
+        number = self.state.codes if name == "codes" else self.state.generation
         return os.path.join(self._folder, f"{name}-{number}")
 
     def numbers(self) -> Array:
         """Return the numbers of the vectors. Raises ValueError if there are fewer."""
-        if not self.standing.count:
+        if not self.state.count:
             return np.empty(0, dtype=np.int64)
-        found = np.fromfile(self._path("numbers"), dtype=np.int64, count=self.standing.count)
-        if len(found) < self.standing.count:
+        found = np.fromfile(self._path("numbers"), dtype=np.int64, count=self.state.count)
+        if len(found) < self.state.count:
             raise ValueError("numbers are missing")
         return found
 
     def data(self) -> Matrix:
         """Return the unit vectors, mapped."""
-        shape = (self.standing.count, self.standing.dimension)
-        if not self.standing.count:
+        shape = (self.state.count, self.state.dimension)
+        if not self.state.count:
             return np.empty(shape, dtype=np.float32)
         return np.asarray(np.memmap(self._path("unit"), dtype=np.float32, mode="r", shape=shape))
 
     def codes(self) -> BinaryCodes | None:
         """Return the codes, mapped; None if there are none, or none that can be used."""
-        if not self.standing.capacity:
+        if not self.state.capacity:
             return None
         try:
-            mean = np.fromfile(self._path("codes"), dtype=np.float32, count=self.standing.dimension)
-            return BinaryCodes(mean, np.asarray(self._words("r")[:, : self.standing.count]))
+            mean = np.fromfile(self._path("codes"), dtype=np.float32, count=self.state.dimension)
+            return BinaryCodes(mean, np.asarray(self._words("r")[:, : self.state.count]))
         except (OSError, ValueError):
             return None
 
     def _words(self, mode: str) -> np.memmap[tuple[int, int], np.dtype[np.uint64]]:
-        standing = self.standing
-        shape = (width(standing.dimension), standing.capacity)
-        offset = _offset(standing.dimension)
+        state = self.state
+        shape = (width(state.dimension), state.capacity)
+        offset = _offset(state.dimension)
         return np.memmap(self._path("codes"), np.uint64, mode, offset, shape)  # type: ignore[call-overload,no-any-return]
 
     def append(self, numbers: Array, matrix: Matrix) -> None:
         """Put vectors in behind the others, durably. Raises OSError."""
-        standing = self.standing
+        state = self.state
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        _put(self._path("unit"), standing.count * standing.dimension * 4, matrix.tobytes())
-        _put(self._path("numbers"), standing.count * 8, numbers.tobytes())
-        following = standing.count + len(numbers)
-        check = zlib.crc32(numbers.tobytes(), standing.check)
+        _put(self._path("unit"), state.count * state.dimension * 4, matrix.tobytes())
+        _put(self._path("numbers"), state.count * 8, numbers.tobytes())
+        following = state.count + len(numbers)
+        check = zlib.crc32(numbers.tobytes(), state.check)
         last_check = zlib.crc32(np.ascontiguousarray(matrix).data)
         moved = msgspec.structs.replace(
-            standing, count=following, check=check, last=standing.count, last_check=last_check
+            state, count=following, check=check, last=state.count, last_check=last_check
         )
-        if following <= standing.capacity and following < 4 * standing.meant:
+        if following <= state.capacity and following < 4 * state.meant:
             codes, words = self.codes(), self._words("r+")
             if codes is not None:
-                words[:, standing.count : following] = encoded(matrix, codes.mean)
+                words[:, state.count : following] = encoded(matrix, codes.mean)
                 words.flush()
-        self.standing = moved
+        self.state = moved
         if self._codable and (following > moved.capacity or following >= 4 * moved.meant):
             self._recode()
         self._write()
@@ -204,25 +202,25 @@ class VectorSpaceFiles:
 
     @property
     def _codable(self) -> bool:
-        return self.standing.count >= CODED and self.standing.dimension >= _CODED_DIMENSION
+        return self.state.count >= CODED and self.state.dimension >= _CODED_DIMENSION
 
     def _recode(self) -> None:
         """Codes in a file of their own, with room for more."""
-        standing, data = self.standing, self.data()
-        old = self._path("codes") if standing.codes else None
-        again = standing.count >= 4 * standing.meant or self.codes() is None
+        state, data = self.state, self.data()
+        old = self._path("codes") if state.codes else None
+        again = state.count >= 4 * state.meant or self.codes() is None
         mean = mean_of(data) if again else self._known_mean()
-        self.standing = standing = msgspec.structs.replace(
-            standing,
-            codes=standing.codes + 1,
-            capacity=standing.count + standing.count // 4 + CODED,
-            meant=standing.count if again else standing.meant,
+        self.state = state = msgspec.structs.replace(
+            state,
+            codes=state.codes + 1,
+            capacity=state.count + state.count // 4 + CODED,
+            meant=state.count if again else state.meant,
         )
         with open(self._path("codes"), "wb") as file:
             file.write(mean.tobytes())
-            file.truncate(_offset(standing.dimension) + 8 * width(standing.dimension) * standing.capacity)
+            file.truncate(_offset(state.dimension) + 8 * width(state.dimension) * state.capacity)
         words = self._words("r+")
-        for first in range(0, standing.count, _STEP):
+        for first in range(0, state.count, _STEP):
             part = data[first : first + _STEP]
             words[:, first : first + len(part)] = encoded(part, mean)
         words.flush()
@@ -230,18 +228,18 @@ class VectorSpaceFiles:
             _gone(old)
 
     def _known_mean(self) -> Matrix:
-        return np.fromfile(self._path("codes"), dtype=np.float32, count=self.standing.dimension)
+        return np.fromfile(self._path("codes"), dtype=np.float32, count=self.state.dimension)
 
     def dense(self, slots: Array) -> VectorSpaceFiles:
         """The same space with these vectors alone, in files of another generation: to be adopted or not."""
-        standing = self.standing
+        state = self.state
         other = VectorSpaceFiles(
             self._folder,
             SpaceFilesState(
-                birth=standing.birth,
-                dimension=standing.dimension,
-                generation=standing.generation + 1,
-                codes=standing.codes,
+                birth=state.birth,
+                dimension=state.dimension,
+                generation=state.generation + 1,
+                codes=state.codes,
             ),
         )
         other._unwritten = True
@@ -251,7 +249,7 @@ class VectorSpaceFiles:
             other.append(numbers[part], data[part])
         return other
 
-    _unwritten = False  # whether the standing is kept back until :meth:`adopt`
+    _unwritten = False  # whether the state is kept back until :meth:`adopt`
 
     def adopt(self) -> None:
         """Be what the folder holds from now on."""
@@ -264,7 +262,7 @@ class VectorSpaceFiles:
             return
         partial = os.path.join(self._folder, "standing.part")
         with open(partial, "wb") as file:
-            file.write(msgspec.json.encode(self.standing))
+            file.write(msgspec.json.encode(self.state))
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, os.path.join(self._folder, "standing.json"))

@@ -1,9 +1,9 @@
-"""The vectors of one space in memory and mapped: which row each belongs to, and a tail of the newest.
+"""The vectors of one space, in mapped files and in memory, with the row of each.
 
-A *slot* is a vector's place: those of the files first, then the tail. Slots are in order of the vectors'
-numbers. A slot whose record is no more stays until the files are made dense again; which these are,
-filters' masks say. Vectors that the files lack when a space is opened come into the tail if they are
-few; more of them are put into the files in the background, and have no slot before.
+A *slot* is the position of a vector: first those in the files, then the tail, which holds the newest vectors
+in memory. Slots are in order of the numbers of vectors. The slot of a deleted record stays until the files
+are compacted; masks of filters exclude it. When a space is opened, vectors that the files lack are read into
+the tail if they are few. Otherwise they are added to the files in the background, and have no slot before.
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ class SpaceSnapshot:
 class SpaceIndex:
     """One space, open. :meth:`apply` is called by the writing thread, :meth:`flush` by another one."""
 
-    def __init__(self, held: SpaceStorage, files: VectorSpaceFiles) -> None:
-        self.held = held
+    def __init__(self, storage: SpaceStorage, files: VectorSpaceFiles) -> None:
+        self.storage = storage
         self._files = files
         self._lock = threading.Lock()
         self._keeping = threading.Lock()  # over the files
         self._numbers = GrowableArray(np.int64)
         self._rows = GrowableArray(np.int64)
-        self._tail: Matrix = np.empty((0, held.space.dimension), dtype=np.float32)
+        self._tail: Matrix = np.empty((0, storage.space.dimension), dtype=np.float32)
         self._filled = 0  # vectors of the tail: the array has room for more
         self._data = files.data()
         self._codes = files.codes()
@@ -117,26 +117,29 @@ class SpaceIndex:
         self._behind = _NOTHING  # number and row of the vectors that have no slot yet, in order
 
     @classmethod
-    def fresh(cls, folder: str, held: SpaceStorage) -> SpaceIndex:
+    def fresh(cls, folder: str, storage: SpaceStorage) -> SpaceIndex:
         """Return a space that has no vectors yet. Nothing is on the disk before the first ones are."""
-        return cls(held, VectorSpaceFiles.fresh(folder, held.birth, held.space.dimension))
+        return cls(storage, VectorSpaceFiles.fresh(folder, storage.birth, storage.space.dimension))
 
     @classmethod
     def open(
         cls,
         folder: str,
-        held: SpaceStorage,
+        storage: SpaceStorage,
         file: VectorDatabase,
         places: VectorOwnership,
         changes: int = 0,
         *,
-        doubtful: bool = False,
+        after_crash: bool = False,
     ) -> SpaceIndex:
         """Map the files, with the rows that were kept after write number ``changes``, or as ``places`` has
         them. What the files lack is taken in here if it is little, else :meth:`catch_up` does it. Blocks.
-        ``doubtful``: the last process died.
+        ``after_crash``: the last process died.
         """
-        found = cls(held, VectorSpaceFiles.open(folder, held.birth, held.space.dimension, doubtful=doubtful))
+        found = cls(
+            storage,
+            VectorSpaceFiles.open(folder, storage.birth, storage.space.dimension, after_crash=after_crash),
+        )
         if not found._resumed(places, changes):
             found._placed(file, places.all())
         return found
@@ -176,7 +179,7 @@ class SpaceIndex:
     def _take_in(self, file: VectorDatabase, behind: Array) -> None:
         """Read vectors into the tail."""
         for first in range(0, len(behind), _CAUGHT_UP):
-            numbers, matrix = read_vectors(file, self.held, behind[first : first + _CAUGHT_UP, 0])
+            numbers, matrix = read_vectors(file, self.storage, behind[first : first + _CAUGHT_UP, 0])
             self._append(matrix)
             self._numbers.append(numbers)
             self._append_rows(rows_of(numbers, behind))
@@ -201,7 +204,9 @@ class SpaceIndex:
         moved = [each for each in placed if each.vector is None]
         with self._lock:
             if came:
-                matrix = normalised(b"".join(each.vector or b"" for each in came), self.held.space.dimension)
+                matrix = normalised(
+                    b"".join(each.vector or b"" for each in came), self.storage.space.dimension
+                )
                 self._append(matrix)
                 self._numbers.append(np.array([each.number for each in came], dtype=np.int64))
                 self._append_rows(np.array([each.row for each in came], dtype=np.int64))
@@ -263,7 +268,7 @@ class SpaceIndex:
         with self._keeping:
             part = self._behind[:_CAUGHT_UP]
             if len(part):
-                self._put_between(*read_vectors(file, self.held, part[:, 0]), len(part))
+                self._put_between(*read_vectors(file, self.storage, part[:, 0]), len(part))
             return len(part) > 0
 
     def _put_between(self, numbers: Array, matrix: Matrix, done: int) -> None:
@@ -275,8 +280,8 @@ class SpaceIndex:
         with self._lock:
             rows = rows_of(numbers, self._behind[:done])
             for each, new in ((self._numbers, numbers), (self._rows, rows)):
-                held = each.view()
-                each.replace(np.concatenate([held[:sealed], new, held[sealed:]]))
+                known = each.view()
+                each.replace(np.concatenate([known[:sealed], new, known[sealed:]]))
             self._behind = self._behind[done:] if done < len(self._behind) else _NOTHING
             self._straight = bool((np.diff(self._rows.view()) == 1).all())
             self._data, self._codes = data, codes
@@ -311,8 +316,8 @@ class SpaceIndex:
         data, codes = files.data(), files.codes()
         with self._lock:
             for each in (self._numbers, self._rows):
-                held = each.view()
-                each.replace(np.concatenate([held[slots], held[sealed:]]))
+                known = each.view()
+                each.replace(np.concatenate([known[slots], known[sealed:]]))
             self._straight = bool((np.diff(self._rows.view()) == 1).all())
             self._files, self._data, self._codes = files, data, codes
 
@@ -320,9 +325,9 @@ class SpaceIndex:
         """Return whether files and tail hold these vectors as the truth has them. Reads all."""
         with self._keeping:
             view = self.view()
-            held = self._numbers.view()[: len(view.rows)]
+            slot_numbers = self._numbers.view()[: len(view.rows)]
             codes = view.codes is None or self._files.codes_agree(len(view.data))
-        return self.whole and codes and _agree(view, held, file, self.held, numbers)
+        return self.whole and codes and _agree(view, slot_numbers, file, self.storage, numbers)
 
 
 def _wasteful(dead: Mask) -> bool:
@@ -331,7 +336,7 @@ def _wasteful(dead: Mask) -> bool:
 
 
 def _agree(
-    view: SpaceSnapshot, numbers: Array, file: VectorDatabase, held: SpaceStorage, wanted: list[int]
+    view: SpaceSnapshot, numbers: Array, file: VectorDatabase, storage: SpaceStorage, wanted: list[int]
 ) -> bool:
     """Return whether a moment of a space holds these vectors as the truth has them. Reads all.
 
@@ -339,7 +344,7 @@ def _agree(
     """
     for first in range(0, len(wanted), _CAUGHT_UP):
         some, expected = read_vectors(
-            file, held, np.array(wanted[first : first + _CAUGHT_UP], dtype=np.int64)
+            file, storage, np.array(wanted[first : first + _CAUGHT_UP], dtype=np.int64)
         )
         slots, there = slots_of_numbers(numbers, some)
         if not there.all() or not np.array_equal(view.vectors(slots), expected):

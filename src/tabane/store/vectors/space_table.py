@@ -1,7 +1,7 @@
-"""Which spaces a collection has: a table of the records' own file, so that one commit changes them.
+"""The embedding spaces of collections: a table in the database of records, so that one commit changes them.
 
-Where the vectors of a space are is told by its birth, not by its name: a space that succeeds another one
-changes its name here and nothing elsewhere. One that is dropped loses its name, and is swept.
+The vectors of a space are found by its birth, not by its name: a space that replaces another one only
+changes its name in this table. A space that is dropped loses its name, and its data is deleted later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SpaceTable:
         """Return those there are. For any thread."""
         query = f"{_FIND} name IS NOT NULL ORDER BY made"
         found = connection.execute(query, (self._number,))
-        return CollectionSpaces(self._shape, [_held(*row) for row in found])
+        return CollectionSpaces(self._shape, [_storage_of(*row) for row in found])
 
     def add(self, connection: sqlite3.Connection, space: Space) -> bool:
         """Make the space; False if it is there. Raises BadArguments if another one of its name is."""
@@ -47,7 +47,7 @@ class SpaceTable:
                 wanted=str(space),
             )
             raise BadArguments(message, space.name)
-        if len(spaces.held) >= MOST_FIELDS:
+        if len(spaces.storages) >= MOST_FIELDS:
             message = say(
                 "{collection} has {most} spaces already", collection=self._shape.name, most=MOST_FIELDS
             )
@@ -62,11 +62,11 @@ class SpaceTable:
 
     def succeed(self, connection: sqlite3.Connection, name: str, by: str) -> bool:
         """Let ``by`` have that name. Raises BadArguments if ``by`` is not there."""
-        held = self.read(connection).named(by)
+        storage = self.read(connection).named(by)
         if name == by:
             return False
         self.drop(connection, name)
-        connection.execute("UPDATE space SET name = ? WHERE birth = ?", (name, held.birth))
+        connection.execute("UPDATE space SET name = ? WHERE birth = ?", (name, storage.birth))
         return True
 
     def adopt(self, connection: sqlite3.Connection, spaces: Sequence[Space]) -> None:
@@ -74,19 +74,19 @@ class SpaceTable:
         kept = {(name, dimension): place for name, dimension, *place in self._file.storages(self._shape.name)}
         for space in spaces:
             place = kept.get((space.name, space.dimension))
-            held = SpaceStorage(space, *place) if place else self._file.make(self._shape.name, space)
-            self._insert(connection, held)
+            storage = SpaceStorage(space, *place) if place else self._file.make(self._shape.name, space)
+            self._insert(connection, storage)
 
     def restore(self, connection: sqlite3.Connection) -> None:
         """Spaces whose vectors were lost with their file begin empty; vectors of no space are deleted."""
-        for held in self.read(connection).held:
-            if not self._file.holds(held):
-                afresh = self._file.make(self._shape.name, held.space)
+        for storage in self.read(connection).storages:
+            if not self._file.holds(storage):
+                afresh = self._file.make(self._shape.name, storage.space)
                 connection.execute(
                     "UPDATE space SET number = ?, birth = ? WHERE birth = ?",
-                    (afresh.number, afresh.birth, held.birth),
+                    (afresh.number, afresh.birth, storage.birth),
                 )
-                self._insert(connection, held, name=None)
+                self._insert(connection, storage, name=None)
         known = {birth for (birth,) in connection.execute("SELECT birth FROM space")}
         for name, dimension, number, birth in self._file.storages(self._shape.name):
             if birth not in known:
@@ -99,17 +99,17 @@ class SpaceTable:
             "WHERE collection = ? AND name IS NULL LIMIT 1"
         )
         found = connection.execute(query, (self._number,)).fetchone()
-        return (_held(*found[:-1]), found[-1]) if found else None
+        return (_storage_of(*found[:-1]), found[-1]) if found else None
 
-    def swept(self, connection: sqlite3.Connection, held: SpaceStorage, row: int) -> None:
-        connection.execute("UPDATE space SET swept = ? WHERE birth = ?", (row, held.birth))
+    def swept(self, connection: sqlite3.Connection, storage: SpaceStorage, row: int) -> None:
+        connection.execute("UPDATE space SET swept = ? WHERE birth = ?", (row, storage.birth))
 
-    def forget(self, connection: sqlite3.Connection, held: SpaceStorage) -> None:
+    def forget(self, connection: sqlite3.Connection, storage: SpaceStorage) -> None:
         """Nothing is left of a space that was dropped."""
-        connection.execute("DELETE FROM space WHERE birth = ?", (held.birth,))
+        connection.execute("DELETE FROM space WHERE birth = ?", (storage.birth,))
 
-    def _insert(self, connection: sqlite3.Connection, held: SpaceStorage, name: str | None = "") -> None:
-        space = held.space
+    def _insert(self, connection: sqlite3.Connection, storage: SpaceStorage, name: str | None = "") -> None:
+        space = storage.space
         connection.execute(
             "INSERT INTO space (collection, name, dimension, model, number, birth) VALUES (?, ?, ?, ?, ?, ?)",
             (
@@ -117,8 +117,8 @@ class SpaceTable:
                 space.name if name == "" else name,
                 space.dimension,
                 space.model,
-                held.number,
-                held.birth,
+                storage.number,
+                storage.birth,
             ),
         )
 
@@ -132,5 +132,5 @@ def any_spaces(connection: sqlite3.Connection, collection: str) -> bool:
     return connection.execute(query, (collection,)).fetchone() is not None
 
 
-def _held(name: str, dimension: int, model: str, number: int, birth: int) -> SpaceStorage:
+def _storage_of(name: str, dimension: int, model: str, number: int, birth: int) -> SpaceStorage:
     return SpaceStorage(Space(name, dimension, model), number, birth)

@@ -80,15 +80,15 @@ class VectorDatabase:
         ] = []  # put in since the records were committed the last time
 
     @classmethod
-    def open(cls, path: str, *, doubtful: bool, pages: int = PAGES) -> VectorDatabase:
+    def open(cls, path: str, *, after_crash: bool, pages: int = PAGES) -> VectorDatabase:
         """Open or create the file. Blocks; raises StoreError.
 
-        ``doubtful``: the last process died, so the file is checked, unless it is known to be whole.
+        ``after_crash``: the last process died, so the file is checked, unless it is known to be whole.
         ``pages``: number of changed pages after which a checkpoint is made.
         """
         points = CleanPoints(path, pages)
         try:
-            connection = open_checked(path, points, _MIGRATIONS, doubtful=doubtful, page_size=_PAGE)
+            connection = open_checked(path, points, _MIGRATIONS, after_crash=after_crash, page_size=_PAGE)
         except BaseException as error:
             raise failures.storage_error(error, path) from None
         return cls(path, connection, points)
@@ -124,8 +124,8 @@ class VectorDatabase:
         with contextlib.suppress(sqlite3.Error):
             if self._fresh[before:]:
                 self._begin()
-            for held, number in self._fresh[before:]:
-                self._connection.execute(held.delete, (number,))
+            for storage, number in self._fresh[before:]:
+                self._connection.execute(storage.delete, (number,))
             if before == 0 and self._connection.in_transaction:
                 self._connection.execute("COMMIT")
         del self._fresh[before:]
@@ -138,61 +138,59 @@ class VectorDatabase:
             "INSERT INTO space (collection, name, dimension, birth) VALUES (?, ?, ?, ?)",
             (collection, space.name, space.dimension, birth),
         )
-        held = SpaceStorage(space, int(cursor.lastrowid or 0), birth)
+        storage = SpaceStorage(space, int(cursor.lastrowid or 0), birth)
         self._connection.execute(
-            f"CREATE TABLE {held.table} (id INTEGER PRIMARY KEY AUTOINCREMENT, vector BLOB NOT NULL)"
+            f"CREATE TABLE {storage.table} (id INTEGER PRIMARY KEY AUTOINCREMENT, vector BLOB NOT NULL)"
         )
-        return held
+        return storage
 
     def storages(self, collection: str) -> list[tuple[str, int, int, int]]:
         """Name when it was made, dimension, number and birth of what there is of a collection."""
         query = "SELECT name, dimension, number, birth FROM space WHERE collection = ? ORDER BY number"
         return self._connection.execute(query, (collection,)).fetchall()
 
-    def holds(self, held: SpaceStorage) -> bool:
-        return _there(self._connection, held)
+    def holds(self, storage: SpaceStorage) -> bool:
+        return _there(self._connection, storage)
 
-    def empty(self, held: SpaceStorage) -> bool:
+    def empty(self, storage: SpaceStorage) -> bool:
         """Delete some of the vectors of a space. True if there may be more."""
-        if not self.holds(held):
+        if not self.holds(storage):
             return False
         self._begin()
-        query = (
-            f"DELETE FROM {held.table} WHERE id IN (SELECT id FROM {held.table} ORDER BY id LIMIT {EMPTIED})"
-        )
+        query = f"DELETE FROM {storage.table} WHERE id IN (SELECT id FROM {storage.table} ORDER BY id LIMIT {EMPTIED})"
         return self._connection.execute(query).rowcount == EMPTIED
 
-    def drop(self, held: SpaceStorage) -> None:
+    def drop(self, storage: SpaceStorage) -> None:
         """Forget a space, if it is there."""
-        if self.holds(held):
+        if self.holds(storage):
             self._begin()
-            self._connection.execute(f"DROP TABLE {held.table}")
-            self._connection.execute("DELETE FROM space WHERE birth = ?", (held.birth,))
+            self._connection.execute(f"DROP TABLE {storage.table}")
+            self._connection.execute("DELETE FROM space WHERE birth = ?", (storage.birth,))
 
-    def put(self, held: SpaceStorage, vector: bytes) -> int:
+    def put(self, storage: SpaceStorage, vector: bytes) -> int:
         """Write a vector down; the answer is its number, greater than any before it."""
         self._begin()
-        number = int(self._connection.execute(held.insert, (vector,)).lastrowid or 0)
-        self._fresh.append((held, number))
+        number = int(self._connection.execute(storage.insert, (vector,)).lastrowid or 0)
+        self._fresh.append((storage, number))
         return number
 
-    def same(self, held: SpaceStorage, number: int, vector: bytes) -> bool:
-        query = f"SELECT vector = ? FROM {held.table} WHERE id = ?"
+    def same(self, storage: SpaceStorage, number: int, vector: bytes) -> bool:
+        query = f"SELECT vector = ? FROM {storage.table} WHERE id = ?"
         found = self._connection.execute(query, (vector, number)).fetchone()
         return bool(found and found[0])
 
-    def remove(self, held: SpaceStorage, numbers: Iterable[int]) -> None:
+    def remove(self, storage: SpaceStorage, numbers: Iterable[int]) -> None:
         self._begin()
-        self._connection.executemany(held.delete, ((number,) for number in numbers))
+        self._connection.executemany(storage.delete, ((number,) for number in numbers))
 
-    def last(self, held: SpaceStorage) -> int:
+    def last(self, storage: SpaceStorage) -> int:
         """Return the number of the last vector of a space, 0 if it has none."""
-        return int(self._connection.execute(f"SELECT max(id) FROM {held.table}").fetchone()[0] or 0)
+        return int(self._connection.execute(f"SELECT max(id) FROM {storage.table}").fetchone()[0] or 0)
 
-    def remove_after(self, held: SpaceStorage, number: int) -> None:
+    def remove_after(self, storage: SpaceStorage, number: int) -> None:
         """Sweep what was written behind the last vector that belongs to a record."""
         self._begin()
-        self._connection.execute(f"DELETE FROM {held.table} WHERE id > ?", (number,))
+        self._connection.execute(f"DELETE FROM {storage.table} WHERE id > ?", (number,))
 
     def _begin(self) -> None:
         if not self._connection.in_transaction:
@@ -222,29 +220,29 @@ class VectorDatabase:
         with self.reading() as connection:
             examine(connection, self.path)
 
-    def between(self, held: SpaceStorage, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+    def between(self, storage: SpaceStorage, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         """Yield the vectors from one number to another, in order; none where the space is no more."""
         with self.reading() as connection:
-            if _there(connection, held):
-                query = f"SELECT id, vector FROM {held.table} WHERE id BETWEEN ? AND ? ORDER BY id"
+            if _there(connection, storage):
+                query = f"SELECT id, vector FROM {storage.table} WHERE id BETWEEN ? AND ? ORDER BY id"
                 yield from connection.execute(query, (first, last))
 
-    def vectors(self, held: SpaceStorage, numbers: Sequence[int]) -> dict[int, bytes]:
+    def vectors(self, storage: SpaceStorage, numbers: Sequence[int]) -> dict[int, bytes]:
         """Return those of the vectors that there are."""
         found: dict[int, bytes] = {}
         with self.reading() as connection:
-            if not _there(connection, held):
+            if not _there(connection, storage):
                 return found
             for first in range(0, len(numbers), 500):
                 part = numbers[first : first + 500]
-                query = f"SELECT id, vector FROM {held.table} WHERE id IN ({', '.join('?' * len(part))})"
+                query = f"SELECT id, vector FROM {storage.table} WHERE id IN ({', '.join('?' * len(part))})"
                 found.update(connection.execute(query, part).fetchall())
         return found
 
 
-def _there(connection: sqlite3.Connection, held: SpaceStorage) -> bool:
+def _there(connection: sqlite3.Connection, storage: SpaceStorage) -> bool:
     query = "SELECT 1 FROM space WHERE number = ? AND birth = ?"
-    return connection.execute(query, (held.number, held.birth)).fetchone() is not None
+    return connection.execute(query, (storage.number, storage.birth)).fetchone() is not None
 
 
 def path_of(database: str) -> str:

@@ -1,7 +1,7 @@
-"""The vectors of one collection, searched at once and written into their files in the background.
+"""The vectors of one collection: searchable at once, and written into mapped files in the background.
 
-Its table tells it of every commit; what came stays in memory, compared one by one, until a thread of its
-own has put it into the files: each 2,048 vectors or 2 seconds. The same thread rebuilds what was lost.
+The table reports every commit. New vectors stay in memory, where they are compared one by one, until a
+thread has put them into the files: every 2,048 vectors or 2 seconds. The same thread rebuilds lost files.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class VectorIndex:
         changes: int,
         live: Live,
         *,
-        doubtful: bool,
+        after_crash: bool,
     ) -> VectorIndex:
         """Map existing files; much missing data is made again in the background. Blocks; raises StoreError.
 
-        ``doubtful``: the last process died, so its last writes are checked.
+        ``after_crash``: the last process died, so its last writes are checked.
         """
-        held = truth.spaces(connection).held
+        storages = truth.spaces(connection).storages
         try:
             spaces = {
                 each.space.name: SpaceIndex.open(
@@ -76,11 +76,11 @@ class VectorIndex:
                     truth.file,
                     truth.placing(connection, each),
                     changes,
-                    doubtful=doubtful,
+                    after_crash=after_crash,
                 )
-                for each in held
+                for each in storages
             }
-            _remove_others(folder, held)
+            _remove_others(folder, storages)
         except OSError as error:
             raise failures.from_system(error, folder) from error
         return cls(truth, folder, spaces, changes, live)
@@ -100,15 +100,17 @@ class VectorIndex:
                 self._moved.notify_all()
 
     def _respace(self, spaces: CollectionSpaces) -> None:
-        there = {space.held.birth: space for space in self._spaces.values()}
-        self._spaces = {held.space.name: self._kept_or_fresh(held, there) for held in spaces.held}
+        there = {space.storage.birth: space for space in self._spaces.values()}
+        self._spaces = {
+            storage.space.name: self._kept_or_fresh(storage, there) for storage in spaces.storages
+        }
         self._dropped += there.values()
 
-    def _kept_or_fresh(self, held: SpaceStorage, there: dict[int, SpaceIndex]) -> SpaceIndex:
+    def _kept_or_fresh(self, storage: SpaceStorage, there: dict[int, SpaceIndex]) -> SpaceIndex:
         """Return the space of that birth, taken from those there are."""
-        if held.birth in there:
-            return there.pop(held.birth)
-        return SpaceIndex.fresh(_folder(self._folder, held), held)
+        if storage.birth in there:
+            return there.pop(storage.birth)
+        return SpaceIndex.fresh(_folder(self._folder, storage), storage)
 
     def _publish(self, changes: int) -> None:
         self._moments[changes] = {name: space.view() for name, space in self._spaces.items()}
@@ -146,10 +148,14 @@ class VectorIndex:
 
     def agrees(self, connection: sqlite3.Connection) -> bool:
         """Return whether the files hold what the truth holds. Reads everything."""
-        for held in self.truth.spaces(connection).held:
-            space = self._spaces.get(held.space.name)
-            numbers = sorted(number for number, _ in self.truth.places(connection, held))
-            if space is None or space.held.birth != held.birth or not space.agrees(self.truth.file, numbers):
+        for storage in self.truth.spaces(connection).storages:
+            space = self._spaces.get(storage.space.name)
+            numbers = sorted(number for number, _ in self.truth.places(connection, storage))
+            if (
+                space is None
+                or space.storage.birth != storage.birth
+                or not space.agrees(self.truth.file, numbers)
+            ):
                 return False
         return True
 
@@ -214,13 +220,13 @@ def _living(snapshot: ColumnSnapshot, space: SpaceIndex) -> Mask:
     return np.asarray(view.within(snapshot.alive, snapshot.origin) | to_come)
 
 
-def _folder(folder: str, held: SpaceStorage) -> str:
-    return os.path.join(folder, f"{held.birth:016x}")
+def _folder(folder: str, storage: SpaceStorage) -> str:
+    return os.path.join(folder, f"{storage.birth:016x}")
 
 
-def _remove_others(folder: str, held: Iterable[SpaceStorage]) -> None:
+def _remove_others(folder: str, storages: Iterable[SpaceStorage]) -> None:
     """Delete what is of no space any more."""
     if os.path.isdir(folder):
-        known = {os.path.basename(_folder(folder, each)) for each in held}
+        known = {os.path.basename(_folder(folder, each)) for each in storages}
         for name in set(os.listdir(folder)) - known:
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What is asked of vectors, ready: how several similarities become one, and what one may be at most."""
+"""A validated query over vectors: how several similarities become one, and its upper bound."""
 
 from __future__ import annotations
 

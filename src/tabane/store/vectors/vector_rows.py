@@ -1,8 +1,8 @@
-"""Which record each vector of a space belongs to, kept from one opening to the next: a file of rows.
+"""Vectors by number, the rows of their records, and a file that keeps these rows until the next opening.
 
-The records' own file says the same, vector by vector: reading it takes a second for a million. So what
-was in memory at a closing is written down, with the number of the last write of the collection: it holds
-if that is still the last one, for these very files of vectors. Else it is not looked at again.
+The database has the same information, vector by vector: reading it takes a second for a million. So the rows
+in memory are written to a file when a collection is closed, with the number of its last write. The file is
+used only if that is still the last write, for exactly these files of vectors.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tabane.store.vectors.vector_database import VectorDatabase
 _STEP = 4096  # vectors
 
 
-def read_vectors(file: VectorDatabase, held: SpaceStorage, numbers: Array) -> tuple[Array, Matrix]:
+def read_vectors(file: VectorDatabase, storage: SpaceStorage, numbers: Array) -> tuple[Array, Matrix]:
     """Return those of the vectors that there are still, each of length 1; ``numbers`` are in order."""
     wanted = set(numbers.tolist())
-    between = file.between(held, int(numbers[0]), int(numbers[-1])) if wanted else ()
+    between = file.between(storage, int(numbers[0]), int(numbers[-1])) if wanted else ()
     found = [(number, vector) for number, vector in between if number in wanted]
     if not found:
-        return np.empty(0, dtype=np.int64), np.empty((0, held.space.dimension), dtype=np.float32)
-    matrix = normalised(b"".join(vector for _, vector in found), held.space.dimension)
+        return np.empty(0, dtype=np.int64), np.empty((0, storage.space.dimension), dtype=np.float32)
+    matrix = normalised(b"".join(vector for _, vector in found), storage.space.dimension)
     return np.array([number for number, _ in found], dtype=np.int64), matrix
 
 

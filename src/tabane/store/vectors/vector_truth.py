@@ -1,8 +1,8 @@
-"""Whose vectors are whose: a table of the records' own file, written in their transactions.
+"""Which record has which vector: a table in the database of records, written in the same transactions.
 
-``vector_<collection>`` says which vector the record of a row has in a space; ``given_up_<collection>``
-lists vectors that no record has any more and that are still to be deleted. Everything here runs in the
-writing thread, inside a transaction of the caller's.
+``vector_<collection>`` says which vector the record of a row has in a space. ``given_up_<collection>`` lists
+vectors that no record has any more and that are still to be deleted. Everything here runs in the writing
+thread, inside a transaction of the caller.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ class VectorTruth:
             connection.execute(statement)
         found.list.adopt(connection, older)
         found.list.restore(connection)
-        for held in found.spaces(connection).held:
-            if not found._last_is_known(connection, held):
-                file.remove_after(held, found._last(connection, held))
+        for storage in found.spaces(connection).storages:
+            if not found._last_is_known(connection, storage):
+                file.remove_after(storage, found._last(connection, storage))
         return found
 
-    def _last_is_known(self, connection: sqlite3.Connection, held: SpaceStorage) -> bool:
+    def _last_is_known(self, connection: sqlite3.Connection, storage: SpaceStorage) -> bool:
         """Whether the last vector in the file was given up, or is one of the newest records': as a rule it
         is, and spares looking at all of them.
         """
-        place = (held.birth, self.file.last(held))
+        place = (storage.birth, self.file.last(storage))
         newest = f"SELECT space, id FROM {self.table} ORDER BY row DESC LIMIT {_NEWEST}"
         return any(
             connection.execute(f"SELECT 1 FROM {table} WHERE space = ? AND id = ?", place).fetchone()
             for table in (self._given_up, f"({newest})")
         )
 
-    def _last(self, connection: sqlite3.Connection, held: SpaceStorage) -> int:
+    def _last(self, connection: sqlite3.Connection, storage: SpaceStorage) -> int:
         """Return the last vector of a space that a record has, or that is still to be deleted."""
         found = [
-            connection.execute(f"SELECT max(id) FROM {table} WHERE space = ?", (held.birth,)).fetchone()[0]
+            connection.execute(f"SELECT max(id) FROM {table} WHERE space = ?", (storage.birth,)).fetchone()[0]
             for table in (self.table, self._given_up)
         ]
         return max(number or 0 for number in found)
@@ -80,8 +80,8 @@ class VectorTruth:
     ) -> bool:
         """Return whether the record of a row has these vectors and no others."""
         there = dict(self._of_row(connection, spaces, row))
-        return {held.space.name for held in there} == vectors.keys() and all(
-            self.file.same(held, number, vectors[held.space.name]) for held, number in there.items()
+        return {storage.space.name for storage in there} == vectors.keys() and all(
+            self.file.same(storage, number, vectors[storage.space.name]) for storage, number in there.items()
         )
 
     def put(
@@ -90,10 +90,10 @@ class VectorTruth:
         """Give the record of a row vectors in spaces if it has none. Raises BadArguments."""
         placed = []
         for name, vector in vectors.items():
-            held = spaces.fitting(name, vector)
-            number = self.file.put(held, vector)
+            storage = spaces.fitting(name, vector)
+            number = self.file.put(storage, vector)
             connection.execute(
-                f"INSERT INTO {self.table} (row, space, id) VALUES (?, ?, ?)", (row, held.birth, number)
+                f"INSERT INTO {self.table} (row, space, id) VALUES (?, ?, ?)", (row, storage.birth, number)
             )
             placed.append(VectorPlacement(name, number, row, vector))
         return placed
@@ -103,12 +103,12 @@ class VectorTruth:
     ) -> list[VectorPlacement]:
         """Give the record of a row vectors, in place of those it has in the same spaces."""
         replaced = []
-        for held, number in self._of_row(connection, spaces, row):
-            if held.space.name in vectors:
-                place = (row, held.birth)
+        for storage, number in self._of_row(connection, spaces, row):
+            if storage.space.name in vectors:
+                place = (row, storage.birth)
                 connection.execute(f"DELETE FROM {self.table} WHERE row = ? AND space = ?", place)
-                connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", (held.birth, number))
-                replaced.append(VectorPlacement(held.space.name, number, 0))
+                connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", (storage.birth, number))
+                replaced.append(VectorPlacement(storage.space.name, number, 0))
         return replaced + self.put(connection, spaces, row, vectors)
 
     def _of_row(
@@ -116,7 +116,7 @@ class VectorTruth:
     ) -> list[tuple[SpaceStorage, int]]:
         """Return the vectors of a record by space; those of spaces that were dropped are none any more."""
         found = connection.execute(self._find, (row,)).fetchall()
-        return [(held, number) for birth, number in found if (held := spaces.born(birth)) is not None]
+        return [(storage, number) for birth, number in found if (storage := spaces.born(birth)) is not None]
 
     def remove(self, connection: sqlite3.Connection, row: int) -> None:
         """The record of a row is no more: its vectors are to be deleted in the background."""
@@ -131,7 +131,7 @@ class VectorTruth:
         """Return the record of a row has another row from now on."""
         found = self._of_row(connection, spaces, row)
         connection.execute(f"UPDATE {self.table} SET row = ? WHERE row = ?", (target, row))
-        return [VectorPlacement(held.space.name, number, target) for held, number in found]
+        return [VectorPlacement(storage.space.name, number, target) for storage, number in found]
 
     def shift(self, connection: sqlite3.Connection, by: int) -> None:
         """All rows are smaller by so many."""
@@ -145,8 +145,8 @@ class VectorTruth:
         """
         query = f"SELECT space, id FROM {self._given_up} LIMIT {SWEPT}"
         found = connection.execute(query).fetchall()
-        for held in self.spaces(connection).held:
-            self.file.remove(held, [number for space, number in found if space == held.birth])
+        for storage in self.spaces(connection).storages:
+            self.file.remove(storage, [number for space, number in found if space == storage.birth])
         connection.executemany(f"DELETE FROM {self._given_up} WHERE space = ? AND id = ?", found)
         return len(found) == SWEPT
 
@@ -159,60 +159,63 @@ class VectorTruth:
         found = self.list.dropped(connection)
         if found is None:
             return False
-        held, swept = found
+        storage, swept = found
         lowest, highest = connection.execute(f"SELECT min(row), max(row) FROM {self.table}").fetchone()
         if highest is not None and swept < highest:
             first = max(swept, lowest - 1)
             end = first + _SWEPT_ROWS
             connection.execute(
-                f"DELETE FROM {self.table} WHERE row > ? AND row <= ? AND space = ?", (first, end, held.birth)
+                f"DELETE FROM {self.table} WHERE row > ? AND row <= ? AND space = ?",
+                (first, end, storage.birth),
             )
-            self.list.swept(connection, held, end)
-        elif not self.file.empty(held):
-            connection.execute(f"DELETE FROM {self._given_up} WHERE space = ?", (held.birth,))
-            self.file.drop(held)
-            self.list.forget(connection, held)
+            self.list.swept(connection, storage, end)
+        elif not self.file.empty(storage):
+            connection.execute(f"DELETE FROM {self._given_up} WHERE space = ?", (storage.birth,))
+            self.file.drop(storage)
+            self.list.forget(connection, storage)
         return True
 
     # Reading, in any thread
 
-    def placing(self, connection: sqlite3.Connection, held: SpaceStorage) -> VectorOwnership:
+    def placing(self, connection: sqlite3.Connection, storage: SpaceStorage) -> VectorOwnership:
         """Return which vector of a space is whose, while the connection's transaction lasts."""
-        return VectorOwnership(self, connection, held)
+        return VectorOwnership(self, connection, storage)
 
-    def places(self, connection: sqlite3.Connection, held: SpaceStorage) -> list[tuple[int, int]]:
+    def places(self, connection: sqlite3.Connection, storage: SpaceStorage) -> list[tuple[int, int]]:
         """Number and row of all vectors of a space, in no order."""
         query = f"SELECT id, row FROM {self.table} WHERE space = ?"
-        return connection.execute(query, (held.birth,)).fetchall()
+        return connection.execute(query, (storage.birth,)).fetchall()
 
     def numbers(
-        self, connection: sqlite3.Connection, held: SpaceStorage, rows: Sequence[int | None]
+        self, connection: sqlite3.Connection, storage: SpaceStorage, rows: Sequence[int | None]
     ) -> list[int]:
         """Return the vectors of records by row, 0 if there is none."""
         query = f"SELECT id FROM {self.table} WHERE row = ? AND space = ?"
-        found = (connection.execute(query, (row, held.birth)).fetchone() for row in rows)
+        found = (connection.execute(query, (row, storage.birth)).fetchone() for row in rows)
         return [int(each[0]) if each else 0 for each in found]
 
-    def lacking(self, connection: sqlite3.Connection, held: SpaceStorage, after: int, most: int) -> list[int]:
+    def lacking(
+        self, connection: sqlite3.Connection, storage: SpaceStorage, after: int, most: int
+    ) -> list[int]:
         """Return rows behind ``after`` whose records have no vector in a space, in order."""
         query = (
             f"SELECT r.row FROM {self.table.replace('vector', 'record')} r LEFT JOIN {self.table} v "
             "ON v.row = r.row AND v.space = ? WHERE r.row > ? AND v.id IS NULL ORDER BY r.row LIMIT ?"
         )
-        return [row for (row,) in connection.execute(query, (held.birth, after, most))]
+        return [row for (row,) in connection.execute(query, (storage.birth, after, most))]
 
 
 class VectorOwnership:
     """Which vector of one space belongs to which record, at one moment."""
 
-    def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, held: SpaceStorage) -> None:
-        self._truth, self._connection, self._held = truth, connection, held
+    def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, storage: SpaceStorage) -> None:
+        self._truth, self._connection, self._storage_of = truth, connection, storage
 
     def all(self) -> list[tuple[int, int]]:
         """Return number and row of each vector, in no order."""
-        return self._truth.places(self._connection, self._held)
+        return self._truth.places(self._connection, self._storage_of)
 
     def agree(self, numbers: Sequence[int], rows: Sequence[int]) -> bool:
         """Return whether none of these rows is known to have another vector."""
-        found = self._truth.numbers(self._connection, self._held, rows)
+        found = self._truth.numbers(self._connection, self._storage_of, rows)
         return all(known in (0, number) for known, number in zip(found, numbers, strict=True))
