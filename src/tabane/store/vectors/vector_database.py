@@ -157,7 +157,8 @@ class VectorDatabase:
         if not self.holds(storage):
             return False
         self._begin()
-        query = f"DELETE FROM {storage.table} WHERE id IN (SELECT id FROM {storage.table} ORDER BY id LIMIT {EMPTIED})"
+        oldest = f"SELECT id FROM {storage.table} ORDER BY id LIMIT {EMPTIED}"
+        query = f"DELETE FROM {storage.table} WHERE id IN ({oldest})"
         return self._connection.execute(query).rowcount == EMPTIED
 
     def drop(self, storage: SpaceStorage) -> None:
