@@ -1,7 +1,7 @@
 """Records and columns of one collection, written and read together.
 
 A read sees records and columns of the same moment. A write notifies a :class:`TableFollower` (the lexical
-index) inside its transaction and after its commit, in the writing thread, in order.
+index) after its commit, in the writing thread, in order.
 """
 
 from __future__ import annotations
@@ -45,10 +45,6 @@ class TableFollower(SubstringIndex, Protocol):
 
     @property
     def applied(self) -> int: ...
-
-    def add(self, connection: sqlite3.Connection, change: CollectionChange) -> None:
-        """Take part in the write, inside its transaction. What it raises undoes the write."""
-        ...
 
     def committed(self, change: CollectionChange) -> None:
         """The write is on the disk. Called in the writing thread, in order; quick.
@@ -247,10 +243,7 @@ class CollectionTable:
         self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], CollectionChange]
     ) -> CollectionChange:
         with self.truth.vectors.file.together() if self.truth.vectors else contextlib.nullcontext():
-            change = work(connection)
-        if self._follower is not None and (change.upserted or change.deleted):
-            self._follower.add(connection, change)
-        return change
+            return work(connection)
 
     def _committed(self, change: CollectionChange) -> None:
         self.state = change.state

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +21,8 @@ from typing import Any
 SLICE = 0.004  # seconds that work runs before it gives way
 _MOST_BETWEEN = 16  # short queries that are done between two slices
 _DEEPEST = 3  # pieces of work of which each waits for the next, and connections
+
+_VALUES = 500  # of one query
 
 Work = Callable[[sqlite3.Connection], Any]
 
@@ -35,6 +37,20 @@ def give_way(connection: sqlite3.Connection) -> None:
     """Let short queries run if some wait and the slice is over. No lock may be held."""
     if isinstance(connection, ReadConnection) and connection.reader is not None:
         connection.reader.give_way()
+
+
+def select_among(
+    connection: sqlite3.Connection, query: str, values: Sequence[Any], before: tuple[Any, ...] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query that ends with ``IN``, for any number of values. Pauses for others.
+
+    ``before`` are the parameters that come before the values.
+    """
+    for first in range(0, len(values), _VALUES):
+        part = values[first : first + _VALUES]
+        places = ", ".join("?" * len(part))
+        yield from connection.execute(f"{query} ({places})", (*before, *part)).fetchall()
+        give_way(connection)
 
 
 @dataclass(slots=True)

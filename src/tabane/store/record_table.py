@@ -15,7 +15,7 @@ import numpy as np
 from tabane.search.records import Record, Stored, Value
 from tabane.store.collection_state import CollectionState
 from tabane.store.columns import Array, GrowableArray
-from tabane.store.read_thread import give_way
+from tabane.store.read_thread import give_way, select_among
 
 _NONE = -1
 _AT_ONCE = 4096  # rows between two pauses for others
@@ -85,13 +85,8 @@ class RecordTable:
 
     def keys_at(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
         """Return the keys of those of the rows that are live."""
-        found: dict[int, str] = {}
-        for first in range(0, len(rows), 500):
-            part = rows[first : first + 500]
-            query = f"SELECT row, key FROM {self._records} WHERE row IN ({', '.join('?' * len(part))})"
-            found.update(connection.execute(query, part).fetchall())
-            give_way(connection)
-        return found
+        query = f"SELECT row, key FROM {self._records} WHERE row IN"
+        return dict(select_among(connection, query, rows))
 
     def keys_between(self, connection: sqlite3.Connection, first: int, last: int) -> dict[int, str]:
         """Return the keys of the live rows from ``first`` to ``last``."""
@@ -100,11 +95,8 @@ class RecordTable:
 
     def rows_of(self, connection: sqlite3.Connection, keys: Sequence[str]) -> list[int | None]:
         """Return the rows of records, None if there is none."""
-        found: dict[str, int] = {}
-        for first in range(0, len(keys), 500):
-            part = keys[first : first + 500]
-            query = f"SELECT key, row FROM {self._records} WHERE key IN ({', '.join('?' * len(part))})"
-            found.update(connection.execute(query, part).fetchall())
+        query = f"SELECT key, row FROM {self._records} WHERE key IN"
+        found = dict(select_among(connection, query, keys))
         return [found.get(key) for key in keys]
 
     def keys(self, connection: sqlite3.Connection, after: str) -> sqlite3.Cursor:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
-from tabane.store.read_thread import give_way
+from tabane.store.read_thread import give_way, select_among
 
 _REMEMBERED = 20_000  # codes kept in memory for the writer
-_AT_ONCE = 500  # strings of a question
 _LOOKED_AT = 512  # strings between two pauses for others
 _LAST = 0x10FFFF
 
@@ -69,14 +68,8 @@ class StringTable:
 
     def found(self, connection: sqlite3.Connection, field: str, texts: Iterable[str]) -> list[int]:
         """Return the codes of those of the strings that are known."""
-        wanted = list(texts)
-        codes: list[int] = []
-        for first in range(0, len(wanted), _AT_ONCE):
-            part = wanted[first : first + _AT_ONCE]
-            places = ", ".join("?" * len(part))
-            query = f"SELECT code FROM {self._table} WHERE field = ? AND text IN ({places})"
-            codes += [code for (code,) in connection.execute(query, (field, *part))]
-        return codes
+        query = f"SELECT code FROM {self._table} WHERE field = ? AND text IN"
+        return [code for (code,) in select_among(connection, query, list(texts), (field,))]
 
     def between(
         self,

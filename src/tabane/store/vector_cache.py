@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.store.database import Database
+from tabane.store.read_thread import select_among
 from tabane.store.write_thread import MOST_ROWS
 
 MOST_BYTES = 1_000_000_000
@@ -27,7 +28,6 @@ _ROOM = 8  # an eighth is made free if it is full
 _PART = 1_000_000  # bytes of a commit
 _FORGOTTEN = 500  # entries of a step
 _USED = 2000  # uses that are worth a commit of their own
-_ASKED = 500  # keys of a query
 _ENTRY = 160  # bytes in the file beside the vector: its row, its key twice, its turn twice
 _PAGE = 4096  # bytes
 _LEFT = 500
@@ -167,15 +167,10 @@ class PersistentVectorCache:
     @staticmethod
     def _found(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int, bytes]]:
         """By key: number, turn of the last use that was written down, vector."""
-        found: dict[bytes, tuple[int, int, bytes]] = {}
-        for first in range(0, len(keys), _ASKED):
-            part = keys[first : first + _ASKED]
-            query = (
-                "SELECT key, number, turn, vector FROM kept JOIN kept_vector USING (number) "
-                f"WHERE key IN ({', '.join('?' * len(part))})"
-            )
-            found.update((key, tuple(rest)) for key, *rest in connection.execute(query, part))
-        return found
+        query = "SELECT key, number, turn, vector FROM kept JOIN kept_vector USING (number) WHERE key IN"
+        return {
+            key: (number, turn, vector) for key, number, turn, vector in select_among(connection, query, keys)
+        }
 
 
 def _check(keys: Sequence[bytes]) -> None:

@@ -84,9 +84,6 @@ class LexicalIndex:
         """Records put in of those to be, while the index is caught up or rebuilt; else None."""
         return self._builder.progress
 
-    def add(self, connection: sqlite3.Connection, change: CollectionChange) -> None:
-        """Nothing: the truth itself is what the index catches up from."""
-
     def committed(self, change: CollectionChange) -> None:
         self._builder.take(change)
 

@@ -20,6 +20,7 @@ from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
 from tabane.store.collection_state import SpaceStorage
 from tabane.store.database import connected, examine, open_checked
+from tabane.store.read_thread import select_among
 
 _PAGE = 16_384  # bytes: a vector of 768 numbers has 3,072, and a page holds several
 
@@ -234,10 +235,8 @@ class VectorDatabase:
         with self.reading() as connection:
             if not _there(connection, storage):
                 return found
-            for first in range(0, len(numbers), 500):
-                part = numbers[first : first + 500]
-                query = f"SELECT id, vector FROM {storage.table} WHERE id IN ({', '.join('?' * len(part))})"
-                found.update(connection.execute(query, part).fetchall())
+            query = f"SELECT id, vector FROM {storage.table} WHERE id IN"
+            found.update(select_among(connection, query, numbers))
         return found
 
 
