@@ -68,7 +68,7 @@ class Draft:
 
 
 class ChunkSpan(NamedTuple):
-    """If a chunk stands: ``text[start:end]``, in code points. ``suffix`` tells what it says.
+    """Position of a chunk: ``text[start:end]``, in code points. ``suffix`` tells what it says.
 
     It is the last part of its key, where the chunk is not the first.
     """
@@ -144,7 +144,7 @@ def group(key: str) -> str:
 
 
 def piece_of(document: Document, key: str) -> ChunkSpan | None:
-    """Return where the chunk of that key stands in its document; None if it is no chunk of it."""
+    """Return the position of the chunk of that key in its document; None if it is no chunk of it."""
     if key == head_key(document.filepath):
         return document.chunks[0]
     return next((piece for piece in document.chunks[1:] if piece.suffix == key[_PREFIX:]), None)

@@ -84,7 +84,7 @@ _HTML: Final = (b"<!doctype html", b"<html")
 
 
 def ending(name: str) -> str:
-    """Return what is behind the last dot of a name, in small letters; ``md`` of ``README.MD``."""
+    """Return what follows the last dot of a name, in lower case: ``md`` for ``README.MD``."""
     return PurePath(name).suffix[1:].lower()
 
 
@@ -99,7 +99,7 @@ def _kind_by_name(name: str, text: str) -> TextKind:
 
 
 def file_type_of(name: str, data: bytes, kind: TextKind) -> str:
-    """The type that a file's document gets where nobody named one: its format, else the kind of its text."""
+    """Return the default type of a file's document: its format, else the kind of its text."""
     if not is_converted(name, data):
         return kind
     end = ending(name)

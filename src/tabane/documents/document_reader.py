@@ -105,7 +105,7 @@ class DocumentReader:
         return DocumentPage([document_of(stored.record) for stored in page.records], page.after)
 
     async def behind(self, filepath: str | None, limit: int) -> DocumentPage:
-        """Return documents in order of their names, behind one that need not be there."""
+        """Return documents in order of their names, after one that need not exist."""
         where: Filter = And(()) if filepath is None else Range(DOCUMENT, filepath, include_low=False)
         return await self.listed(where, limit)
 

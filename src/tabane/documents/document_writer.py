@@ -24,7 +24,7 @@ from tabane.search.models import Models
 
 
 class DocumentLocks:
-    """A lock for each name that somebody holds or waits for."""
+    """A lock for each name that is in use or waited for."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -92,7 +92,7 @@ class DocumentWriter:
         return await self._begun(self._delete(names))
 
     async def _begun(self, work: Coroutine[Any, Any, T]) -> T:
-        """Work that goes on where its caller leaves: what follows in its turn reads what it wrote."""
+        """Do work that continues if its caller is cancelled: later writes read what it wrote."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -110,7 +110,7 @@ class DocumentWriter:
         return removed
 
     async def _together(self, drafts: Mapping[int, Draft]) -> dict[int, PutOutcome | TabaneError]:
-        """Drafts of different names, embedded together, committed each for itself."""
+        """Put drafts of different names: embedded together, committed one by one."""
         async with self._locks.held(draft.filepath for draft in drafts.values()):
             try:
                 before = await self._reading.documents([draft.filepath for draft in drafts.values()])

@@ -132,7 +132,7 @@ class DocumentLibrary:
         return self.reading.all(prefix)
 
     async def page(self, after: str | None, limit: int) -> DocumentPage:
-        """Return documents in order of their names, behind the name ``after``; at most 1,000."""
+        """Return documents in order of their names, after the name ``after``; at most 1,000."""
         return await self.reading.behind(after, limit)
 
     async def beginning(self, prefix: str, limit: int) -> list[str]:

@@ -87,7 +87,7 @@ class _PutBatch:
         return found
 
     async def _lend(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
-        """Have all new chunks embedded at once; if that fails, those of each document for themselves."""
+        """Embed all new chunks at once; if that fails, those of each document separately."""
         new = {place: _new(change) for place, change in changes.items()}
         new = {place: records for place, records in new.items() if records}
         try:

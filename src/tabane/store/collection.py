@@ -60,7 +60,7 @@ _FEW = 20  # records that never wait for the index to come after: no caller outr
 
 
 class LexicalFollower(TableFollower, Protocol):
-    """The index behind a collection's search; it follows the collection's table."""
+    """The index that answers lexical searches of a collection. It follows the table of the collection."""
 
     @property
     def capabilities(self) -> frozenset[Capability]: ...

@@ -147,7 +147,7 @@ class CollectionTable:
 
     @property
     def applied(self) -> int | None:
-        """Return the last tombstone that the follower will never ask for again; None if nobody follows."""
+        """Return the last tombstone that the follower will never ask for again; None if there is none."""
         return self._follower.applied if self._follower is not None else None
 
     async def attach(
@@ -211,7 +211,7 @@ class CollectionTable:
         return self._masks(connection, self._snapshot(connection))
 
     async def agrees(self) -> bool:
-        """Whether columns and records say the same. Reads every record; a check-up asks it, nobody else."""
+        """Return whether columns and records agree. Reads every record: for a check-up."""
         try:
             return await self.read(
                 lambda masks, connection: segments.agree(self.truth, connection, masks.snapshot), aside=True
@@ -228,7 +228,7 @@ class CollectionTable:
         return await self.read(lambda _, connection: vectors.agrees(connection), aside=True)
 
     async def compact(self) -> None:
-        """Make the rows dense again and forget strings that nobody uses, in steps between other writes."""
+        """Compact the rows and delete unused strings, in steps between other writes."""
         await self._tidying.compact()
 
     async def close(self) -> None:

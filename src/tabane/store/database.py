@@ -28,7 +28,7 @@ _OPEN = b"open  \n"
 
 
 class DatabaseLock:
-    """The lock, held. ``clean``: whether who held it before closed the database, or nobody ever did."""
+    """The lock on a database. ``clean``: the previous process closed the database, or there was none."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

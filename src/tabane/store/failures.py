@@ -41,7 +41,7 @@ def from_sqlite(error: sqlite3.Error, path: str) -> StoreError:
 
 
 def storage_error(error: BaseException, path: str) -> BaseException:
-    """Return what a caller is told of an error: a :class:`StoreError` if it is one of storage."""
+    """Return the error for the caller: a :class:`StoreError` if it is one of storage."""
     if isinstance(error, sqlite3.Error):
         return from_sqlite(error, path)
     if isinstance(error, msgspec.DecodeError):

@@ -59,7 +59,7 @@ class TableMaintenance:
         return self._wasteful or sealable
 
     async def compact(self) -> None:
-        """Make the rows dense again and forget strings that nobody uses."""
+        """Compact the rows and delete unused strings."""
         table = self._table
         last = table.columns.next - 1
         while table.state.base <= last and self._holes:
@@ -103,7 +103,7 @@ class TableMaintenance:
         return holes > _SLACK and holes * 2 > self._table.state.next - self._table.state.base
 
     async def _compact_step(self) -> None:
-        """Move the lowest records, and what nobody needs below them goes."""
+        """Move the lowest records to the end, and delete what is not needed below the new lowest row."""
         truth, applied = self._table.truth, self._table.applied
 
         def step(connection: sqlite3.Connection) -> CollectionChange:

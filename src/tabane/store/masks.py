@@ -156,7 +156,7 @@ class Masks:
         return {text: int(counts[code]) for code, text in in_order if code < size and counts[code]}
 
     def tally_of_few(self, field: str, where: Filter) -> list[tuple[str | None, int]]:
-        """As :meth:`tally`, for few records: string by string, None for one that is no more."""
+        """As :meth:`tally`, for few records: string by string, None for a deleted one."""
         codes = self.snapshot.columns[field].within(self.mask(where))
         found, counts = np.unique(codes[codes > 0], return_counts=True)
         pairs = zip(found.tolist(), counts.tolist(), strict=True)

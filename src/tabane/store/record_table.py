@@ -100,7 +100,7 @@ class RecordTable:
         return [found.get(key) for key in keys]
 
     def keys(self, connection: sqlite3.Connection, after: str) -> sqlite3.Cursor:
-        """Return rows and keys behind a key, in order of keys, to be read in the background."""
+        """Return a cursor over rows and keys after a key, in order of keys."""
         query = f"SELECT row, key FROM {self._records} WHERE key > ? ORDER BY key"
         return connection.execute(query, (after,))
 

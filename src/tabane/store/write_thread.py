@@ -95,7 +95,7 @@ class WriteThread:
             self._points.committed(self._connection)
 
     def _group(self, first: WriteJob) -> None:
-        """Commit the job, and what waits behind it and fits."""
+        """Commit the job together with waiting jobs that fit."""
         group: list[WriteJob] = []
         rows, deadline = 0, time.monotonic() + LONGEST_GROUP
         job: WriteJob | None = first
@@ -175,7 +175,7 @@ class WriteThread:
     def _rollback(self) -> None:
         for companion in self.companions:
             companion.lost()
-        # SQLite may have rolled back by itself; the error that matters is the first.
+        # SQLite may have rolled back already; the error that matters is the first.
         with contextlib.suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

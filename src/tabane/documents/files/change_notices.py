@@ -35,7 +35,7 @@ class ChangeNotices(Protocol):
 
 
 class PollingNotices:
-    """No word at all: the time passes, and whoever asked looks for themselves."""
+    """No notices: the time passes, and the caller compares the files."""
 
     async def next(self, seconds: float) -> set[str]:
         await asyncio.sleep(seconds)

@@ -130,7 +130,7 @@ def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
 
 
 async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, Any], None]:
-    """Return what the child says. It is ended where nobody listens any more."""
+    """Return what the child says. It is stopped when the caller stops reading."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tabane.documents.files.chroma_worker", path,
         *([collection] if collection else []),

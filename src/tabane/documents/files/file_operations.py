@@ -67,7 +67,7 @@ MOST_WATCHED = 32
 
 
 class DocumentFiles:
-    """The files of one hub. ``remembered`` is the file that the watched folders stand in."""
+    """The files of one hub. ``remembered`` is the file that lists the watched folders."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class DocumentFiles:
 
     @property
     def watched(self) -> int:
-        """Return how many folders are watched: a hub that does so has something to do when nobody asks."""
+        """Return the number of watched folders: a hub that watches some must not exit when idle."""
         return len(self._watches)
 
     async def close(self) -> None:

@@ -165,7 +165,7 @@ def source_of(document: Document) -> FileSource | None:
     try:
         return _SOURCE.decode(document.source) if document.source else None
     except msgspec.DecodeError:
-        return None  # a word of somebody else's
+        return None  # written by another program
 
 
 def written(source: FileSource) -> str:
@@ -190,7 +190,7 @@ class DocumentWriting(Protocol):
     """Keeps documents: what files need of it."""
 
     async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
-        """Put documents, each for itself: what became of each, or why it could not be put."""
+        """Put documents one by one. Return the outcome of each, or why it could not be put."""
         ...
 
     async def delete(self, filepaths: Iterable[str]) -> int:

@@ -1,4 +1,4 @@
-"""A folder as it stands: its files, without those that are left out, and what became different since.
+"""The files of a folder, without ignored ones, and their changes since the last look.
 
 Left out are hidden files and folders (so those of version control too), what a .gitignore names (of the
 folder, of those below it, and of those above it up to the top of its repository), installed packages,

@@ -45,7 +45,7 @@ _OPENINGS: Final = 5  # times that folders may come and go while they are about 
 
 
 class _SilentProgress:
-    """A progress that nobody follows."""
+    """A progress that is not reported."""
 
     def tell(self, done: int, total: int | None = None, note: Message | None = None) -> None:
         pass
@@ -209,7 +209,7 @@ class FolderWatch:
             self._changed = round(time.time(), 3)
 
     def _folders_of(self, paths: Iterable[str]) -> set[str]:
-        """Return the folders that changed paths stand in, and those that they may be, below the top."""
+        """Return the folders that contain changed paths, and those that they may be, below the top."""
         found = set()
         for path in paths:
             name = self._below(path)

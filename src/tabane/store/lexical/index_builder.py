@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 COMMITTED_ROWS = 3000  # of a bulk: each commit has a price, and leaves segments that are to be merged
 MOST_BEHIND = 8_000  # rows that wait for the index before writers do
-_LOADED = (
-    2_000  # rows that are read into the memory segment while opening; more are caught up in the background
-)
+_LOADED = 2_000  # rows that an opening reads into memory; more are indexed in the background
 _BATCH = 200
 _YIELDED = 8  # rows, some half a millisecond
 _CAUGHT_UP = 5_000  # rows of a commit while catching up
@@ -115,7 +113,7 @@ class IndexBuilder:
         """Return whether a view holds everything that was taken."""
         return self._searcher is not None and not self._torn and self.progress is None
 
-    # For whoever is about to write
+    # Before a write
 
     @contextlib.contextmanager
     def expecting(self) -> Iterator[dict[int, PreparedTokens]]:
@@ -387,7 +385,7 @@ class IndexBuilder:
         assert self._index is not None
         self._index.add(entry.row, entry.record, entry.analysed(self._analyst))
         if not entry.row % _YIELDED:
-            time.sleep(0)  # whoever waits for the interpreter has it now, not 5 ms later
+            time.sleep(0)  # a thread that waits for the interpreter gets it now, not 5 ms later
 
     def _exchange(self, watermark: IndexWatermark) -> None:
         """Commit, and show the index as of now instead of the generation that is in it."""

@@ -115,7 +115,7 @@ class LexicalIndex:
         return await loop.run_in_executor(self._searching, self._search, query, where, limit, offset)
 
     async def room(self) -> None:
-        """Wait, half a minute at most, where the index is far behind the truth."""
+        """Wait, half a minute at most, if the index is far behind the records."""
         if self._builder.behind >= MOST_BEHIND:
             await asyncio.to_thread(self._builder.wait_for_room, _LONGEST_WAIT)
 

@@ -132,7 +132,7 @@ class LexicalSearch:
         self._records = self._indexed + sum(len(segment) for segment in view.segments)
         self._averages: dict[str, float] = {}
         self._leaves = (*question.plan.leaves, *self._expanded())
-        # The index ranks by itself if it is alone.
+        # Without memory segments, the index ranks alone.
         self._idf = {leaf.term: self._rarity(leaf.term) for leaf in self._leaves} if self._mixed else {}
 
     def best(self, wanted: int) -> ScoredRows:
@@ -324,7 +324,7 @@ def _weights(leaves: Iterable[ScoredTerm]) -> dict[TermMatch, float]:
 
 
 def _evidence(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[TermMatch, float, float]]:
-    """Yield the terms of an explanation, how often each stands there, and how long the text is."""
+    """Yield the terms of an explanation, how often each occurs, and how long the text is."""
     waiting = [explained]
     while waiting:
         node = waiting.pop()

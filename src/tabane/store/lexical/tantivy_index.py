@@ -111,7 +111,7 @@ class TantivyIndex:
             self._writer.delete_documents_by_query(chosen)
 
     def delete_after(self, row: int) -> None:
-        """Take out what a commit brought that nobody wrote down, so that it may be put in again."""
+        """Delete the rows after the watermark: a commit without a watermark is indexed again."""
         behind = Query.range_query(
             self.schema, ROW, tantivy.FieldType.Unsigned, row, None, include_lower=False
         )
@@ -198,7 +198,7 @@ def exists(folder: str) -> bool:
 
 
 def read_watermark(folder: str) -> IndexWatermark | None:
-    """Return where the index of a folder stands; None if there is none that can be read."""
+    """Return the watermark of the index in a folder; None if there is none that can be read."""
     try:
         with open(os.path.join(folder, _WATERMARK), "rb") as file:
             return msgspec.json.decode(file.read(), type=IndexWatermark)

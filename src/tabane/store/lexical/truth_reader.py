@@ -39,7 +39,7 @@ class TruthReader:
         return self._table.shape
 
     def state(self) -> tuple[CollectionState, int]:
-        """Return where the collection stands, and its last tombstone."""
+        """Return the state of the collection, and its last tombstone."""
         with self.reading() as connection:
             return self._truth.state(connection), self._truth.last_tombstone(connection)
 

@@ -189,7 +189,7 @@ def lowest(distances: Counts, most: int, bits: int) -> Array:
 
 
 def normalised(vectors: bytes, dimension: int) -> Matrix:
-    """Return vectors as records have them, one behind the other, each of length 1 now."""
+    """Return the vectors of records, given one after the other, as a matrix of unit vectors."""
     given = np.frombuffer(vectors, dtype="<f4").reshape(-1, dimension).astype(np.float64)
     given /= np.abs(given).max(axis=1, keepdims=True)  # the squares of very small numbers would be 0
     return np.asarray(given / np.sqrt((given * given).sum(axis=1, keepdims=True)), dtype=np.float32)

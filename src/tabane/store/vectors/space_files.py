@@ -173,7 +173,7 @@ class VectorSpaceFiles:
         return np.memmap(self._path("codes"), np.uint64, mode, offset, shape)  # type: ignore[call-overload,no-any-return]
 
     def append(self, numbers: Array, matrix: Matrix) -> None:
-        """Put vectors in behind the others, durably. Raises OSError."""
+        """Append vectors, durably. Raises OSError."""
         state = self.state
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         _put(self._path("unit"), state.count * state.dimension * 4, matrix.tobytes())

@@ -296,12 +296,12 @@ class SpaceIndex:
                     self._codes = codes
 
     def remove(self) -> None:
-        """Delete the files: the space is no more."""
+        """Delete the files of a dropped space."""
         with self._keeping:
             self._files.remove()
 
     def tidy(self, live: Callable[[], Mask]) -> None:
-        """Make the files dense where more than half of them is dead. ``live`` tells which slots are not."""
+        """Compact the files if more than half of their slots are dead. ``live`` returns the live slots."""
         with self._keeping:
             if self.whole:
                 self._tidy(live())

@@ -121,7 +121,7 @@ class VectorDatabase:
             raise
 
     def _undo(self, before: int) -> None:
-        # A disk that refuses this too leaves vectors of nobody.
+        # If the disk refuses this too, vectors without a record remain.
         with contextlib.suppress(sqlite3.Error):
             if self._fresh[before:]:
                 self._begin()
@@ -190,7 +190,7 @@ class VectorDatabase:
         return int(self._connection.execute(f"SELECT max(id) FROM {storage.table}").fetchone()[0] or 0)
 
     def remove_after(self, storage: SpaceStorage, number: int) -> None:
-        """Sweep what was written behind the last vector that belongs to a record."""
+        """Delete what was written after the last vector that belongs to a record."""
         self._begin()
         self._connection.execute(f"DELETE FROM {storage.table} WHERE id > ?", (number,))
 
@@ -223,7 +223,7 @@ class VectorDatabase:
             examine(connection, self.path)
 
     def between(self, storage: SpaceStorage, first: int, last: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the vectors from one number to another, in order; none where the space is no more."""
+        """Yield the vectors from one number to another, in order; none if the space was dropped."""
         with self.reading() as connection:
             if _there(connection, storage):
                 query = f"SELECT id, vector FROM {storage.table} WHERE id BETWEEN ? AND ? ORDER BY id"

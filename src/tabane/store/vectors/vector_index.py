@@ -38,7 +38,7 @@ class VectorIndex:
     def __init__(
         self, truth: VectorTruth, folder: str, spaces: Mapping[str, SpaceIndex], changes: int, live: Live
     ) -> None:
-        """``live`` tells which rows are, when files are looked at for what is dead in them."""
+        """``live`` returns the columns: they say which rows are live when files are compacted."""
         self.truth = truth
         self._folder = folder
         self._spaces = spaces
@@ -194,7 +194,7 @@ class VectorIndex:
         return not (self._open and self.whole) or any(len(space) >= FLUSHED for space in spaces)
 
     def _keep(self) -> None:
-        """Make again what is missing, put into the files what is in memory, delete what is no more."""
+        """Rebuild what is missing, move vectors from memory into the files, delete dropped spaces."""
         for space in list(self._spaces.values()):
             while self._open and space.catch_up(self.truth.file):
                 self._show()

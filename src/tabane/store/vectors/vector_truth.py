@@ -40,7 +40,7 @@ class VectorTruth:
         shape: Shape,
         older: Sequence[Space] = (),
     ) -> VectorTruth:
-        """Make what is new, take over ``older`` spaces, sweep vectors that belong to nobody."""
+        """Create the tables, take over ``older`` spaces, delete vectors that belong to no record."""
         found = cls(number, file, shape)
         for statement in (
             f"CREATE TABLE IF NOT EXISTS {found.table} (row INTEGER NOT NULL, space INTEGER NOT NULL, "
@@ -119,7 +119,7 @@ class VectorTruth:
         return [(storage, number) for birth, number in found if (storage := spaces.born(birth)) is not None]
 
     def remove(self, connection: sqlite3.Connection, row: int) -> None:
-        """The record of a row is no more: its vectors are to be deleted in the background."""
+        """List the vectors of a deleted record for deletion."""
         # Pair by pair: one statement for all of them keeps a journal of its own, which slows down with each.
         for pair in connection.execute(self._find, (row,)).fetchall():
             connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", pair)
