@@ -48,7 +48,7 @@ async def written(
 class _PutBatch:
     def __init__(self, collection: Collection, embedding: PutEmbedding) -> None:
         self._collection, self._embedding = collection, embedding
-        self._lent: dict[int, PutVectors] = {}
+        self._results: dict[int, PutVectors] = {}
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     async def write(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
@@ -58,9 +58,9 @@ class _PutBatch:
         """
         failed: dict[int, TabaneError] = {}
         for _ in range(_ROUNDS):
-            failed = await self._lend(changes)
+            failed = await self._embed(changes)
             ready = [place for place in changes if place not in failed]
-            used = {lent.space for lent in self._lent.values()} | {space_of(self._collection)}
+            used = {result.space for result in self._results.values()} | {space_of(self._collection)}
             errors = await asyncio.gather(*(self._exchange(place, changes[place]) for place in ready))
             failed |= {place: error for place, error in zip(ready, errors, strict=True) if error}
             if used <= {space_of(self._collection), None}:
@@ -74,8 +74,8 @@ class _PutBatch:
         found: dict[int, PutOutcome] = {}
         for place, change in changes.items():
             embedded = place not in lacking
-            lent = self._lent.get(place)
-            why = lent.warning if lent and lent.warning else too_much()
+            result = self._results.get(place)
+            why = result.warning if result and result.warning else too_much()
             found[place] = PutOutcome(
                 change.document,
                 change.before is not None,
@@ -86,47 +86,47 @@ class _PutBatch:
             )
         return found
 
-    async def _lend(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
+    async def _embed(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
         """Embed all new chunks at once; if that fails, those of each document separately."""
         new = {place: _new(change) for place, change in changes.items()}
         new = {place: records for place, records in new.items() if records}
         try:
-            lent = await self._ask([meaning(record) for records in new.values() for record in records], new)
+            result = await self._ask([meaning(record) for records in new.values() for record in records], new)
         except (ModelMissing, ModelUnavailable) as error:
             return dict.fromkeys(new, error)
         except ModelError as error:
-            return dict.fromkeys(new, error) if len(new) == 1 else await self._lend_each(new)
+            return dict.fromkeys(new, error) if len(new) == 1 else await self._embed_each(new)
         at = 0
         for place, records in new.items():
-            self._lent[place] = replace(lent, vectors=lent.vectors[at : at + len(records)])
+            self._results[place] = replace(result, vectors=result.vectors[at : at + len(records)])
             at += len(records)
         return {}
 
-    async def _lend_each(self, new: Mapping[int, Sequence[Record]]) -> dict[int, TabaneError]:
+    async def _embed_each(self, new: Mapping[int, Sequence[Record]]) -> dict[int, TabaneError]:
         failed: dict[int, TabaneError] = {}
         for place, records in new.items():
             try:
-                self._lent[place] = await self._ask([meaning(record) for record in records], new)
+                self._results[place] = await self._ask([meaning(record) for record in records], new)
             except ModelError as error:
                 failed[place] = error
         return failed
 
     async def _ask(self, texts: Sequence[str], new: Mapping[int, Sequence[Record]]) -> PutVectors:
-        return await self._embedding.lend(self._collection, texts) if new else PutVectors()
+        return await self._embedding.embed_texts(self._collection, texts) if new else PutVectors()
 
     async def _exchange(self, place: int, change: DocumentChange) -> TabaneError | None:
         """Return one document's commit; why it failed, where it did."""
         try:
             space = space_of(self._collection)  # before vectors are read: those of other models are left out
             vectors = await self._carried(change)
-            lent = self._lent.get(place)
-            if lent is not None and lent.space is not None and lent.vectors:
-                vectors, space = (vectors if lent.space == space else {}), lent.space
+            result = self._results.get(place)
+            if result is not None and result.space is not None and result.vectors:
+                vectors, space = (vectors if result.space == space else {}), result.space
                 new = (record.key for record in _new(change))
-                vectors |= dict(zip(new, lent.vectors, strict=True))
+                vectors |= dict(zip(new, result.vectors, strict=True))
             if sum(map(len, vectors.values())) > LARGEST_VECTORS:
                 vectors = {}
-                self._lent[place] = PutVectors(warning=too_much())
+                self._results[place] = PutVectors(warning=too_much())
             async with self._turn:
                 models = {} if space is None else {space.name: space.model}
                 await self._collection.exchange(with_vectors(change, vectors), change.gone, models)
@@ -163,8 +163,8 @@ class _PutBatch:
 
     def _has_all(self, place: int, change: DocumentChange) -> bool:
         """Return whether each of its chunks just got a vector."""
-        lent = self._lent.get(place)
-        return lent is not None and 0 < len(change.document.chunks) == len(lent.vectors)
+        result = self._results.get(place)
+        return result is not None and 0 < len(change.document.chunks) == len(result.vectors)
 
 
 def _new(change: DocumentChange) -> list[Record]:

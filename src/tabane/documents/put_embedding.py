@@ -66,7 +66,7 @@ class PutEmbedding:
         self._patience, self._longest = patience, longest
         self._late = False
 
-    async def lend(self, collection: Collection, texts: Sequence[str]) -> PutVectors:
+    async def embed_texts(self, collection: Collection, texts: Sequence[str]) -> PutVectors:
         """Return vectors for these texts, in their order; no text is asked about a model all the same.
 
         Raises ModelError if a model is named that cannot be had, and if one fails on the texts.
