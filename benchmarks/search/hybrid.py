@@ -33,8 +33,8 @@ from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.fusion import Scale, convex, reciprocal_ranks
 from tabane.search.hybrid import hybrid
 from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
-from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.collection import StoredCollection
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 
 DEEPEST = 200
@@ -71,7 +71,7 @@ class Rankings:
 class _Proving:
     """A collection that proves all of the nearest, whatever is asked for."""
 
-    def __init__(self, collection: Collection) -> None:
+    def __init__(self, collection: StoredCollection) -> None:
         self._collection = collection
 
     def __getattr__(self, name: str) -> Any:
@@ -168,14 +168,16 @@ async def rankings(corpus: Corpus, model: Embedder, folder: str) -> dict[str, Ra
         await store.close()
 
 
-async def _ranked(collection: Collection, query: Query, vector: bytes, usual: float | None) -> Rankings:
+async def _ranked(collection: StoredCollection, query: Query, vector: bytes, usual: float | None) -> Rankings:
     words, meaning = LexicalQuery(query.text), VectorQuery({SPACE: vector})
     lexical = await collection.search(words, EVERYTHING, DEEPEST)
     nearest = await collection.nearest(meaning, EVERYTHING, DEEPEST)
     keys = list(dict.fromkeys(hit.key for hit in (*nearest.hits, *lexical.hits)))
     cosines = await collection.similarities(meaning, keys)
     shipped = await hybrid(collection, words, meaning, EVERYTHING, 10, usual=usual)
-    proven = await hybrid(cast(Collection, _Proving(collection)), words, meaning, EVERYTHING, 10, usual=usual)
+    proven = await hybrid(
+        cast(StoredCollection, _Proving(collection)), words, meaning, EVERYTHING, 10, usual=usual
+    )
     return Rankings(
         {hit.key: hit.score for hit in lexical.hits},
         {hit.key: hit.score for hit in nearest.hits},

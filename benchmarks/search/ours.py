@@ -13,11 +13,11 @@ from benchmarks.search.generator import Asked, Entry
 
 # Imported here, so that opening is measured without it; the store imports them where it needs them.
 import tabane.store.collection
-import tabane.store.table  # noqa: F401
+import tabane.store.collection_table  # noqa: F401
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING, And, Contains, Equal, Filter, Range
 from tabane.search.records import Field, Kind, Record, Shape, TextField, Value
-from tabane.store.lexical.lexical import Lexical, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
 
 SHAPE = Shape(
@@ -52,7 +52,7 @@ class Measured:
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
-        if isinstance(self._collection.lexical, Lexical):
+        if isinstance(self._collection.lexical, LexicalIndex):
             await self._collection.lexical.settled()
 
     async def upsert(self, entry: Entry) -> None:

@@ -22,7 +22,7 @@ from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.japanese import japanese
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical import Lexical, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
 
 DEPTH = 10
@@ -142,8 +142,8 @@ async def answers(corpus: Corpus, folder: Path, *, words: bool) -> dict[str, lis
 _with_words = open_lexical
 
 
-async def _without(folder: str, table: Any) -> Lexical:
-    return await Lexical.open(folder, table, None)
+async def _without(folder: str, table: Any) -> LexicalIndex:
+    return await LexicalIndex.open(folder, table, None)
 
 
 def measured(corpus: Corpus, *, words: bool) -> tuple[Quality, dict[str, list[str]]]:

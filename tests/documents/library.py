@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from tabane.documents import document
 from tabane.documents.document import SHAPE
-from tabane.documents.operations import Documents, Read
-from tabane.documents.putting import Event
+from tabane.documents.document_writer import Event
+from tabane.documents.operations import DocumentLibrary, ReadableFile
 from tabane.documents.table import documents_table
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import Lang, say
@@ -26,8 +26,8 @@ from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.meaning import Meaning, meaning_of
 from tabane.search.models import Reranker
 from tabane.search.vector_filling import fill
-from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.collection import StoredCollection
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 from tabane.wire import json
 from tests.store.vectors.oracle import packed
@@ -121,11 +121,11 @@ class Asked:
 
     def __init__(
         self,
-        collection: Collection,
+        collection: StoredCollection,
         models: Models,
         *,
         named: bool = False,
-        files: Callable[[str], Awaitable[Read]] | None = None,
+        files: Callable[[str], Awaitable[ReadableFile]] | None = None,
         largest: int = 10_000_000,
         patience: float = 5.0,
     ) -> None:
@@ -133,7 +133,7 @@ class Asked:
         self.woken = 0
         self.now = NOW
         self.heard: list[tuple[str, Event]] = []
-        self.documents = Documents(
+        self.documents = DocumentLibrary(
             self._given, models, self._question, self._wake, folder="folder", named=lambda: self.named,
             clock=lambda: self.now, largest=lambda: largest, files=files, patience=patience, longest=patience,
         )  # fmt: skip
@@ -188,7 +188,7 @@ class Asked:
     def _wake(self) -> None:
         self.woken += 1
 
-    async def _given(self) -> Collection:
+    async def _given(self) -> StoredCollection:
         return self.collection
 
     async def _question(self, text: str, spaces: Iterable[str]) -> Meaning | NoModel:

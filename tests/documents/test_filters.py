@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.documents import filtering, metadata
-from tabane.documents.document import SHAPE, Document, Said, head_record
+from tabane.documents.document import SHAPE, ChunkText, Document, head_record
 from tabane.errors import BadArguments
 from tabane.search.filters import checked, matches
 from tests.documents.library import Asked, opened, run
@@ -134,7 +134,7 @@ def _ordered(operator: str, one: Any, other: Any) -> bool:
 @given(documents(), FILTERS)
 def test_a_filter_means_what_it_says(case: tuple[Document, Own], filters: Mapping[str, Any]) -> None:
     document, own = case
-    record = head_record(document, metadata.encoded(document.metadata), Said("a", (), ""))
+    record = head_record(document, metadata.encoded(document.metadata), ChunkText("a", (), ""))
     where = checked(filtering.read(filters, UTC), SHAPE)
     assert matches(where, record) is holds(filters, own), (filters, own)
 

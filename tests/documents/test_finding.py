@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.documents.document import Draft, Piece
-from tabane.documents.reading import covering, joined
+from tabane.documents.document import ChunkSpan, Draft
+from tabane.documents.document_reader import covering, joined
 from tabane.errors import BadArguments
 from tabane.operations import Caller, Face
 from tabane.search.source import SearchAnswer, SearchRequest, shown
@@ -337,7 +337,7 @@ def test_pieces_make_the_text_they_were_cut_from(data: st.DataObject) -> None:
     starts = [0, *cuts[:-1]]
     back = [max(0, start - data.draw(st.integers(0, 3))) for start in starts]
     begins = [max(back[: place + 1]) for place in range(len(back))]
-    pieces = [Piece("", begin, end) for begin, end in zip(begins, cuts, strict=True)]
+    pieces = [ChunkSpan("", begin, end) for begin, end in zip(begins, cuts, strict=True)]
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text) + 5))
     chosen = pieces[covering(pieces, start, end)]

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.documents import answers
+from tabane.documents import document_answers
 from tabane.documents.cutting import fewer
 from tabane.documents.document import CHUNKS, Draft, meaning
-from tabane.documents.embedding import MOST
-from tabane.documents.files.kept import Text
+from tabane.documents.files.file_sources import FileText
+from tabane.documents.put_embedding import MOST
 from tabane.errors import BadArguments, StoreError, StoreFull
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, input_schema
@@ -82,7 +82,7 @@ def test_what_is_no_document_is_refused_with_the_json_of_an_error() -> None:
         ):
             found = await asked.call("put_document", text=text, filepath=filepath)
             assert found == {"status": "error", "message": message, "error_type": kind}
-            assert answers.failed(found)
+            assert document_answers.failed(found)
         assert await asked.collection.count(EVERYTHING) == 0
         assert asked.models.known["letters#1"].embedded == []
 
@@ -318,11 +318,11 @@ def test_of_many_documents_one_that_fails_takes_no_other_along() -> None:
         assert kinds == [None, "ValidationError", "ValidationError", "EmbeddingError", None, None]
         assert found["results"][2]["filepath"] == "c.txt"
         assert found["results"][5]["details"]["updated"] is True
-        assert not answers.failed(found)
+        assert not document_answers.failed(found)
         assert await asked.whole("a.txt") == "avocados"
         assert await asked.found("eggs") == ["e.txt", "a.txt"]
         bad = await asked.call("put_documents", documents=documents[1:3])
-        assert (bad["status"], bad["failed"], answers.failed(bad)) == ("error", 2, True)
+        assert (bad["status"], bad["failed"], document_answers.failed(bad)) == ("error", 2, True)
         for wrong in ([], documents * 200, "a", [1]):
             with pytest.raises(BadArguments):
                 await asked.call("put_documents", documents=wrong)
@@ -433,10 +433,10 @@ def test_a_store_that_fails_is_told_and_nothing_is_half_written(caplog: pytest.L
 
 
 def test_a_file_is_read_by_who_may_and_put_under_its_path() -> None:
-    async def files(path: str) -> Text:
+    async def files(path: str) -> FileText:
         if path == "/secret":
             raise BadArguments(say("{name}: {detail}", name=path, detail="not allowed"), "path")
-        return Text("<b>bold</b> move", "text", "A title")
+        return FileText("<b>bold</b> move", "text", "A title")
 
     async def work(asked: Asked) -> None:
         found = await asked.call("put_file", path="/home/a.html", file_type="html", metadata={"n": 1})

@@ -27,7 +27,7 @@ from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.models import Reranker
 from tabane.search.records import Field, Record, Shape, TextField
 from tabane.search.records import Kind as FieldKind
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tests.patience import LONG
 from tests.store.vectors.oracle import packed
 
@@ -117,7 +117,7 @@ class House:
         table = OperationTable([*self.embedding.table(), *self.jobs.table()])
         self.door = Door(table, AllowLocal(), self.jobs)
 
-    async def collection(self) -> Collection:
+    async def collection(self) -> StoredCollection:
         return await self.stores.collection(self.whose.domain, self.whose.shape)
 
     async def lacking(self, space: str = "body") -> int:

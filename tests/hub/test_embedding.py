@@ -15,7 +15,7 @@ from tabane.errors import BadArguments
 from tabane.hub.embedding import NEXT
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.filters import EVERYTHING
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tests.hub.lettering import CALLER, NOTES, Alphabets, House, Letters, house, note
 from tests.patience import LONG
 
@@ -31,7 +31,7 @@ async def nearest(built: House, text: str) -> str:
     return (await collection.nearest(question.query, EVERYTHING, 1)).hits[0].key
 
 
-def model_of(collection: Collection, name: str = "body") -> str | None:
+def model_of(collection: StoredCollection, name: str = "body") -> str | None:
     return next((space.model for space in collection.spaces if space.name == name), None)
 
 

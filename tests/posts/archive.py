@@ -21,8 +21,8 @@ from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.models import Reranker
 from tabane.search.records import EmbeddingSpace
-from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.collection import StoredCollection
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 from tabane.wire import json
 
@@ -73,7 +73,7 @@ class Filed:
 class Asked:
     """An open archive and its door."""
 
-    def __init__(self, archive: Archive, collection: Collection) -> None:
+    def __init__(self, archive: Archive, collection: StoredCollection) -> None:
         self.archive, self.collection = archive, collection
         self.door = Door(OperationTable(posts_table(lambda: archive)), AllowLocal())
 
@@ -117,7 +117,7 @@ async def opened(
             shape = replace(SHAPE, spaces=tuple(EmbeddingSpace(name, DIMENSION, MODEL) for name in spaces))
             collection = await store.collection(shape)
 
-            async def given() -> Collection:
+            async def given() -> StoredCollection:
                 return collection
 
             asked = Asked(Archive(given, Known(queries or {}), lambda: zone), collection)

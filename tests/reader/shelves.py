@@ -13,8 +13,8 @@ from tabane.reader.shelf import Shelf
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.meaning import Meaning
 from tabane.search.models import Reranker
-from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.collection import StoredCollection
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 
 
@@ -66,7 +66,7 @@ class Shelved:
     """A shelf with what is behind it. ``wakes`` counts how often there was something to embed."""
 
     shelf: Shelf
-    collection: Collection
+    collection: StoredCollection
     clock: Clock
     wakes: list[None] = field(default_factory=list)
 
@@ -81,7 +81,7 @@ async def shelved(most: int = 500_000_000, home: str | None = None) -> AsyncIter
             clock = Clock()
             wakes: list[None] = []
 
-            async def opened() -> Collection:
+            async def opened() -> StoredCollection:
                 return collection
 
             wake: Callable[[], None] = lambda: wakes.append(None)  # noqa: E731

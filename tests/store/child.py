@@ -22,12 +22,12 @@ from tabane.errors import StoreError
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
 from tabane.store.clean_points import PAGES
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.database import Database
-from tabane.store.kept import Kept
-from tabane.store.lexical.lexical import Lexical, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.migrations import MIGRATIONS, Migration
 from tabane.store.store import Store
+from tabane.store.vector_cache import PersistentVectorCache
 from tests.store import documents
 from tests.store.lanes import LANES, Operation, operations
 from tests.store.shapes import SHAPE
@@ -43,7 +43,9 @@ def say(text: str) -> None:
     os.write(1, text.encode() + b"\n")
 
 
-async def _with_store(home: str, work: Callable[[Collection], Awaitable[None]], pages: int = PAGES) -> None:
+async def _with_store(
+    home: str, work: Callable[[StoredCollection], Awaitable[None]], pages: int = PAGES
+) -> None:
     store = await Store.open(home, "test", pages=pages)
     try:
         await work(await store.collection(SHAPE))
@@ -54,7 +56,7 @@ async def _with_store(home: str, work: Callable[[Collection], Awaitable[None]], 
 def write(order: dict[str, Any]) -> None:
     """Run lanes, and compaction all the while, until killed: ``open``, then ``done <lane>`` each time."""
 
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         say("open")
         lanes = (_lane(collection, order["seed"], lane) for lane in range(LANES))
         await asyncio.gather(_compacting(collection), *lanes)
@@ -121,7 +123,7 @@ def exchange(order: dict[str, Any]) -> None:
     asyncio.run(run())
 
 
-async def _documents(collection: Collection, name: str, parts: int) -> None:
+async def _documents(collection: StoredCollection, name: str, parts: int) -> None:
     there = await documents.generation_of(collection, name, parts)
     for generation in range(0 if there is None else there + 1, sys.maxsize):
         await documents.advance(collection, name, generation, parts)
@@ -134,7 +136,7 @@ def spaces(order: dict[str, Any]) -> None:
     Generation N is of the model N, and has the vector of :func:`lanes.of_generation` for each record.
     """
 
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         say("open")
         keys = [f"k{number:03}" for number in range(lanes.RECORDS)]
         if not collection.spaces:
@@ -162,7 +164,7 @@ def kept(order: dict[str, Any]) -> None:
 
     async def run() -> None:
         store = await Store.open(order["home"], "cache")
-        storage = await Kept.open(store.database, order["most"])
+        storage = await PersistentVectorCache.open(store.database, order["most"])
         say("open")
         for number in range(order["first"], sys.maxsize):
             await storage.put([kept_pair(number * 100 + each) for each in range(100)])
@@ -177,40 +179,40 @@ def kept_pair(number: int) -> tuple[bytes, bytes]:
     return key, key * (1 + number % 5)
 
 
-async def _vector_lane(collection: Collection, seed: int, lane: int) -> None:
+async def _vector_lane(collection: StoredCollection, seed: int, lane: int) -> None:
     for operation in operations(seed, lane):
         await perform(collection, lanes.with_vectors(operation))
         say(f"done {lane}")
 
 
-async def _flushing(collection: Collection) -> None:
+async def _flushing(collection: StoredCollection) -> None:
     """The vectors' own thread does this each 2 seconds: too seldom to be killed in it."""
     assert collection.table.vectors is not None
     while True:
         await asyncio.to_thread(collection.table.vectors.settle)
 
 
-async def _settling(collection: Collection) -> None:
-    assert isinstance(collection.lexical, Lexical)
+async def _settling(collection: StoredCollection) -> None:
+    assert isinstance(collection.lexical, LexicalIndex)
     while True:
         await collection.lexical.settled()
         say("settled")
 
 
-async def _lane(collection: Collection, seed: int, lane: int) -> None:
+async def _lane(collection: StoredCollection, seed: int, lane: int) -> None:
     for operation in operations(seed, lane):
         await perform(collection, operation)
         say(f"done {lane}")
 
 
-async def perform(collection: Collection, operation: Operation) -> None:
+async def perform(collection: StoredCollection, operation: Operation) -> None:
     if operation.keys:
         await collection.delete(operation.keys)
     else:
         await collection.upsert(operation.records)
 
 
-async def _compacting(collection: Collection) -> None:
+async def _compacting(collection: StoredCollection) -> None:
     while True:
         await collection.compact()
         await asyncio.sleep(0)
@@ -247,7 +249,7 @@ def attempt(order: dict[str, Any]) -> None:
         os.setgid(_NOBODY)
         os.setuid(_NOBODY)
 
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         await collection.upsert([Record(key="attempt")])
 
     error: BaseException | None = None
@@ -269,7 +271,7 @@ def fill(order: dict[str, Any]) -> None:
         file.write(bytes(1_000_000))
     report: dict[str, Any] = {"mounted": True}
 
-    async def until_full(collection: Collection) -> None:
+    async def until_full(collection: StoredCollection) -> None:
         stored = 0
         try:
             while True:
@@ -282,7 +284,7 @@ def fill(order: dict[str, Any]) -> None:
         await collection.upsert([_heavy(stored)])
         report["with_room"] = await collection.count(EVERYTHING)
 
-    async def again(collection: Collection) -> None:
+    async def again(collection: StoredCollection) -> None:
         report["reopened"] = await collection.count(EVERYTHING)
         keys = [f"{number:05}" for number in range(report["acknowledged"] + 1)]
         found = [

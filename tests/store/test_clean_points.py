@@ -71,7 +71,7 @@ def test_after_a_death_little_is_read_and_all_is_there(nursery: Nursery, tmp_pat
     async def opened() -> int:
         before = counted()
         store = await Store.open(str(tmp_path), "test")
-        assert store.database.mended
+        assert store.database.recovered
         await store.collection(lanes.LARGE)
         read = counted() - before
         await right(store)
@@ -126,7 +126,7 @@ def damaged(home: Path) -> Path:
 def opened(path: Path) -> None:
     """Open and close it."""
     database = Database.open(str(path))
-    assert database.mended
+    assert database.recovered
     asyncio.run(database.close())
 
 

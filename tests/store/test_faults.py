@@ -17,7 +17,7 @@ import pytest
 from tabane.errors import StoreCorrupt, StoreError, StoreLocked, StoreNewer
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.database import Database
 from tabane.store.migrations import MIGRATIONS
 from tabane.store.store import Store
@@ -39,7 +39,7 @@ def nursery() -> Iterator[Nursery]:
         yield nursery
 
 
-def session(home: Path, work: Callable[[Collection], Awaitable[None]]) -> None:
+def session(home: Path, work: Callable[[StoredCollection], Awaitable[None]]) -> None:
     async def run() -> None:
         store = await Store.open(str(home), "test")
         try:
@@ -55,7 +55,7 @@ def filled(home: Path, count: int = 100) -> Model:
         Record(key=f"{number:04}", fields={"likes": number}, payload=b"p" * 300) for number in range(count)
     ]
 
-    async def fill(collection: Collection) -> None:
+    async def fill(collection: StoredCollection) -> None:
         await collection.upsert(records)
 
     session(home, fill)
@@ -81,7 +81,7 @@ def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) -> lis
     """Check what is there after a death, and return it, lane by lane."""
     found: list[Model] = [{} for _ in range(LANES)]
 
-    async def look(collection: Collection) -> None:
+    async def look(collection: StoredCollection) -> None:
         for record in await all_of(collection, limit=1000):
             found[int(record.key[0])][record.key] = record
         await agrees(collection, {key: record for lane in found for key, record in lane.items()})
@@ -186,7 +186,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_share_a_store(nursery: Nursery, tmp_path: Path) -> None:
-    async def meanwhile(collection: Collection) -> None:
+    async def meanwhile(collection: StoredCollection) -> None:
         await collection.upsert([Record(key="ours")])
         with nursery.child("attempt", tmp_path) as child:
             report = await asyncio.to_thread(child.report)
@@ -265,7 +265,7 @@ def test_a_damaged_file_is_said_so_and_left_as_it_is(
     if not clean:
         (tmp_path / "test.db.lock").write_bytes(b"open  \n")
 
-    async def look(collection: Collection) -> None:
+    async def look(collection: StoredCollection) -> None:
         await all_of(collection)
 
     with pytest.raises(StoreCorrupt) as refused:
@@ -279,7 +279,7 @@ def test_a_file_cut_short_is_said_so(tmp_path: Path) -> None:
     path = tmp_path / "test.db"
     path.write_bytes(path.read_bytes()[:50_000])
 
-    async def look(collection: Collection) -> None:
+    async def look(collection: StoredCollection) -> None:
         await all_of(collection)
 
     with pytest.raises(StoreCorrupt):

@@ -26,8 +26,8 @@ from tabane.search.hybrid import Fusion, HybridRanking, HybridSearchable, Ranked
 from tabane.search.models import Reranker
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tabane.search.reordering import diversified, judged, reranked
-from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.collection import StoredCollection
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 from tests.store.vectors.oracle import cosine, packed
 
@@ -54,7 +54,7 @@ WHERES: list[Filter] = [EVERYTHING, Equal("who", "a")]
 
 
 @asynccontextmanager
-async def holding(records: Sequence[Record]) -> AsyncIterator[Collection]:
+async def holding(records: Sequence[Record]) -> AsyncIterator[StoredCollection]:
     with tempfile.TemporaryDirectory() as home:
         store = await Store.open(home, "test", lexical=open_lexical)
         try:
@@ -176,7 +176,7 @@ def test_pages_of_one_ranking_alone_go_on_where_the_last_ended() -> None:
 class Asked:
     """A collection that notes what it is asked, in order."""
 
-    def __init__(self, collection: Collection) -> None:
+    def __init__(self, collection: StoredCollection) -> None:
         self._collection = collection
         self.notes: list[str] = []
         self.proven: list[int | None] = []

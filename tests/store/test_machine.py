@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tabane.search.filters import Filter
 from tabane.search.records import Record
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.store import Store
 from tests.store.model import Model, agrees, all_of, meant, put
 from tests.store.shapes import FILTERS, KEYS, RECORDS, SHAPE
@@ -29,7 +29,7 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self._store = self._runner.run(Store.open(self._home.name, "test"))
-        self._collection: Collection = self._runner.run(self._store.collection(SHAPE))
+        self._collection: StoredCollection = self._runner.run(self._store.collection(SHAPE))
 
     @rule(records=st.lists(RECORDS, max_size=8))
     def upsert(self, records: list[Record]) -> None:

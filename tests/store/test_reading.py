@@ -16,10 +16,9 @@ from tabane.errors import StoreError, StoreLocked
 from tabane.search.engine import Combination, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, Contains, Prefix
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tabane.store.collection import Collection
-from tabane.store.database import Database
-from tabane.store.holding import Holding
-from tabane.store.reading import give_way
+from tabane.store.collection import StoredCollection
+from tabane.store.database import Database, DatabaseLock
+from tabane.store.read_thread import give_way
 from tabane.store.store import Store
 from tests.store.vectors.oracle import packed
 
@@ -68,7 +67,7 @@ def _near(combination: Combination) -> VectorQuery:
     return VectorQuery({"one": vector(3, 3), "two": vector(3, 5)}, combination)
 
 
-LONG: dict[str, Callable[[Collection], Awaitable[object]]] = {
+LONG: dict[str, Callable[[StoredCollection], Awaitable[object]]] = {
     "substring": lambda notes: notes.count(Contains("absent")),
     "scan": lambda notes: _exhausted(notes.scan(_near(Combination.AVERAGE), EVERYTHING)),
     "product": lambda notes: notes.nearest(_near(Combination.PRODUCT), EVERYTHING, 10),
@@ -112,7 +111,7 @@ def test_a_short_question_is_answered_before_a_long_one_that_is_under_way(home: 
 
 
 async def _ordered(
-    collection: Collection, work: Callable[[Collection], Awaitable[object]], name: str
+    collection: StoredCollection, work: Callable[[StoredCollection], Awaitable[object]], name: str
 ) -> list[str]:
     """Ask the long one, then the short one; the order in which they were answered."""
     gate, done = Gate(), list[str]()
@@ -283,7 +282,7 @@ def test_closing_waits_for_what_is_read_aside() -> None:
             never = threading.Event()
             for _try in range(100):  # a close that does not wait is over by then
                 try:
-                    Holding.acquire(database.path).release(clean=False)
+                    DatabaseLock.acquire(database.path).release(clean=False)
                 except StoreLocked:
                     held.append(True)
                 else:

@@ -12,13 +12,13 @@ from benchmarks.search.vectors.corpus import MOST, WEIGHTS, Corpus, Question
 
 # Imported here, so that opening is measured without it; the store imports them where it needs them.
 import tabane.store.collection
-import tabane.store.table
-import tabane.store.vectors.vectors  # noqa: F401
+import tabane.store.collection_table
+import tabane.store.vectors.vector_index  # noqa: F401
 from tabane.search.engine import Combination, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
 from tabane.search.hybrid import hybrid
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tabane.store.lexical.lexical import Lexical, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
 
 
@@ -51,7 +51,7 @@ class Measured:
         return Record(key=f"{number:07}", texts={"text": text}, fields=fields, payload=b"{}", vectors=vectors)
 
     async def filled(self) -> None:
-        if isinstance(self._collection.lexical, Lexical):
+        if isinstance(self._collection.lexical, LexicalIndex):
             await self._collection.lexical.settled()
 
     async def nearest(self, question: Question) -> list[int]:

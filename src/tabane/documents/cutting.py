@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 
-from tabane.documents import metadata, naming
+from tabane.documents import document_names, metadata
 from tabane.documents.document import (
     SPACE,
+    ChunkSpan,
+    ChunkText,
     Document,
     Draft,
-    Piece,
-    Said,
     chunk_record,
     head_record,
     heading,
     suffix,
 )
-from tabane.documents.files import kinds
 from tabane.errors import BadArguments, ModelError
 from tabane.messages import say
 from tabane.search.engine import MOST_EXCHANGED
@@ -41,10 +40,10 @@ _LONGEST_HEADING = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DocumentChange:
     """What puts a document in place of the one that was there.
 
-    ``written``: the head, and chunks that are new or carry other metadata; nothing at all where nothing is to
+    ``written``: the head, and chunks that are new or carry other metadata; nothing at all if nothing is to
     be done. ``carried``: the keys of those among them whose text was there before, each with the key that it
     was under, so that its vectors still fit. ``gone``: keys of chunks that are there no more.
     """
@@ -61,17 +60,17 @@ class Change:
 
     @property
     def unchanged(self) -> bool:
-        """Whether it is the same document to a reader: at most what is kept beside it differs."""
+        """Return whether it is the same document to a reader: at most what is kept beside it differs."""
         return self.before is not None and _reads_alike(self.document, self.before)
 
 
 def checked(draft: Draft, largest: int) -> Draft:
-    """The draft in its one spelling. ``largest`` is how many bytes its text may have.
+    """Return the draft in its one spelling. ``largest`` is how many bytes its text may have.
 
     Raises :class:`BadArguments` that names the parameter; :class:`ModelError` for a text that says nothing,
     which no model can embed.
     """
-    filepath = naming.checked_filepath(draft.filepath)
+    filepath = document_names.checked_filepath(draft.filepath)
     text = encodable(draft.text, "text")
     if not text.strip():
         raise ModelError(say("the text is empty."))
@@ -79,8 +78,12 @@ def checked(draft: Draft, largest: int) -> Draft:
     if size > largest:
         message = say("text: it has {size} bytes, and may have {most}", size=f"{size:,}", most=f"{largest:,}")
         raise BadArguments(message, "text")
-    kind = draft.kind or naming.kind_of(filepath, text)
-    title = naming.title_of(text, kind) if draft.title is None else _line(draft.title, naming.LONGEST_TITLE)
+    kind = draft.kind or document_names.kind_of(filepath, text)
+    title = (
+        document_names.title_of(text, kind)
+        if draft.title is None
+        else _line(draft.title, document_names.LONGEST_TITLE)
+    )
     return replace(
         draft,
         filepath=filepath,
@@ -108,18 +111,18 @@ def _source(given: str) -> str:
 
 
 def _line(text: str, longest: int) -> str:
-    """The text on one line."""
+    """Return the text on one line."""
     return " ".join(encodable(text, "title").split())[:longest]
 
 
-def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> Change:
-    """What is to be done for a draft that is checked. The text is cut where it is not the one there was."""
+def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
+    """What is to be done for a draft that is checked. The text is cut if it is not the one there was."""
     document = _described(draft, measure, now)
     same = before is not None and (before.hash, before.measure) == (document.hash, document.measure)
     if before is not None and same:
         document = changed(document, chunks=before.chunks, above=before.above)
         if changed(document, updated_at=before.updated_at) == before:
-            return Change(before, before)
+            return DocumentChange(before, before)
         if _found_alike(document, before):
             return _beside(draft, _dated(document, before), before)
     return _compared(draft, document if before is None else _dated(document, before), before, measure)
@@ -144,36 +147,36 @@ def _described(draft: Draft, measure: Measure, now: float) -> Document:
 
 
 def _found_alike(document: Document, before: Document) -> bool:
-    """Whether chunks of the same text are the same records."""
+    """Return whether chunks of the same text are the same records."""
     return (document.kind, document.title, document.file_type, document.metadata) == (
         before.kind, before.title, before.file_type, before.metadata,
     )  # fmt: skip
 
 
 def _dated(document: Document, before: Document) -> Document:
-    """The document, as old as the one before where a reader sees no difference."""
+    """Return the document, as old as the one before where a reader sees no difference."""
     dated = changed(document, updated_at=before.updated_at)
     return dated if _reads_alike(dated, before) else document
 
 
 def _reads_alike(document: Document, before: Document) -> bool:
-    """Whether they differ at most in what nobody is shown."""
+    """Return whether they differ at most in what nobody is shown."""
     return before == changed(
         document, source=before.source, measure=before.measure, chunks=before.chunks, above=before.above
     )
 
 
-def _beside(draft: Draft, document: Document, before: Document) -> Change:
-    """The head alone: what is kept beside the text is another."""
+def _beside(draft: Draft, document: Document, before: Document) -> DocumentChange:
+    """Return the head alone: what is kept beside the text is another."""
     headings = tuple(document.above)
     text = draft.text[: document.chunks[0].end]
-    said = Said(text, headings, heading(document.filepath, document.title, headings))
+    said = ChunkText(text, headings, heading(document.filepath, document.title, headings))
     head = head_record(document, metadata.encoded(document.metadata), said)
-    return Change(document, before, [head], {head.key: head.key})
+    return DocumentChange(document, before, [head], {head.key: head.key})
 
 
-def _compared(draft: Draft, document: Document, before: Document | None, measure: Measure) -> Change:
-    """The text cut, and set against the chunks there were."""
+def _compared(draft: Draft, document: Document, before: Document | None, measure: Measure) -> DocumentChange:
+    """Return the text cut, and set against the chunks there were."""
     whole, records = _cut(draft, document, measure)
     there = {} if before is None else dict(zip(map(_suffix, before.chunks), before.keys, strict=True))
     alike = before is not None and (whole.file_type, whole.metadata) == (before.file_type, before.metadata)
@@ -187,10 +190,10 @@ def _compared(draft: Draft, document: Document, before: Document | None, measure
         if old is not None:
             carried[record.key] = old
     gone = set(before.keys if before else ()) - {record.key for record in records}
-    return Change(whole, before, written, carried, sorted(gone))
+    return DocumentChange(whole, before, written, carried, sorted(gone))
 
 
-def _suffix(piece: Piece) -> str:
+def _suffix(piece: ChunkSpan) -> str:
     return piece.suffix
 
 
@@ -198,15 +201,15 @@ def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, 
     # With the first text that is put: a hub that keeps none does without.
     from tabane.search.chunking import chunks
 
-    lang = kinds.ending(document.filepath)
+    lang = document_names.ending(document.filepath)
     spans = fewer(chunks(draft.text, document.kind, measure, lang), MOST_CHUNKS)
     parts = [_said(draft.text, document, span) for span in spans]
-    times: Counter[Said] = Counter()
-    pieces: list[Piece] = []
+    times: Counter[ChunkText] = Counter()
+    pieces: list[ChunkSpan] = []
     for span, said in zip(spans, parts, strict=True):
         told = suffix(said.heading, said.headings, said.text, times[said])
         times[said] += 1
-        pieces.append(Piece(told, span.start, span.end))
+        pieces.append(ChunkSpan(told, span.start, span.end))
     whole = changed(document, chunks=pieces, above=list(parts[0].headings))
     encoded = metadata.encoded(whole.metadata)
     others = zip(pieces[1:], parts[1:], strict=True)
@@ -214,10 +217,10 @@ def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, 
     return whole, [head_record(whole, encoded, parts[0]), *records]
 
 
-def _said(text: str, document: Document, span: Chunk) -> Said:
+def _said(text: str, document: Document, span: Chunk) -> ChunkText:
     headings = _headings(span.headings)
     above = heading(document.filepath, document.title, headings)
-    return Said(text[span.start : span.end], headings, above)
+    return ChunkText(text[span.start : span.end], headings, above)
 
 
 def _headings(headings: Sequence[str]) -> tuple[str, ...]:
@@ -237,8 +240,8 @@ def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:
     return joined
 
 
-def with_vectors(made: Change, vectors: Mapping[str, bytes]) -> list[Record]:
-    """The records of a change, with the vectors that there are for them by key."""
+def with_vectors(made: DocumentChange, vectors: Mapping[str, bytes]) -> list[Record]:
+    """Return the records of a change, with the vectors that there are for them by key."""
     return [
         changed(record, vectors={SPACE: vectors[record.key]}) if record.key in vectors else record
         for record in made.written

@@ -52,8 +52,8 @@ Own = str | int | float | bool | list[str]
 class Draft:
     """A document to be put. ``filepath`` is its name, by which nothing is opened.
 
-    ``kind`` and ``title`` are found in name and text where they are not given. ``source`` is a word of the
-    caller's that is kept with the document and shown to nobody; ``updated_at`` is now where none is given.
+    ``kind`` and ``title`` are found in name and text if they are not given. ``source`` is a word of the
+    caller's that is kept with the document and shown to nobody; ``updated_at`` is now if none is given.
     """
 
     filepath: str
@@ -67,8 +67,8 @@ class Draft:
     updated_at: float | None = None
 
 
-class Piece(NamedTuple):
-    """Where a chunk stands: ``text[start:end]``, in code points. ``suffix`` tells what it says.
+class ChunkSpan(NamedTuple):
+    """Position of a chunk: ``text[start:end]``, in code points. ``suffix`` tells what it says.
 
     It is the last part of its key, where the chunk is not the first.
     """
@@ -99,12 +99,12 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     normalize: bool = False
     metadata: dict[str, Own] = {}
     source: str = ""
-    chunks: list[Piece] = []
+    chunks: list[ChunkSpan] = []
     above: list[str] = []
 
     @property
     def keys(self) -> list[str]:
-        """The keys of its chunks, in order."""
+        """Return the keys of its chunks, in order."""
         first = chunk_prefix(self.filepath)
         return [head_key(self.filepath), *(first + piece.suffix for piece in self.chunks[1:])]
 
@@ -131,7 +131,7 @@ def head_key(filepath: str) -> str:
 
 
 def chunk_prefix(filepath: str) -> str:
-    """How the keys of a document's chunks begin, and those of no other."""
+    """Return how the keys of a document's chunks begin, and those of no other."""
     return "." + _digest(filepath)
 
 
@@ -139,19 +139,19 @@ _PREFIX = 17  # characters: a dot and 96 bits
 
 
 def group(key: str) -> str:
-    """What the keys of one document's chunks have in common, and those of no other."""
+    """Return what the keys of one document's chunks have in common, and those of no other."""
     return chunk_prefix(key[1:]) if key.startswith("=") else key[:_PREFIX]
 
 
-def piece_of(document: Document, key: str) -> Piece | None:
-    """Where the chunk of that key stands in its document; None where it is no chunk of it."""
+def piece_of(document: Document, key: str) -> ChunkSpan | None:
+    """Return the position of the chunk of that key in its document; None if it is no chunk of it."""
     if key == head_key(document.filepath):
         return document.chunks[0]
     return next((piece for piece in document.chunks[1:] if piece.suffix == key[_PREFIX:]), None)
 
 
 def suffix(heading: str, headings: Sequence[str], text: str, ordinal: int) -> str:
-    """What a chunk says, in 16 characters. ``ordinal`` counts those that say the same."""
+    """Return what a chunk says, in 16 characters. ``ordinal`` counts those that say the same."""
     return _digest("\0".join((heading, "\x1f".join(headings), str(ordinal), text)))
 
 
@@ -160,7 +160,7 @@ def _digest(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=12).digest()).decode()
 
 
-class Said(NamedTuple):
+class ChunkText(NamedTuple):
     """What a chunk says: its text, the headings above it, and all that it is found by beside the text."""
 
     text: str
@@ -168,8 +168,8 @@ class Said(NamedTuple):
     heading: str
 
 
-def head_record(document: Document, metadata: tuple[str, ...], said: Said) -> Record:
-    """The first chunk. ``metadata`` is as :func:`tabane.documents.metadata.encoded` gives it."""
+def head_record(document: Document, metadata: tuple[str, ...], said: ChunkText) -> Record:
+    """Return the first chunk. ``metadata`` is as :func:`tabane.documents.metadata.encoded` gives it."""
     return Record(
         key=head_key(document.filepath),
         texts={HEADING: said.heading, TEXT: said.text},
@@ -178,7 +178,7 @@ def head_record(document: Document, metadata: tuple[str, ...], said: Said) -> Re
     )
 
 
-def chunk_record(document: Document, metadata: tuple[str, ...], piece: Piece, said: Said) -> Record:
+def chunk_record(document: Document, metadata: tuple[str, ...], piece: ChunkSpan, said: ChunkText) -> Record:
     """Another chunk."""
     return Record(
         key=chunk_prefix(document.filepath) + piece.suffix,
@@ -196,19 +196,19 @@ def _fields(part: str, document: Document, metadata: tuple[str, ...]) -> dict[st
 
 
 def document_of(record: Record) -> Document:
-    """The document of a head."""
+    """Return the document of a head."""
     return _HEAD.decode(record.payload)
 
 
 def headings_of(record: Record) -> tuple[str, ...]:
-    """The headings above a chunk, the outermost first."""
+    """Return the headings above a chunk, the outermost first."""
     if record.fields.get(PART) == "document":
         return tuple(document_of(record).above)
     return _HEADINGS.decode(record.payload)
 
 
 def text_of(record: Record) -> str:
-    """The text of a chunk."""
+    """Return the text of a chunk."""
     return record.texts.get(TEXT, "")
 
 
@@ -226,7 +226,7 @@ _LOOKED = 200  # characters of a chunk in which its own headings are expected
 
 
 def meaning(record: Record, space: str = SPACE) -> str:
-    """What of a record is embedded: the headings that its text does not repeat, and the text."""
+    """Return what of a record is embedded: the headings that its text does not repeat, and the text."""
     text = text_of(record)
     if not text.strip():
         return ""

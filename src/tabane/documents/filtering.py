@@ -16,10 +16,51 @@ from datetime import datetime, time, timedelta, tzinfo
 from typing import Any
 
 from tabane.documents import metadata
-from tabane.documents.document import DOCUMENT, FILE_TYPE, METADATA, UPDATED_AT
+from tabane.documents.document import DOCUMENT, FILE_TYPE, HEADS, METADATA, UPDATED_AT
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
-from tabane.search.filters import DEEPEST, And, Equal, Filter, Not, Or, Prefix, Range
+from tabane.search.engine import Collection
+from tabane.search.filters import DEEPEST, MOST_VALUES, And, Equal, Filter, In, Not, Or, Prefix, Range, leaves
+
+MOST_NAMES = MOST_VALUES // 2
+
+
+async def resolved(collection: Collection, where: Filter) -> Filter:
+    """Return the filter, without conditions on when a document was put: a chunk does not know it.
+
+    Raises BadArguments if such a condition divides so many documents that none of the halves is short
+    enough to be named.
+    """
+    found: dict[Filter, Filter] = {
+        leaf: await _documents_with(collection, leaf)
+        for leaf in leaves(where)
+        if isinstance(leaf, Range) and leaf.field == UPDATED_AT
+    }
+    return _put_in(where, found) if found else where
+
+
+async def _documents_with(collection: Collection, leaf: Filter) -> Filter:
+    """Return the documents that a condition is true of; those that it is not, if they are fewer."""
+    meant, others = And((HEADS, leaf)), And((HEADS, Not(leaf)))
+    inside, outside = await collection.count(meant), await collection.count(others)
+    if min(inside, outside) <= MOST_NAMES:
+        names = In(DOCUMENT, tuple(await collection.tally(DOCUMENT, meant if inside <= outside else others)))
+        return names if inside <= outside else Not(names)
+    message = say("filters: updated_at leaves more than {most} documents in and out", most=MOST_NAMES)
+    raise BadArguments(message, "filters.updated_at")
+
+
+def _put_in(where: Filter, found: Mapping[Filter, Filter]) -> Filter:
+    match where:
+        case Not(of):
+            return Not(_put_in(of, found))
+        case And(of):
+            return And(tuple(_put_in(each, found) for each in of))
+        case Or(of):
+            return Or(tuple(_put_in(each, found) for each in of))
+        case _:
+            return found.get(where, where)
+
 
 OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "prefix")
 
@@ -30,7 +71,7 @@ Operand = str | int | float | bool
 
 
 def read(filters: Mapping[str, Any], zone: tzinfo, parameter: str = "filters", depth: int = 1) -> Filter:
-    """The condition that all of these hold. Raises :class:`BadArguments` that names the path.
+    """Return the condition that all of these hold. Raises :class:`BadArguments` that names the path.
 
     ``zone`` is what dates without an offset are in.
     """
@@ -54,7 +95,7 @@ def _member(key: str, value: Any, zone: tzinfo, path: str, depth: int) -> Filter
     return _conditions(_named(key, zone, path), value, path)
 
 
-def _conditions(name: Name, value: Any, path: str) -> Filter:
+def _conditions(name: FilterField, value: Any, path: str) -> Filter:
     if isinstance(value, dict):
         if not value:
             raise _unfit(path, say("an operator is wanted: {known}", known=", ".join(OPERATORS)))
@@ -62,7 +103,7 @@ def _conditions(name: Name, value: Any, path: str) -> Filter:
     return _any(name, value, path) if isinstance(value, list) else name.equal(_operand(value, path))
 
 
-def _operated(name: Name, key: str, operand: Any, path: str) -> Filter:
+def _operated(name: FilterField, key: str, operand: Any, path: str) -> Filter:
     operator, path = key.removeprefix("$"), f"{path}.{key}"
     match operator:
         case "eq":
@@ -82,7 +123,7 @@ def _operated(name: Name, key: str, operand: Any, path: str) -> Filter:
     raise _unfit(path, say("an operator is wanted: {known}", known=", ".join(OPERATORS)))
 
 
-def _any(name: Name, values: Any, path: str) -> Filter:
+def _any(name: FilterField, values: Any, path: str) -> Filter:
     if not isinstance(values, list):
         raise _unfit(path, say("a list is wanted"))
     return Or(tuple(name.equal(_operand(each, path)) for each in values))
@@ -97,7 +138,7 @@ def _unfit(path: str, wanted: Message) -> BadArguments:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class FilterField:
     """What can be asked of one value of a document."""
 
     equal: Callable[[Operand], Filter]
@@ -105,7 +146,7 @@ class Name:
     prefix: Callable[[str], Filter]
 
 
-def _named(key: str, zone: tzinfo, path: str) -> Name:
+def _named(key: str, zone: tzinfo, path: str) -> FilterField:
     if key == "updated_at":
         return _updated_at(zone, path)
     field = _FIELDS.get(key)
@@ -114,15 +155,15 @@ def _named(key: str, zone: tzinfo, path: str) -> Name:
     return _own(metadata.checked_key(key, path), path)
 
 
-def _field(field: str, path: str) -> Name:
-    """A field of strings."""
+def _field(field: str, path: str) -> FilterField:
+    """Return a field of strings."""
 
     def string(value: Operand) -> str:
         if not isinstance(value, str):
             raise _unfit(path, say("a string is wanted"))
         return unicodedata.normalize("NFC", value) if field == DOCUMENT else value
 
-    return Name(
+    return FilterField(
         lambda value: Equal(field, string(value)),
         lambda operator, value: _ordered(field, operator, string(value)),
         lambda text: Prefix(field, string(text)),
@@ -135,8 +176,8 @@ def _ordered(field: str, operator: str, bound: str) -> Filter:
     return Range(field, high=bound, include_high=operator == "lte")
 
 
-def _own(key: str, path: str) -> Name:
-    """A value of metadata of one's own: strings are compared with strings, numbers with numbers."""
+def _own(key: str, path: str) -> FilterField:
+    """Return a value of metadata of one's own: strings are compared with strings, numbers with numbers."""
 
     def compared(operator: str, value: Operand) -> Filter:
         kind = metadata.kind_of(value)
@@ -148,15 +189,15 @@ def _own(key: str, path: str) -> Name:
             return Range(METADATA, bound, last, include_low=operator == "gte", include_high=False)
         return Range(METADATA, first, bound, include_high=operator == "lte")
 
-    return Name(
+    return FilterField(
         lambda value: Equal(METADATA, metadata.element(key, value)),
         compared,
         lambda text: Prefix(METADATA, metadata.element(key, text)),
     )
 
 
-def _updated_at(zone: tzinfo, path: str) -> Name:
-    """A moment, or a day from its beginning to its end."""
+def _updated_at(zone: tzinfo, path: str) -> FilterField:
+    """Return a moment, or a day from its beginning to its end."""
 
     def equal(value: Operand) -> Filter:
         begin, end = span(value, zone, path)
@@ -177,7 +218,7 @@ def _updated_at(zone: tzinfo, path: str) -> Name:
     def prefix(text: str) -> Filter:
         raise _unfit(path, say("a time has no prefix"))
 
-    return Name(equal, compared, prefix)
+    return FilterField(equal, compared, prefix)
 
 
 def span(value: Operand, zone: tzinfo, path: str) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Metadata of one's own, as strings that filters find: ``key NUL kind value``; pure.
 
 A number is written so that its text is in the order of numbers: a double's bits in 16 hexadecimal digits,
-all of them turned round where it is negative, the first one alone where it is not.
+all of them turned round if it is negative, the first one alone if it is not.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def checked(metadata: Mapping[str, Any]) -> dict[str, Own]:
 
 
 def encoded(metadata: Mapping[str, Own]) -> tuple[str, ...]:
-    """The strings by which a record is found, each once, in order of keys."""
+    """Return the strings by which a record is found, each once, in order of keys."""
     return tuple(dict.fromkeys(_strings(metadata)))
 
 
@@ -55,12 +55,12 @@ def _strings(metadata: Mapping[str, Own]) -> Iterator[str]:
 
 
 def element(key: str, value: str | int | float | bool) -> str:
-    """One value under its key."""
+    """Return one value under its key."""
     return beginning(key, kind_of(value)) + spelt(value)
 
 
 def beginning(key: str, kind: str) -> str:
-    """How the strings of a key begin whose values are of one kind."""
+    """Return how the strings of a key begin whose values are of one kind."""
     return f"{key}\0{kind}"
 
 
@@ -71,7 +71,7 @@ def kind_of(value: str | int | float | bool) -> str:
 
 
 def spelt(value: str | int | float | bool) -> str:
-    """A value as a string that is in order among those of its kind."""
+    """Return a value as a string that is in order among those of its kind."""
     if isinstance(value, bool):
         return "1" if value else "0"
     return value if isinstance(value, str) else _ordered(value)
@@ -84,7 +84,7 @@ def _ordered(number: int | float) -> str:
 
 
 def checked_key(key: str, parameter: str) -> str:
-    """The name of a value. Raises :class:`BadArguments`."""
+    """Return the name of a value. Raises :class:`BadArguments`."""
     size = len(encodable(key, parameter).encode())
     if not 0 < size <= LONGEST_KEY or "\0" in key or key.startswith("$"):
         message = say(
@@ -97,7 +97,7 @@ def checked_key(key: str, parameter: str) -> str:
 
 
 def checked_scalar(value: object, parameter: str) -> str | int | float | bool:
-    """A string, number or boolean. Raises :class:`BadArguments`."""
+    """Return a string, number or boolean. Raises :class:`BadArguments`."""
     if isinstance(value, str):
         if len(encodable(value, parameter).encode()) > LONGEST_VALUE:
             raise BadArguments(

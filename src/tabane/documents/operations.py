@@ -15,16 +15,16 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from tabane.documents import answers, statistics
+from tabane.documents import document_answers
 from tabane.documents import parameters as given
-from tabane.documents.answers import Json, Place
-from tabane.documents.batch import Stored
 from tabane.documents.document import Document, Draft, TextKind
-from tabane.documents.embedding import LONGEST, PATIENCE, Embedding, space_of
-from tabane.documents.naming import checked_filepath
-from tabane.documents.parts import Parts
-from tabane.documents.putting import Event, Putting, Told
-from tabane.documents.reading import Listed, Reading
+from tabane.documents.document_answers import DocumentAnswers, Json
+from tabane.documents.document_names import checked_filepath
+from tabane.documents.document_reader import DocumentPage, DocumentReader, counted
+from tabane.documents.document_writer import DocumentWriter, Event, Told
+from tabane.documents.parts import DocumentParts
+from tabane.documents.put_batch import PutOutcome
+from tabane.documents.put_embedding import LONGEST, PATIENCE, PutEmbedding, space_of
 from tabane.documents.searching import DocumentSearch, DocumentSearchRequest
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
@@ -42,10 +42,10 @@ LARGEST_TEXT = 10_000_000
 _TOP_K, _BEGINNING = 5, 100
 
 P = TypeVar("P", bound=msgspec.Struct)
-Handler = Callable[["Documents", Caller, P], Awaitable[Json]]
+Handler = Callable[["DocumentLibrary", Caller, P], Awaitable[Json]]
 
 
-class Read(Protocol):
+class ReadableFile(Protocol):
     """What a file says: its text, as what it is cut into chunks, and its title."""
 
     @property
@@ -59,20 +59,20 @@ class Read(Protocol):
 
 
 def answered(handler: Handler[P]) -> Handler[P]:
-    """The handler, with its failures as answers and in the log, which never holds text or metadata."""
+    """Return the handler, with its failures as answers and in the log, which never holds text or metadata."""
 
     @wraps(handler)
-    async def guarded(self: Documents, caller: Caller, params: P) -> Json:
+    async def guarded(self: DocumentLibrary, caller: Caller, params: P) -> Json:
         try:
             return await handler(self, caller, params)
         except TabaneError as error:
             log.warning("%s failed: %s", handler.__name__, _said(error))
-            return answers.failure(error, caller.lang)
+            return document_answers.failure(error, caller.lang)
 
     return guarded
 
 
-class Documents:
+class DocumentLibrary:
     """The documents of one hub, put, found and read.
 
     ``vectors`` turns a query into vectors for spaces of the collection; ``wake`` is called when there is
@@ -93,22 +93,24 @@ class Documents:
         zone: Callable[[], tzinfo] = lambda: UTC,
         clock: Callable[[], float] = time.time,
         largest: Callable[[], int] = lambda: LARGEST_TEXT,
-        files: Callable[[str], Awaitable[Read]] | None = None,
+        files: Callable[[str], Awaitable[ReadableFile]] | None = None,
         patience: float = PATIENCE,
         longest: float = LONGEST,
     ) -> None:
         self._collection, self._files = collection, files
-        self._place = Place(folder)
+        self._place = DocumentAnswers(folder)
         self.changed: list[Told] = []
-        self.reading = Reading(collection)
+        self.reading = DocumentReader(collection)
         self.searching = DocumentSearch(collection, models, vectors, zone)
-        self._parts = Parts(self.reading)
-        embedding = Embedding(models, named, patience=patience, longest=longest)
-        self._putting = Putting(collection, models, embedding, self.reading, wake, clock, largest, self._tell)
+        self._parts = DocumentParts(self.reading)
+        embedding = PutEmbedding(models, named, patience=patience, longest=longest)
+        self._putting = DocumentWriter(
+            collection, models, embedding, self.reading, wake, clock, largest, self._tell
+        )
 
     # For the rooms that put and read documents themselves
 
-    async def put(self, drafts: Sequence[Draft]) -> list[Stored | TabaneError]:
+    async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
         """Put documents: what became of each, or why it could not be put. None takes another along."""
         results = await self._putting.put(drafts)
         for draft, result in zip(drafts, results, strict=True):
@@ -121,24 +123,24 @@ class Documents:
         return await self._putting.delete(filepaths)
 
     async def known(self, filepaths: Sequence[str]) -> list[Document | None]:
-        """What is known of each."""
+        """Return what is known of each."""
         return await self.reading.documents(filepaths)
 
     def all(self, prefix: str = "") -> AsyncIterator[Document]:
-        """Every document whose name begins so, in order."""
+        """Return every document whose name begins so, in order."""
         return self.reading.all(prefix)
 
-    async def page(self, after: str | None, limit: int) -> Listed:
-        """Documents in order of their names, behind the name ``after``; at most 1,000."""
+    async def page(self, after: str | None, limit: int) -> DocumentPage:
+        """Return documents in order of their names, after the name ``after``; at most 1,000."""
         return await self.reading.behind(after, limit)
 
     async def beginning(self, prefix: str, limit: int) -> list[str]:
-        """Names that begin so, in order; at most 1,000."""
+        """Return names that begin so, in order; at most 1,000."""
         where = await self.searching.heads(prefix, None, {})
         return [document.filepath for document in (await self.reading.listed(where, limit)).documents]
 
     async def text(self, filepath: str) -> tuple[Document, str] | None:
-        """A document, whole; None where there is none."""
+        """Return a document, whole; None if there is none."""
         return await self.reading.text(filepath)
 
     def _tell(self, filepath: str, event: Event) -> None:
@@ -160,11 +162,11 @@ class Documents:
             except BadArguments as error:
                 name = document.get("filepath")
                 named = {"filepath": name} if isinstance(name, str) else {}
-                results[place] = answers.put_failure(error, caller.lang) | named
+                results[place] = document_answers.put_failure(error, caller.lang) | named
         for place, answer in zip(drafts, await self._put(caller, list(drafts.values())), strict=True):
-            failed = answers.failed(answer)
+            failed = document_answers.failed(answer)
             results[place] = answer | {"filepath": drafts[place].filepath} if failed else answer
-        return answers.many([result for result in results if result is not None], caller.lang)
+        return document_answers.many([result for result in results if result is not None], caller.lang)
 
     @answered
     async def put_file(self, caller: Caller, params: given.PutFile) -> Json:
@@ -206,8 +208,10 @@ class Documents:
             "persist_directory": self._place.folder,
         }
         if caller.face is Face.MCP:
-            return await asyncio.to_thread(answers.found, found, shown, caller.lang, echoed, brief=True)
-        return answers.found(found, shown, caller.lang, echoed, brief=False)
+            return await asyncio.to_thread(
+                document_answers.found, found, shown, caller.lang, echoed, brief=True
+            )
+        return document_answers.found(found, shown, caller.lang, echoed, brief=False)
 
     @answered
     async def get_document(self, caller: Caller, params: given.GetDocument) -> Json:
@@ -215,8 +219,8 @@ class Documents:
         length = params.length or given.DEFAULT_PART
         found = await self._parts.part(filepath, params.cursor, params.offset or 0, length)
         if found is None:
-            return answers.not_there(filepath, caller.lang)
-        return answers.part(found.document, found.text, found.start, found.cursor, caller.lang)
+            return document_answers.not_there(filepath, caller.lang)
+        return document_answers.part(found.document, found.text, found.start, found.cursor, caller.lang)
 
     @answered
     async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
@@ -229,28 +233,30 @@ class Documents:
             "include_documents": params.include_documents is not False,
             "top_k": params.top_k,
         }
-        return answers.beginning(page.documents, shown, caller.lang, echoed, more=page.after is not None)
+        return document_answers.beginning(
+            page.documents, shown, caller.lang, echoed, more=page.after is not None
+        )
 
     @answered
     async def list_documents(self, caller: Caller, params: given.ListDocuments) -> Json:
         where = await self.searching.heads(params.prefix or "", params.file_type, params.filters or {})
         page = await self.reading.listed(where, params.limit or _BEGINNING, params.cursor)
-        return answers.listed(page.documents, page.after, caller.lang)
+        return document_answers.listed(page.documents, page.after, caller.lang)
 
     @answered
-    async def get_document_stats(self, caller: Caller, params: given.Nothing) -> Json:
-        counts = await statistics.counted(self._collection)
+    async def get_document_stats(self, caller: Caller, params: given.NoDocumentParameters) -> Json:
+        counts = await counted(self._collection)
         return self._place.counted(counts, caller.lang)
 
     @answered
-    async def hello(self, caller: Caller, params: given.Hello) -> Json:
+    async def hello(self, caller: Caller, params: given.DocumentHello) -> Json:
         return {"status": "success", "message": f"Hello, {params.name or 'World'}!"}
 
     async def _put(self, caller: Caller, drafts: Sequence[Draft]) -> list[Json]:
         return [
             self._place.stored(result, caller.lang)
-            if isinstance(result, Stored)
-            else answers.put_failure(result, caller.lang)
+            if isinstance(result, PutOutcome)
+            else document_answers.put_failure(result, caller.lang)
             for result in await self.put(drafts)
         ]
 
@@ -263,7 +269,7 @@ class Documents:
 
 def _said(error: TabaneError) -> str:
     """A failure for the log: what a store says of itself; what others say may repeat what they were given."""
-    kind = answers.type_of(error)
+    kind = document_answers.type_of(error)
     return f"{kind}: {error}" if isinstance(error, StoreError) else kind
 
 
@@ -273,7 +279,7 @@ def _draft(params: given.PutDocument) -> Draft:
 
 
 def _one(document: dict[str, Any]) -> given.PutDocument:
-    """One of several documents. Raises BadArguments, for this one alone."""
+    """Return one of several documents. Raises BadArguments, for this one alone."""
     try:
         return msgspec.convert(document, given.PutDocument)
     except msgspec.ValidationError as error:

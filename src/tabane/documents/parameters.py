@@ -10,6 +10,61 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
+Pattern = Annotated[str, Meta(min_length=1, max_length=1000)]
+Patterns = Annotated[list[Pattern], Meta(max_length=1000)]
+GivenFileType = Annotated[str, Meta(min_length=1, max_length=100)]
+IdPrefix = Annotated[str, Meta(max_length=500)]
+Encoding = Annotated[str, Meta(min_length=1, max_length=40)]
+
+
+class AddDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """Absolute paths where the hub runs. A document is called by its file's path; ``relative``: by the path
+    below the one given. ``since``: a date; older files are passed over. ``ignore``: patterns as in a
+    .gitignore. ``prune`` removes documents of files of these folders that are gone. ``again`` puts files
+    that are unchanged, too. ``encoding`` is meant by texts that are not Unicode."""
+
+    paths: Annotated[list[FilePath], Meta(min_length=1, max_length=1000)]
+    id_prefix: IdPrefix = ""
+    relative: bool = False
+    file_type: GivenFileType | None = None
+    since: Annotated[str, Meta(min_length=1, max_length=40)] | None = None
+    ignore: Patterns = []
+    encoding: Encoding | None = None
+    prune: bool = False
+    again: bool = False
+
+
+class WatchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """The folder at an absolute path. Files that are added, changed and removed are followed from then on."""
+
+    path: FilePath
+    id_prefix: IdPrefix = ""
+    relative: bool = False
+    file_type: GivenFileType | None = None
+    ignore: Patterns = []
+    encoding: Encoding | None = None
+
+
+class UnwatchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """``remove`` takes the documents of the folder's files out, too."""
+
+    path: FilePath
+    remove: bool = False
+
+
+class ListWatched(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class ImportChroma(Struct, frozen=True, forbid_unknown_fields=True):
+    """``path`` is the folder of chroma.sqlite3, absolute. ``collection``: the only one, or ``documents``."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    collection: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    id_prefix: Annotated[str, Meta(max_length=500)] = ""
+
+
 Mode = Literal["hybrid", "vector", "lexical"]
 
 LONGEST_QUERY = 10_000  # characters
@@ -44,11 +99,11 @@ Include = Annotated[
 Cursor = Annotated[str, Meta(max_length=4096, description="next_cursor of the part before.")]
 
 
-class Hello(Struct, frozen=True, forbid_unknown_fields=True):
+class DocumentHello(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(max_length=100)] | None = None
 
 
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class NoDocumentParameters(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tabane.documents.document import Document
-from tabane.documents.reading import Reading
+from tabane.documents.document_reader import DocumentReader
 from tabane.errors import BadArguments
 from tabane.messages import say
 
@@ -16,7 +16,7 @@ MOST_SHOWN = 300_000
 _MARK = 16  # characters of a hash that a cursor carries
 
 
-class Part(NamedTuple):
+class DocumentPart(NamedTuple):
     """``text`` begins at ``start``; ``cursor`` asks for what follows, None at the end."""
 
     document: Document
@@ -25,13 +25,13 @@ class Part(NamedTuple):
     cursor: str | None
 
 
-class Parts:
+class DocumentParts:
     """Cuts what is read."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: DocumentReader) -> None:
         self._reading = reading
 
-    async def part(self, filepath: str, cursor: str | None, offset: int, length: int) -> Part | None:
+    async def part(self, filepath: str, cursor: str | None, offset: int, length: int) -> DocumentPart | None:
         """A part of a document, from the cursor where there is one; None where there is no document.
 
         Raises BadArguments for a cursor that is none, or one of another text.
@@ -46,7 +46,7 @@ class Parts:
             raise BadArguments(message, "cursor")
         end = start + len(text)
         more = f"{document.hash[:_MARK]}:{end}" if text and end < document.length else None
-        return Part(document, text, start, more)
+        return DocumentPart(document, text, start, more)
 
     async def beginnings(self, documents: Sequence[Document], longest: int | None) -> Mapping[str, str]:
         """The texts of documents by their names, up to ``longest`` characters of each."""

@@ -23,7 +23,7 @@ from tabane.documents.document import (
     piece_of,
     text_of,
 )
-from tabane.documents.resolving import resolved
+from tabane.documents.filtering import resolved
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations import Caller

@@ -10,21 +10,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tabane.documents import parameters as given
-from tabane.documents.chroma.parameters import ImportChroma
-from tabane.documents.files import parameters as files_given
 from tabane.messages import Lang, Message, say
 from tabane.operations import Face, Operation, Privilege
 
 if TYPE_CHECKING:
-    from tabane.documents.files.files import Files
-    from tabane.documents.operations import Documents
+    from tabane.documents.files.file_operations import DocumentFiles
+    from tabane.documents.operations import DocumentLibrary
 
 EVERYWHERE = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
 
 
-def documents_table(documents: Callable[[], Documents], *, files: bool = True) -> list[Operation]:
-    """Those that put and find documents. ``files``: assistants may name files that are put."""
+def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = True) -> list[Operation]:
+    """Return those that put and find documents. ``files``: assistants may name files that are put."""
     found = [*_putting(documents), *_finding(documents)]
     if files:
         what = "Keep what a file on this machine says (text, code, HTML, PDF, DOCX)."
@@ -32,7 +30,7 @@ def documents_table(documents: Callable[[], Documents], *, files: bool = True) -
     return found
 
 
-def _putting(documents: Callable[[], Documents]) -> list[Operation]:
+def _putting(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
     return [
         _put(
             "put_document", "Keep a text under a filepath, replacing what was there.",
@@ -50,7 +48,7 @@ def _putting(documents: Callable[[], Documents]) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _finding(documents: Callable[[], Documents]) -> list[Operation]:
+def _finding(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
     about = "Search the kept documents by words and meaning; passages with where they stand."
     return [
         _find(
@@ -75,39 +73,39 @@ def _finding(documents: Callable[[], Documents]) -> list[Operation]:
         ),
         _find(
             "get_document_stats", "How many documents are kept.",
-            given.Nothing, lambda c, p: documents().get_document_stats(c, p), _json,
+            given.NoDocumentParameters, lambda c, p: documents().get_document_stats(c, p), _json,
         ),
-        _find("hello", "Says hello.", given.Hello, lambda c, p: documents().hello(c, p), _message),
+        _find("hello", "Says hello.", given.DocumentHello, lambda c, p: documents().hello(c, p), _message),
     ]  # fmt: skip
 
 
-def files_table(files: Callable[[], Files]) -> list[Operation]:
-    """Those by which a person has folders searched."""
+def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
+    """Return those by which a person has folders searched."""
     return [
         Operation(
             "add_documents", "Make documents of files and folders, and bring those in step that are there.",
-            files_given.AddDocuments, lambda c, p, progress: files().add_documents(c, p, progress),
+            given.AddDocuments, lambda c, p, progress: files().add_documents(c, p, progress),
             PERSON, Privilege.ADMIN, kind="job", title=_adding,
         ),
         Operation(
             "watch_documents", "Make documents of a folder's files, and keep them in step from then on.",
-            files_given.WatchDocuments, lambda c, p, progress: files().watch_documents(c, p, progress),
+            given.WatchDocuments, lambda c, p, progress: files().watch_documents(c, p, progress),
             PERSON, Privilege.ADMIN, kind="job", title=_watching,
         ),
         Operation(
             "unwatch_documents",
             "Watch a folder no longer. Its documents stay, unless they are to be removed.",
-            files_given.UnwatchDocuments, lambda c, p: files().unwatch_documents(c, p),
+            given.UnwatchDocuments, lambda c, p: files().unwatch_documents(c, p),
             PERSON, Privilege.ADMIN,
         ),
         Operation(
             "list_watched", "The folders that are watched.",
-            files_given.ListWatched, lambda c, p: files().list_watched(c, p),
+            given.ListWatched, lambda c, p: files().list_watched(c, p),
             PERSON, Privilege.ADMIN, read_only=True,
         ),
         Operation(
             "import_chroma", "Take over the documents of a Chroma collection, as semche made them.",
-            ImportChroma, lambda c, p, progress: files().import_chroma(c, p, progress),
+            given.ImportChroma, lambda c, p, progress: files().import_chroma(c, p, progress),
             PERSON, Privilege.ADMIN, kind="job",
             title=lambda params: say("Importing {files}", files=os.path.basename(params.path)),
         ),
@@ -122,7 +120,7 @@ def _put(name: str, description: str, params: Any, handler: Any, **marks: bool) 
 
 
 def _searched(value: Any, lang: Lang) -> str:
-    from tabane.documents.texts import searched
+    from tabane.documents.rendered_text import searched
 
     return searched(value, lang)
 
@@ -143,7 +141,7 @@ def _find(
 
 
 def _failed(value: Any) -> bool:
-    from tabane.documents.answers import failed
+    from tabane.documents.document_answers import failed
 
     return failed(value)
 
@@ -153,33 +151,33 @@ def _itself(value: Any, lang: Lang) -> Any:
 
 
 def _document(value: Any, lang: Lang) -> str:
-    from tabane.documents.texts import document
+    from tabane.documents.rendered_text import document
 
     return document(value, lang)
 
 
 def _names(value: Any, lang: Lang) -> str:
-    from tabane.documents.texts import names
+    from tabane.documents.rendered_text import names
 
     return names(value, lang)
 
 
 def _json(value: Any, lang: Lang) -> str:
-    from tabane.documents.texts import as_json
+    from tabane.documents.rendered_text import as_json
 
     return as_json(value, lang)
 
 
 def _message(value: Any, lang: Lang) -> str:
-    from tabane.documents.texts import message
+    from tabane.documents.rendered_text import message
 
     return message(value, lang)
 
 
-def _adding(params: files_given.AddDocuments) -> Message:
+def _adding(params: given.AddDocuments) -> Message:
     names = (os.path.basename(path) or path for path in params.paths[:3])
     return say("Adding {files}", files=", ".join(names))
 
 
-def _watching(params: files_given.WatchDocuments) -> Message:
+def _watching(params: given.WatchDocuments) -> Message:
     return say("Watching {path}", path=os.path.basename(params.path.rstrip("/")) or params.path)

@@ -28,7 +28,7 @@ from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import PostSources
-    from tabane.store.collection import Collection
+    from tabane.store.collection import StoredCollection
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class PostArchive:
         """The posts as a search source."""
         return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._archive.searching)
 
-    async def _collection(self) -> Collection:
+    async def _collection(self) -> StoredCollection:
         return await self._stores.collection(DOMAIN, SHAPE)
 
     async def _open(self, progress: Progress) -> dict[str, Any]:

@@ -22,11 +22,11 @@ from tabane.search.source import OnDemandSource
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
-    from tabane.documents.files.files import Files
-    from tabane.documents.files.kept import Converter
-    from tabane.documents.operations import Documents
-    from tabane.documents.putting import Event
-    from tabane.store.collection import Collection
+    from tabane.documents.document_writer import Event
+    from tabane.documents.files.file_operations import DocumentFiles
+    from tabane.documents.files.file_sources import Converter
+    from tabane.documents.operations import DocumentLibrary
+    from tabane.store.collection import StoredCollection
 
 ROOTS = "documents_roots"
 """The setting that names the folders which assistants may put files from."""
@@ -50,8 +50,8 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class _Rooms:
-    documents: Documents
-    files: Files
+    documents: DocumentLibrary
+    files: DocumentFiles
 
 
 class DocumentStore:
@@ -106,11 +106,11 @@ class DocumentStore:
             await self._rooms.files.close()
 
     @property
-    def documents(self) -> Documents:
+    def documents(self) -> DocumentLibrary:
         return self._made().documents
 
     @property
-    def files(self) -> Files:
+    def files(self) -> DocumentFiles:
         return self._made().files
 
     async def keep(self, key: str, markdown: str, title: str | None) -> str:
@@ -151,13 +151,13 @@ class DocumentStore:
     def _made(self) -> _Rooms:
         """The room itself, imported when it is first needed: 20 ms and some MB that many never pay."""
         if self._rooms is None:
-            from tabane.documents.files.files import Files
-            from tabane.documents.files.roots import Roots
-            from tabane.documents.files.texts import Readable, Texts
-            from tabane.documents.operations import Documents
+            from tabane.documents.files.file_operations import DocumentFiles
+            from tabane.documents.files.file_texts import FileTextReader, ReadableFiles
+            from tabane.documents.files.readable_roots import ReadableRoots
+            from tabane.documents.operations import DocumentLibrary
 
-            terms, texts = self._terms, Texts(self._convert)
-            documents = Documents(
+            terms, texts = self._terms, FileTextReader(self._convert)
+            documents = DocumentLibrary(
                 self._collection,
                 self._models,
                 partial(self._embedding.question, SHAPE.name),
@@ -166,17 +166,17 @@ class DocumentStore:
                 named=terms.named,
                 zone=terms.zone,
                 largest=terms.largest,
-                files=Readable(Roots(terms.roots, ROOTS), texts).read,
+                files=ReadableFiles(ReadableRoots(terms.roots, ROOTS), texts).read,
             )
             documents.changed.append(self._changed)
-            self._rooms = _Rooms(documents, Files(documents, texts, self._watched))
+            self._rooms = _Rooms(documents, DocumentFiles(documents, texts, self._watched))
         return self._rooms
 
     @property
     def _watched(self) -> Path:
         return self._home / FOLDER / _WATCHED
 
-    async def _collection(self) -> Collection:
+    async def _collection(self) -> StoredCollection:
         return await self._stores.collection(DOMAIN, SHAPE)
 
     def _changed(self, filepath: str, event: Event) -> None:

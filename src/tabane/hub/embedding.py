@@ -31,7 +31,7 @@ from tabane.search.vector_filling import PAGE, NewestFirst, fill, fill_newest
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder
-    from tabane.store.collection import Collection
+    from tabane.store.collection import StoredCollection
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +273,7 @@ class _Lane:
                 problem = await self._bring(collection, name) or problem
         return problem
 
-    async def _bring(self, collection: Collection, name: str) -> Message | None:
+    async def _bring(self, collection: StoredCollection, name: str) -> Message | None:
         space, following = _space(collection, name), _space(collection, name + NEXT)
         if space is None or self._whose.follows:
             embedder = await self._models.wanted()
@@ -295,7 +295,9 @@ class _Lane:
             return await self._go_on(collection, name, following)
         return None
 
-    async def _go_on(self, collection: Collection, name: str, following: EmbeddingSpace) -> Message | None:
+    async def _go_on(
+        self, collection: StoredCollection, name: str, following: EmbeddingSpace
+    ) -> Message | None:
         """End a re-embedding that was interrupted."""
         embedder = await self._models.serving(following.model)
         if isinstance(embedder, NoModel):
@@ -303,12 +305,14 @@ class _Lane:
         await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
         return None
 
-    async def _fill_as_job(self, collection: Collection, space: EmbeddingSpace, embedder: Embedder) -> None:
+    async def _fill_as_job(
+        self, collection: StoredCollection, space: EmbeddingSpace, embedder: Embedder
+    ) -> None:
         after = await self._first_lacking(collection, space.name, embedder.fingerprint)
         if after is not None:
             await self._as_job(lambda progress: self._fill(collection, space, embedder, progress, after))
 
-    async def _first_lacking(self, collection: Collection, name: str, model: str) -> int | None:
+    async def _first_lacking(self, collection: StoredCollection, name: str, model: str) -> int | None:
         """The row before the first page with something to embed; None where there is nothing."""
         after = self._seen.rows(collection, name, self._coverage.named)
         where = self._whose.spaces[name.removesuffix(NEXT)]
@@ -323,7 +327,7 @@ class _Lane:
     def _text(self, record: Record, name: str, model: str) -> str:
         return self._coverage.text(record, name.removesuffix(NEXT), model)
 
-    async def _settled(self, collection: Collection, name: str) -> None:
+    async def _settled(self, collection: StoredCollection, name: str) -> None:
         """Remember how many records have no vector after everything that can be embedded is."""
         space, where = _space(collection, name), self._whose.spaces[name.removesuffix(NEXT)]
         if space is not None:
@@ -331,7 +335,7 @@ class _Lane:
             self._coverage.settle(space, lacking)
 
     async def _replace(
-        self, collection: Collection, name: str, embedder: Embedder, progress: Progress
+        self, collection: StoredCollection, name: str, embedder: Embedder, progress: Progress
     ) -> None:
         """Fill a space beside the one that serves, then let it take its place."""
         wanted = EmbeddingSpace(name + NEXT, embedder.dimension, embedder.fingerprint)
@@ -346,7 +350,7 @@ class _Lane:
 
     async def _fill(
         self,
-        collection: Collection,
+        collection: StoredCollection,
         space: EmbeddingSpace,
         embedder: Embedder,
         progress: Progress,
@@ -394,7 +398,7 @@ class _Lane:
         finally:
             self._embeds = False
 
-    async def _collection(self) -> Collection:
+    async def _collection(self) -> StoredCollection:
         return await self._stores.collection(self._whose.domain, self._whose.shape)
 
 
@@ -408,9 +412,9 @@ class _Seen:
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
-        self._of: tuple[Collection, tuple[EmbeddingSpace, ...], bool] | None = None
+        self._of: tuple[StoredCollection, tuple[EmbeddingSpace, ...], bool] | None = None
 
-    def rows(self, collection: Collection, name: str, named: bool) -> int:
+    def rows(self, collection: StoredCollection, name: str, named: bool) -> int:
         moment = (collection, collection.spaces, named)
         if self._of != moment:
             self._of, self._rows = moment, {}
@@ -424,7 +428,7 @@ class _Seen:
             self._rows.pop(name, None)
 
 
-def _space(collection: Collection, name: str) -> EmbeddingSpace | None:
+def _space(collection: StoredCollection, name: str) -> EmbeddingSpace | None:
     return next((space for space in collection.spaces if space.name == name), None)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tabane.reader.reading import Reading
     from tabane.reader.rendering import Rendering
     from tabane.reader.searching import PageSearch
-    from tabane.store.collection import Collection
+    from tabane.store.collection import StoredCollection
 
 log = logging.getLogger(__name__)
 
@@ -181,5 +181,5 @@ class PageReader:
 
         return policy
 
-    async def _collection(self) -> Collection:
+    async def _collection(self) -> StoredCollection:
         return await self._stores.collection(DOMAIN, SHAPE)

@@ -17,9 +17,9 @@ from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from tabane.search.records import Shape
-    from tabane.store.collection import Collection
-    from tabane.store.kept import Kept
+    from tabane.store.collection import StoredCollection
     from tabane.store.store import Store
+    from tabane.store.vector_cache import PersistentVectorCache
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Stores:
         self._open: dict[str, Store] = {}
         self._opening = asyncio.Lock()
 
-    async def collection(self, domain: str, shape: Shape) -> Collection:
+    async def collection(self, domain: str, shape: Shape) -> StoredCollection:
         """A collection of that domain. Raises StoreError that says what to do where it cannot be opened."""
         return await (await self._store(domain)).collection(shape)
 
@@ -61,7 +61,7 @@ class Stores:
         """Whether asking it costs no opening."""
         return domain in self._open
 
-    async def kept(self, most: int) -> Kept:
+    async def kept(self, most: int) -> PersistentVectorCache:
         """Where embeddings are kept by what they were made of, ``most`` bytes of them."""
         return await (await self._store("cache")).kept(most)
 
@@ -132,7 +132,7 @@ class Stores:
             return self._open[domain]
 
     async def _opened(self, domain: str) -> Store:
-        from tabane.store.lexical.lexical import open_lexical
+        from tabane.store.lexical.lexical_index import open_lexical
         from tabane.store.store import Store
 
         private_folder(self._folder, parents=False)

@@ -56,11 +56,11 @@ class FileState(msgspec.Struct, frozen=True):
 
     @property
     def which(self) -> tuple[str, int, int]:
-        """The file, and the start of the system."""
+        """Return the file, and the start of the system."""
         return self.boot, self.device, self.inode
 
 
-class Log:
+class WriteAheadLog:
     """The log next to a database. Its page headers are read one by one, each once."""
 
     def __init__(self, path: str) -> None:
@@ -113,7 +113,7 @@ class CleanPoints:
         self._database = path
         self._path = path + ".clean"
         self._pages = pages
-        self._log = Log(path)
+        self._log = WriteAheadLog(path)
         self._done = LogEnd()
         self._needed: int | None = None
 
@@ -199,7 +199,7 @@ class CleanPoints:
 
 @functools.cache
 def _boot() -> str:
-    """Return what tells this start of the system from others, "" where it has no such thing."""
+    """Return what tells this start of the system from others, "" if it has no such thing."""
     try:
         with open(_BOOT, "rb") as file:
             return file.read(64).strip().decode()

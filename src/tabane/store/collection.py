@@ -41,16 +41,16 @@ from tabane.search.records import (
     checked_key,
     checked_space,
 )
-from tabane.store import paging, parts
-from tabane.store.counting import Counting
+from tabane.store import input_checks, paging
+from tabane.store.collection_table import CollectionTable, TableFollower
+from tabane.store.counts import CollectionCounts
+from tabane.store.input_checks import checked_vector
 from tabane.store.masks import Masks, costly
-from tabane.store.paging import Paging
-from tabane.store.table import Follower, Table
-from tabane.store.vectors import asking
-from tabane.store.vectors.asking import Asking
-from tabane.store.vectors.checking import checked_vector
-from tabane.store.vectors.waiting import Waiting
-from tabane.store.writing import MOST_ROWS
+from tabane.store.paging import RecordPaging
+from tabane.store.vector_coverage import VectorCoverage
+from tabane.store.vector_queries import VectorQueries
+from tabane.store.vectors.vector_request import checked_request
+from tabane.store.write_thread import MOST_ROWS
 
 T = TypeVar("T")
 
@@ -59,14 +59,14 @@ _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to come after: no caller outruns it with so few
 
 
-class Lexical(Follower, Protocol):
-    """The index behind a collection's search; it follows the collection's table."""
+class LexicalFollower(TableFollower, Protocol):
+    """The index that answers lexical searches of a collection. It follows the table of the collection."""
 
     @property
     def capabilities(self) -> frozenset[Capability]: ...
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
-        """The best that match. ``where`` is checked; ``limit`` and ``offset`` are in their bounds."""
+        """Return the best that match. ``where`` is checked; ``limit`` and ``offset`` are in their bounds."""
         ...
 
     async def room(self) -> None:
@@ -78,26 +78,26 @@ class Lexical(Follower, Protocol):
         ...
 
     async def agrees(self) -> bool:
-        """Whether it holds what the truth holds, once it has caught up."""
+        """Return whether it holds what the truth holds, once it has caught up."""
         ...
 
     async def remake(self) -> None:
-        """Make it anew, in the background; what is newer than it answers meanwhile."""
+        """Rebuild it, in the background; what is newer than it answers meanwhile."""
         ...
 
     async def close(self) -> None: ...
 
 
-class Collection(Counting):
+class StoredCollection(CollectionCounts):
     """One collection, open. See :class:`tabane.search.engine.Records` and ``Index`` for what it promises."""
 
-    def __init__(self, table: Table, lexical: Lexical | None = None) -> None:
+    def __init__(self, table: CollectionTable, lexical: LexicalFollower | None = None) -> None:
         super().__init__(table)
         self.lexical = lexical
         if lexical is not None:
             table.follow(lexical)
         table.tidy()
-        self._asking: Asking | None = None  # from the first question on
+        self._asking: VectorQueries | None = None  # from the first question on
         self._exchanging = asyncio.Lock()
 
     @property
@@ -127,7 +127,7 @@ class Collection(Counting):
         known = models or {}
         ready = await self._checked(records, known)
         results: list[bool] = []
-        for part in parts.cut(ready):
+        for part in input_checks.cut(ready):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
             await self._room_for_vectors()
@@ -144,7 +144,7 @@ class Collection(Counting):
         gone: Sequence[str] = (),
         models: Mapping[str, str] | None = None,
     ) -> Exchanged:
-        parts.check_count(records, gone)
+        input_checks.check_count(records, gone)
         known = models or {}
         ready = await self._checked(records, known)
         keys, rows = await _quickly(len(records) + len(gone), lambda: _sized(ready, gone))
@@ -217,7 +217,7 @@ class Collection(Counting):
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> SelectedPage:
             mask = self._first(masks, meant, order, limit + 1) if cursor is None else masks.mask(meant)
-            return Paging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
+            return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
 
         return await self.table.read(reading, long=costly(meant))
 
@@ -266,7 +266,7 @@ class Collection(Counting):
     ) -> list[StoredRecord]:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.space(space)
-        return await self._vectors().lacking(space, after, limit, filters.checked(where, self.shape))
+        return await self._waiting().lacking(space, after, limit, filters.checked(where, self.shape))
 
     async def embedded(self, space: str, where: Filter) -> int:
         meant = filters.checked(where, self.shape)
@@ -286,48 +286,48 @@ class Collection(Counting):
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
         _bounded("keys", len(keys), 0, MOST_AT_ONCE)
-        asked = asking.checked(query, self.shape)
+        asked = checked_request(query, self.shape)
         return await self._vectors().similarities(asked, [unicodedata.normalize("NFC", key) for key in keys])
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         _bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
         return await self._vectors().nearest(asked, meant, limit, offset)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
         async for block in self._vectors().scan(asked, meant):
             yield block
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        asked, meant = asking.checked(query, self.shape), filters.checked(where, self.shape)
+        asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
         async for block in self._vectors().ranking(asked, meant):
             yield block
 
-    def _vectors(self) -> Asking:
+    def _vectors(self) -> VectorQueries:
         """Whoever asks has found a space in the shape, so there is an index."""
         if self._asking is None:
             assert self.table.vectors is not None
-            self._asking = Asking(self.table, self.table.vectors, self._keys)
+            self._asking = VectorQueries(self.table, self.table.vectors, self._keys)
         return self._asking
 
-    def _waiting(self) -> Waiting:
+    def _waiting(self) -> VectorCoverage:
         assert self.table.vectors is not None  # as above
-        return Waiting(self.table, self.table.vectors)
+        return VectorCoverage(self.table, self.table.vectors)
 
     async def _room_for_vectors(self) -> None:
         if self.table.vectors is not None and self.table.vectors.full:
             await asyncio.to_thread(self.table.vectors.room)
 
     async def agrees(self) -> bool:
-        """Whether what is derived says the same as the records. Reads everything: for a check-up."""
+        """Return whether what is derived says the same as the records. Reads everything: for a check-up."""
         if not await self.table.agrees() or not await self.table.vectors_agree():
             return False
         return self.lexical is None or await self.lexical.agrees()
 
     async def compact(self) -> None:
-        """Give back what deleted and replaced records take. It happens by itself where it matters."""
+        """Give back what deleted and replaced records take. It happens automatically if it matters."""
         await self.table.compact()
 
     async def close(self) -> None:
@@ -349,7 +349,7 @@ def _without(record: Record, spaces: set[str]) -> Record:
 
 def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
     keys = [checked_key(key) for key in gone]
-    return keys, parts.rows_of_exchange(records, keys)
+    return keys, input_checks.rows_of_exchange(records, keys)
 
 
 def _bounded(name: str, value: int, least: int, most: int) -> None:

@@ -1,8 +1,8 @@
-"""The fields of a collection as arrays over its rows, kept in step with every commit.
+"""Columns: the fields of a collection as arrays over its rows, updated with every commit.
 
-A *slot* is a row less the array's origin. Readers take a :class:`Snapshot`, which never changes: new
-records are written behind its end, deletions go into a copy of ``alive``. About 8 bytes a record for a
-number, 4 for a string, 1 for a flag, 8 for each element of a list; strings themselves stay on disk.
+A *slot* is a row minus the origin of the array. Readers take a :class:`ColumnSnapshot`, which never changes:
+new records are written after its end, deletions go into a copy of ``alive``. A number takes about 8 bytes a
+record, a string 4, a flag 1, a list 8 for each element. The strings themselves stay on disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tabane.search.records import Field, Kind
-from tabane.store.changes import Cell, Cells, Change
+from tabane.store.collection_state import Cell, Cells, CollectionChange
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -34,7 +34,7 @@ _TYPES: dict[Kind, tuple[type[np.generic], float]] = {
 }
 
 
-class Growing:
+class GrowableArray:
     """An array that grows at its end. A view of its first elements stays as it is."""
 
     def __init__(self, kind: type[np.generic]) -> None:
@@ -65,14 +65,14 @@ class Column:
     def __init__(self, field: Field) -> None:
         self.field = field
         kind, self._absent = _TYPES[field.kind]
-        self._values = Growing(kind)
+        self._values = GrowableArray(kind)
 
     def append(self, cells: Sequence[Cell], first: int) -> None:
         absent = self._absent
         self._values.append(np.array([absent if cell is None else cell for cell in cells]))
 
     def load(self, cells: bytes, slots: bytes, first: int, count: int) -> None:
-        """Append a segment as :meth:`segment` gave it. Raises ValueError where it is not of that size."""
+        """Append a segment as :meth:`segment` gave it. Raises ValueError if it is not of that size."""
         values = np.frombuffer(cells, dtype=self._values.view().dtype)
         if len(values) != count:
             raise ValueError(f"{self.field.name}: {len(values)} values for {count} slots")
@@ -85,8 +85,8 @@ class Column:
         """Forget the first slots."""
         self._values.replace(self._values.view()[by:].copy())
 
-    def view(self) -> Values:
-        return Values(self.field, self._values.view(), None)
+    def view(self) -> ColumnValues:
+        return ColumnValues(self.field, self._values.view(), None)
 
 
 class ListColumn:
@@ -94,8 +94,8 @@ class ListColumn:
 
     def __init__(self, field: Field) -> None:
         self.field = field
-        self._codes = Growing(np.uint32)
-        self._slots = Growing(np.uint32)
+        self._codes = GrowableArray(np.uint32)
+        self._slots = GrowableArray(np.uint32)
 
     def append(self, cells: Sequence[Cell], first: int) -> None:
         lists = [cell if isinstance(cell, tuple) else () for cell in cells]
@@ -121,53 +121,57 @@ class ListColumn:
         self._codes.replace(self._codes.view()[low:].copy())
         self._slots.replace(self._slots.view()[low:] - np.uint32(by))
 
-    def view(self) -> Values:
-        return Values(self.field, self._codes.view(), self._slots.view())
+    def view(self) -> ColumnValues:
+        return ColumnValues(self.field, self._codes.view(), self._slots.view())
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class ColumnValues:
     """A column at one moment. ``slots`` says where each value belongs, None: one a slot, in order."""
 
     field: Field
     values: Array
     slots: Array | None
 
-    def only(self, slots: Slots) -> Values:
-        """The values of these slots, which are in order, as those of the first slots."""
+    def within(self, mask: Mask) -> Array:
+        """Return the values of the slots in a mask."""
+        return self.values[mask if self.slots is None else mask[self.slots]]
+
+    def only(self, slots: Slots) -> ColumnValues:
+        """Return the values of these slots, which are in order, as those of the first slots."""
         if self.slots is None:
-            return Values(self.field, self.values[slots], None)
+            return ColumnValues(self.field, self.values[slots], None)
         wanted = slots.astype(self.slots.dtype)  # else all of them are converted
         lows = np.searchsorted(self.slots, wanted, "left")
         highs = np.searchsorted(self.slots, wanted, "right")
         counts = highs - lows
         places = np.repeat(lows - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        return Values(self.field, self.values[places], np.repeat(np.arange(len(slots)), counts))
+        return ColumnValues(self.field, self.values[places], np.repeat(np.arange(len(slots)), counts))
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ColumnSnapshot:
     """All columns at one moment: after write number ``changes``. Nothing in it changes any more."""
 
     origin: int
     changes: int
     alive: Mask
-    columns: Mapping[str, Values]
+    columns: Mapping[str, ColumnValues]
 
-    def only(self, slots: Slots) -> Snapshot:
+    def only(self, slots: Slots) -> ColumnSnapshot:
         """These slots alone, which are in order, as the first ones and all live."""
         columns = {name: values.only(slots) for name, values in self.columns.items()}
-        return Snapshot(0, self.changes, np.ones(len(slots), dtype=np.bool_), columns)
+        return ColumnSnapshot(0, self.changes, np.ones(len(slots), dtype=np.bool_), columns)
 
     def rows(self, slots: Slots) -> list[int]:
         return [int(row) for row in (slots + self.origin).tolist()]
 
     def slots_of(self, rows: Iterable[int]) -> Slots:
-        """The slots of those rows that the snapshot holds."""
+        """Return the slots of those rows that the snapshot holds."""
         return self.slots_at(np.fromiter(rows, dtype=np.int64))
 
     def slots_at(self, rows: Array) -> Slots:
-        """The slots of those rows that the snapshot holds."""
+        """Return the slots of those rows that the snapshot holds."""
         found = rows - self.origin
         return found[(found >= 0) & (found < len(self.alive))]
 
@@ -178,30 +182,30 @@ class Columns:
     def __init__(self, fields: Sequence[Field], origin: int, changes: int) -> None:
         self.origin = origin
         self._columns = [ListColumn(each) if each.kind is Kind.STRINGS else Column(each) for each in fields]
-        self._alive = Growing(np.bool_)
+        self._alive = GrowableArray(np.bool_)
         self._changes = changes
         self._moved = threading.Condition()
         self._snapshot = self._taken()
 
     def __len__(self) -> int:
-        """How many slots there are, live or not."""
+        """Return how many slots there are, live or not."""
         return self._alive.length
 
     @property
     def next(self) -> int:
-        """The row behind the last slot."""
+        """Return the row behind the last slot."""
         return self.origin + self._alive.length
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ColumnSnapshot:
         return self._snapshot
 
-    def reached(self, changes: int, timeout: float) -> Snapshot:
-        """The snapshot after that write at least: one that is committed is applied a moment later."""
+    def reached(self, changes: int, timeout: float) -> ColumnSnapshot:
+        """Return the snapshot after that write at least: one that is committed is applied a moment later."""
         with self._moved:
             self._moved.wait_for(lambda: self._snapshot.changes >= changes, timeout)
         return self._snapshot
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: CollectionChange) -> None:
         """Take in what a commit changed, and show it to readers from now on."""
         self.add([row for row, _ in change.upserted], change.cells, change.state.next)
         self.remove(change.deleted)
@@ -234,23 +238,23 @@ class Columns:
     def load(self, segments: Mapping[str, tuple[bytes, bytes]], slots: int) -> None:
         """Append a segment of so many slots, all taken for live: :meth:`remove` says which are not.
 
-        Raises ValueError where the bytes cannot be those of a segment.
+        Raises ValueError if the bytes cannot be those of a segment.
         """
         for column in self._columns:
             column.load(*segments[column.field.name], len(self), slots)
         self._alive.append(np.ones(slots, dtype=np.bool_))
 
     def segment(self, first: int, end: int) -> list[tuple[str, bytes, bytes]]:
-        """The rows from ``first`` to before ``end`` as bytes: field, values, slots."""
+        """Return the rows from ``first`` to before ``end`` as bytes: field, values, slots."""
         low, high = first - self.origin, end - self.origin
         return [(column.field.name, *column.segment(low, high)) for column in self._columns]
 
     def used_codes(self, low: int, high: int) -> set[int]:
-        """The codes of strings from ``low`` to ``high`` that live records have."""
+        """Return the codes of strings from ``low`` to ``high`` that live records have."""
         alive, found = self._alive.view(), set[int]()
         for values in self._snapshot.columns.values():
             if values.field.kind.textual:
-                codes = values.values[alive if values.slots is None else alive[values.slots]]
+                codes = values.within(alive)
                 found.update(np.unique(codes[(codes >= low) & (codes <= high)]).tolist())
         return found
 
@@ -274,6 +278,6 @@ class Columns:
         self._alive.replace(self._alive.view()[by:].copy())
         self.origin += by
 
-    def _taken(self) -> Snapshot:
+    def _taken(self) -> ColumnSnapshot:
         columns = {column.field.name: column.view() for column in self._columns}
-        return Snapshot(self.origin, self._changes, self._alive.view(), columns)
+        return ColumnSnapshot(self.origin, self._changes, self._alive.view(), columns)

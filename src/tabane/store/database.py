@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -18,10 +19,47 @@ import msgspec
 
 from tabane.store import failures
 from tabane.store.clean_points import PAGES, CleanPoints
-from tabane.store.holding import Holding
 from tabane.store.migrations import MIGRATIONS, Migration, check, migrate
-from tabane.store.reading import ReadConnection, ReadThread
-from tabane.store.writing import MOST_WAITING, Companion, Job, Writer
+from tabane.store.read_thread import ReadConnection, ReadThread
+from tabane.store.write_thread import MOST_WAITING, CommitCompanion, WriteJob, WriteThread
+
+_CLEAN = b"closed\n"
+_OPEN = b"open  \n"
+
+
+class DatabaseLock:
+    """The lock on a database. ``clean``: the previous process closed the database, or there was none."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.clean = os.pread(fd, len(_OPEN), 0) != _OPEN
+
+    @classmethod
+    def acquire(cls, path: str) -> DatabaseLock:
+        """Lock the database at ``path``. Raises StoreLocked, StoreReadOnly, StoreFull."""
+        fd = -1
+        try:
+            fd = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cls(fd)
+        except OSError as error:
+            if fd >= 0:
+                os.close(fd)
+            if isinstance(error, BlockingIOError):
+                raise failures.locked(path) from None
+            raise failures.from_system(error, path) from error
+
+    def begin(self) -> None:
+        """Mark the database as open: who finds that mark knows that the process died."""
+        os.pwrite(self._fd, _OPEN, 0)
+
+    def release(self, *, clean: bool) -> None:
+        if clean:
+            # On a full disk the mark stays, and the next one looks closer than it needs to.
+            with contextlib.suppress(OSError):
+                os.pwrite(self._fd, _CLEAN, 0)
+        os.close(self._fd)
+
 
 T = TypeVar("T")
 
@@ -41,19 +79,19 @@ _OF_ALL = ("PRAGMA trusted_schema = OFF", "PRAGMA temp_store = MEMORY", "PRAGMA 
 class Database:
     """An open file. Made by :meth:`open`, in a thread; ended by :meth:`close`.
 
-    ``mended`` tells that the last process died with the file open, and that it was checked.
+    ``recovered`` tells that the last process died with the file open, and that it was checked.
     """
 
     def __init__(
-        self, path: str, holding: Holding, connection: sqlite3.Connection, points: CleanPoints
+        self, path: str, holding: DatabaseLock, connection: sqlite3.Connection, points: CleanPoints
     ) -> None:
         self.path = path
         self.folder = os.path.dirname(path)
-        self.mended = not holding.clean
+        self.recovered = not holding.clean
         self._holding = holding
         self._connection = connection
         self._points = points
-        self._writer = Writer(connection, path, points)
+        self._writer = WriteThread(connection, path, points)
         self._reader = ReadThread(f"store-reader {path}", self._connect_reader, self._read)
         self._aside = ThreadPoolExecutor(_MOST_ASIDE, f"store-aside {path}")
         self._asked = 0
@@ -71,26 +109,19 @@ class Database:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         except OSError as error:
             raise failures.from_system(error, path) from error
-        holding = Holding.acquire(path)
-        connection: sqlite3.Connection | None = None
+        holding = DatabaseLock.acquire(path)
         points = CleanPoints(path, pages)
         try:
-            points.look()
-            connection = connected(path)
-            check(connection, path, len(migrations))
-            if not holding.clean and not points.proven(connection):
-                examine(connection, path)
-            for pragma in _PRAGMAS:
-                connection.execute(pragma)
-            migrate(connection, path, migrations)
-            points.begin(connection)
-            holding.begin()
-            return cls(path, holding, connection, points)
-        except BaseException as error:
-            if connection is not None:
+            connection = open_checked(path, points, migrations, after_crash=not holding.clean)
+            try:
+                holding.begin()
+                return cls(path, holding, connection, points)
+            except BaseException:
                 connection.close()
+                raise
+        except BaseException as error:
             holding.release(clean=False)
-            raise failures.said(error, path) from None
+            raise failures.storage_error(error, path) from None
 
     async def run(
         self,
@@ -105,7 +136,7 @@ class Database:
         between the commit and the answer. A caller that is cancelled while it waits its turn takes the
         work back; later, it is done all the same.
         """
-        job = Job(work, rows, committed)
+        job = WriteJob(work, rows, committed)
         result: T = await asyncio.wrap_future(self._writer.submit(job))
         return result
 
@@ -113,7 +144,7 @@ class Database:
         """Do ``work`` in the reading thread, in its own transaction: it sees one moment throughout.
 
         ``long``: it waits behind other long work, and lets short work run between its blocks. Work that may
-        take more than a few milliseconds calls :func:`~tabane.store.reading.give_way` now and then.
+        take more than a few milliseconds calls :func:`~tabane.store.read_thread.give_way` now and then.
         """
         if self._closed:
             raise failures.closed(self.path)
@@ -135,7 +166,7 @@ class Database:
             raise failures.closed(self.path)
         return await asyncio.get_running_loop().run_in_executor(self._aside, self._read_aside, work)
 
-    def accompany(self, companion: Companion) -> None:
+    def accompany(self, companion: CommitCompanion) -> None:
         """Commit something else ahead of each commit from now on. Before the first write that needs it."""
         self._writer.companions.append(companion)
 
@@ -161,13 +192,13 @@ class Database:
             finally:
                 connection.execute("ROLLBACK")
         except (sqlite3.Error, msgspec.DecodeError) as error:
-            raise failures.said(error, self.path) from error
+            raise failures.storage_error(error, self.path) from error
 
     def _connect_reader(self) -> ReadConnection:
         try:
             connection = connected(self.path, ReadConnection)
         except sqlite3.Error as error:
-            raise failures.said(error, self.path) from error
+            raise failures.storage_error(error, self.path) from error
         assert isinstance(connection, ReadConnection)
         connection.execute("PRAGMA query_only = ON")
         return connection
@@ -194,6 +225,36 @@ def connected(path: str, kind: type[sqlite3.Connection] = sqlite3.Connection) ->
     try:
         for pragma in _OF_ALL:
             connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_checked(
+    path: str,
+    points: CleanPoints,
+    migrations: Sequence[Migration],
+    *,
+    after_crash: bool,
+    page_size: int | None = None,
+) -> sqlite3.Connection:
+    """Open or create a database and upgrade it. Raises StoreError, or what SQLite and the system raise.
+
+    ``after_crash``: the last process died, so the file is checked, unless it is known to be whole.
+    """
+    points.look()
+    connection = connected(path)
+    try:
+        check(connection, path, len(migrations))
+        if after_crash and not points.proven(connection):
+            examine(connection, path)
+        if page_size is not None:
+            connection.execute(f"PRAGMA page_size = {page_size}")
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        migrate(connection, path, migrations)
+        points.begin(connection)
     except BaseException:
         connection.close()
         raise

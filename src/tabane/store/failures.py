@@ -1,4 +1,4 @@
-"""What SQLite and the disk complain of, in words that say what to do."""
+"""Errors of SQLite and the disk as :class:`~tabane.errors.StoreError`, with advice on what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCARCE = 1 << 16  # bytes: SQLite reports some full disks as a failure to write
 
 
 def from_sqlite(error: sqlite3.Error, path: str) -> StoreError:
-    """The :class:`StoreError` for what SQLite raised over the file at ``path``."""
+    """Return the :class:`StoreError` for what SQLite raised over the file at ``path``."""
     name = getattr(error, "sqlite_errorname", "") or ""
     undecodable = "decode" in str(error)  # Python's own, without a code: text that is no UTF-8
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or undecodable:
@@ -40,8 +40,8 @@ def from_sqlite(error: sqlite3.Error, path: str) -> StoreError:
     )
 
 
-def said(error: BaseException, path: str) -> BaseException:
-    """What a caller is told of an error: a :class:`StoreError` where it is one of storage."""
+def storage_error(error: BaseException, path: str) -> BaseException:
+    """Return the error for the caller: a :class:`StoreError` if it is one of storage."""
     if isinstance(error, sqlite3.Error):
         return from_sqlite(error, path)
     if isinstance(error, msgspec.DecodeError):
@@ -50,7 +50,7 @@ def said(error: BaseException, path: str) -> BaseException:
 
 
 def from_system(error: OSError, path: str) -> StoreError:
-    """The :class:`StoreError` for what the operating system refused at ``path``."""
+    """Return the :class:`StoreError` for what the operating system refused at ``path``."""
     if error.errno in _FULL:
         return full(path)
     if error.errno in _DENIED:

@@ -1,7 +1,7 @@
-"""How a file of an older version becomes one of this: numbered steps, each applied once and whole.
+"""Schema migrations: numbered steps, each applied once, in a transaction.
 
-A file's version is how many steps it has had (``PRAGMA user_version``). A step and its number are
-committed together. A file that holds something is copied into ``backups/`` beforehand.
+The version of a file is the number of steps it has had (``PRAGMA user_version``). A step and its number are
+committed together. A file that contains data is copied into ``backups/`` first.
 """
 
 from __future__ import annotations

@@ -18,15 +18,15 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.engine import Order, SelectedPage
 from tabane.search.records import Field, Kind, Record, Scalar, Shape
-from tabane.store.columns import Array, Mask, Slots, Snapshot
-from tabane.store.reading import give_way
+from tabane.store.columns import Array, ColumnSnapshot, Mask, Slots
+from tabane.store.read_thread import give_way
 from tabane.store.truth import Truth
 
 _AT_ONCE = 1000  # keys read from the index at a time
 _LOOKUP = 10  # a record looked up by its row costs as much as so many read in order
 
 
-class Cursor(NamedTuple):
+class RecordCursor(NamedTuple):
     """The last record of a page: the order it stood in, its values there (None: absent), its key."""
 
     order: str
@@ -34,14 +34,14 @@ class Cursor(NamedTuple):
     key: str
 
 
-_CURSOR = msgspec.json.Decoder(Cursor)
+_CURSOR = msgspec.json.Decoder(RecordCursor)
 
 
-def written(cursor: Cursor) -> str:
+def written(cursor: RecordCursor) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 
-def read(text: str, order: Sequence[Order], shape: Shape) -> Cursor:
+def read(text: str, order: Sequence[Order], shape: Shape) -> RecordCursor:
     """The cursor, or :class:`BadArguments` where it is none of this order."""
     try:
         cursor = _CURSOR.decode(
@@ -81,15 +81,17 @@ def named(order: Sequence[Order]) -> str:
     return ",".join(("-" if each.descending else "") + each.field for each in order)
 
 
-class Paging:
+class RecordPaging:
     """One selection over a snapshot. ``connection`` is in a transaction of the same moment."""
 
-    def __init__(self, truth: Truth, connection: sqlite3.Connection, snapshot: Snapshot) -> None:
+    def __init__(self, truth: Truth, connection: sqlite3.Connection, snapshot: ColumnSnapshot) -> None:
         self._truth = truth
         self._connection = connection
         self._snapshot = snapshot
 
-    def page(self, mask: Mask, order: Sequence[Order], after: Cursor | None, limit: int) -> SelectedPage:
+    def page(
+        self, mask: Mask, order: Sequence[Order], after: RecordCursor | None, limit: int
+    ) -> SelectedPage:
         rows: list[int] = []
         for slots, after_key in self._groups(mask, order, after, limit + 1):
             rows.extend(self._by_key(slots, after_key, limit + 1 - len(rows)))
@@ -100,10 +102,10 @@ class Paging:
             return SelectedPage(tuple(records))
         last = records[-1].record
         values = tuple(_value(last, self._truth.shape.field(each.field)) for each in order)
-        return SelectedPage(tuple(records), written(Cursor(named(order), values, last.key)))
+        return SelectedPage(tuple(records), written(RecordCursor(named(order), values, last.key)))
 
     def _groups(
-        self, mask: Mask, order: Sequence[Order], after: Cursor | None, most: int
+        self, mask: Mask, order: Sequence[Order], after: RecordCursor | None, most: int
     ) -> Iterator[tuple[Slots, str]]:
         """Slots that are equal in the order, group by group, and the key behind which each begins."""
         slots = np.flatnonzero(mask)

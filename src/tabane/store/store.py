@@ -1,4 +1,4 @@
-"""Collections that share a file: the store of one domain (posts, documents, the hub's own, a cache)."""
+"""The store of one domain (posts, documents, the hub's own data, a cache): collections that share a file."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING
 from tabane.search.records import Shape
 from tabane.store.clean_points import PAGES
 from tabane.store.database import Database
-from tabane.store.kept import Kept
 from tabane.store.migrations import MIGRATIONS, Migration
+from tabane.store.vector_cache import PersistentVectorCache
 
 if TYPE_CHECKING:
-    from tabane.store.collection import Collection, Lexical
-    from tabane.store.table import Table
-    from tabane.store.vectors.file import VectorFile
+    from tabane.store.collection import LexicalFollower, StoredCollection
+    from tabane.store.collection_table import CollectionTable
+    from tabane.store.vectors.vector_database import VectorDatabase
 
 # Makes the lexical index of a table, in its folder.
-LexicalRoom = Callable[[str, "Table"], Awaitable["Lexical"]]
+OpenLexicalIndex = Callable[[str, "CollectionTable"], Awaitable["LexicalFollower"]]
 
 
 class Store:
     """One domain's file and its collections, each opened once. Made by :meth:`open`."""
 
-    def __init__(self, database: Database, lexical: LexicalRoom | None, pages: int = PAGES) -> None:
+    def __init__(self, database: Database, lexical: OpenLexicalIndex | None, pages: int = PAGES) -> None:
         self.database = database
         self._lexical = lexical
         self._pages = pages
-        self._collections: dict[str, Collection] = {}
-        self._vectors: VectorFile | None = None  # opened with the first collection that has some
-        self._kept: Kept | None = None
+        self._collections: dict[str, StoredCollection] = {}
+        self._vectors: VectorDatabase | None = None  # opened with the first collection that has some
+        self._kept: PersistentVectorCache | None = None
         self._opening = asyncio.Lock()
         self._opening_vectors = asyncio.Lock()
 
@@ -44,7 +44,7 @@ class Store:
         folder: str,
         domain: str,
         *,
-        lexical: LexicalRoom | None = None,
+        lexical: OpenLexicalIndex | None = None,
         migrations: Sequence[Migration] = MIGRATIONS,
         pages: int = PAGES,
     ) -> Store:
@@ -55,11 +55,11 @@ class Store:
         path = os.path.join(folder, f"{domain}.db")
         return cls(await asyncio.to_thread(Database.open, path, migrations, pages=pages), lexical, pages)
 
-    async def collection(self, shape: Shape) -> Collection:
-        """The collection of that shape, made where it is new. The same one at every call.
+    async def collection(self, shape: Shape) -> StoredCollection:
+        """Return the collection of that shape, made if it is new. The same one at every call.
 
-        Spaces of the shape are made where they are not there; those that the shape does not name stay.
-        Raises BadArguments where one of them is there with another dimension or model.
+        Spaces of the shape are made if they are not there; those that the shape does not name stay.
+        Raises BadArguments if one of them is there with another dimension or model.
         """
         async with self._opening:
             found = self._collections.get(shape.name)
@@ -71,53 +71,53 @@ class Store:
             await found.add_space(space)
         return found
 
-    async def _opened(self, shape: Shape) -> Collection:
+    async def _opened(self, shape: Shape) -> StoredCollection:
         # numpy comes with the first collection: a hub that only forwards does without. Importing it takes
         # a fifth of a second, which is no business of the event loop's.
         await asyncio.to_thread(importlib.import_module, "tabane.store.collection")
-        from tabane.store.collection import Collection
-        from tabane.store.table import Table
+        from tabane.store.collection import StoredCollection
+        from tabane.store.collection_table import CollectionTable
 
-        table = await Table.open(self.database, shape, self._vector_file)
+        table = await CollectionTable.open(self.database, shape, self._vector_file)
         if self._lexical is None:
-            return Collection(table)
+            return StoredCollection(table)
         folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
-        return Collection(table, await self._lexical(folder, table))
+        return StoredCollection(table, await self._lexical(folder, table))
 
-    async def _vector_file(self) -> VectorFile:
+    async def _vector_file(self) -> VectorDatabase:
         async with self._opening_vectors:
             if self._vectors is None:
-                from tabane.store.vectors.file import VectorFile, path_of
+                from tabane.store.vectors.vector_database import VectorDatabase, path_of
 
                 path = path_of(self.database.path)
                 self._vectors = await asyncio.to_thread(
-                    VectorFile.open, path, doubtful=self.database.mended, pages=self._pages
+                    VectorDatabase.open, path, after_crash=self.database.recovered, pages=self._pages
                 )
                 self.database.accompany(self._vectors)
             return self._vectors
 
-    async def kept(self, most: int = 1_000_000_000) -> Kept:
+    async def kept(self, most: int = 1_000_000_000) -> PersistentVectorCache:
         """Vectors that were worked out once, by what they were made of. The same storage at every call.
 
         ``most`` is how many bytes of them there may be; the first call says it.
         """
         async with self._opening:
             if self._kept is None:
-                self._kept = await Kept.open(self.database, most)
+                self._kept = await PersistentVectorCache.open(self.database, most)
             return self._kept
 
     async def check(self) -> list[str]:
-        """The names of open collections whose columns or index do not say what their records say.
+        """Return the names of open collections whose columns or index do not say what their records say.
 
-        Raises StoreCorrupt where the file itself is damaged. Reads everything: for a check-up.
+        Raises StoreCorrupt if the file itself is damaged. Reads everything: for a check-up.
         """
         await self.database.examine()
         if self._vectors is not None:
             await asyncio.to_thread(self._vectors.examine)
         return [name for name, each in self._collections.items() if not await each.agrees()]
 
-    async def mend(self, name: str) -> Collection:
-        """The open collection of that name, opened again with all that is derived made anew."""
+    async def mend(self, name: str) -> StoredCollection:
+        """Return the open collection of that name, opened again with all that is derived rebuilt."""
         async with self._opening:
             found = self._collections.pop(name)
             await found.close()
@@ -140,5 +140,5 @@ class Store:
 
 
 def _same(one: Shape, other: Shape) -> bool:
-    """Whether texts and fields are; spaces come and go."""
+    """Return whether texts and fields are; spaces come and go."""
     return replace(one, spaces=()) == replace(other, spaces=())

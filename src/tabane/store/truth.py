@@ -17,31 +17,30 @@ from dataclasses import replace
 import msgspec
 
 from tabane.search.records import Field, Kind, Record, Shape, Value
-from tabane.store.changes import Cell, Cells, Change, State
-from tabane.store.rows import Rows
-from tabane.store.strings import Strings
-from tabane.store.vectors.spaces import SpaceList, Spaces
-from tabane.store.vectors.truth import VectorTruth
+from tabane.store.collection_state import Cell, Cells, CollectionChange, CollectionSpaces
+from tabane.store.record_table import RecordTable
+from tabane.store.string_table import StringTable
+from tabane.store.vectors.space_table import SpaceTable
+from tabane.store.vectors.vector_truth import VectorTruth
 
 FULL = 2**32 - 1  # rows are unsigned numbers of 32 bits
 RENUMBERED = 2**31  # a collection that comes here begins again at 1 when it is opened
 
 # Whether the record of a row has the vectors that another one asks for.
-_Same = Callable[[sqlite3.Connection, Spaces, int, Record], bool]
+_Same = Callable[[sqlite3.Connection, CollectionSpaces, int, Record], bool]
 
 _NAMED = msgspec.json.Encoder(order="deterministic")
 _SHAPE = msgspec.json.Decoder(Shape)
 
 
-class Truth(Rows):
+class Truth(RecordTable):
     """The tables of one collection: records, tombstones, strings and segments, each named with its id."""
 
     def __init__(self, number: int, shape: Shape) -> None:
         super().__init__(number, shape.name)
-        self.number = number
         self.shape = replace(shape, spaces=())
-        self.strings = Strings(number)
-        self.vectors: VectorTruth | None = None  # where there is a space, or was one
+        self.strings = StringTable(number)
+        self.vectors: VectorTruth | None = None  # if there is a space, or was one
         self._tombstones = f"tombstone_{number}"
         self._insert = (
             f"INSERT INTO {self._records} (row, key, texts, fields, payload) VALUES (?, ?, ?, ?, ?)"
@@ -63,20 +62,18 @@ class Truth(Rows):
         )
         self.strings.create(connection)
 
-    def state(self, connection: sqlite3.Connection) -> State:
-        query = "SELECT base, next, sealed, changes, epoch, pruned FROM collection WHERE id = ?"
-        return State(*connection.execute(query, (self.number,)).fetchone())
-
     # Writing
 
     def upsert(
         self, connection: sqlite3.Connection, records: Sequence[Record], models: Mapping[str, str]
-    ) -> Change:
+    ) -> CollectionChange:
         """Put in checked records. Raises OverflowError if no row numbers are left.
 
         ``models``: model of the vectors of a space; vectors for spaces of another model are left out.
         """
-        return self._put_in(connection, Change(state=self.state(connection)), records, self._has, models)
+        return self._put_in(
+            connection, CollectionChange(state=self.state(connection)), records, self._has, models
+        )
 
     def exchange(
         self,
@@ -84,12 +81,12 @@ class Truth(Rows):
         records: Sequence[Record],
         gone: Iterable[str],
         models: Mapping[str, str],
-    ) -> tuple[Change, int]:
+    ) -> tuple[CollectionChange, int]:
         """Delete records by their keys and put in others, as one change. How many were deleted comes with it.
 
         A record without vectors is the same as one that has some, where all else is.
         """
-        change = Change(state=self.state(connection))
+        change = CollectionChange(state=self.state(connection))
         self._take_out(connection, change, gone)
         deleted = len(change.deleted)
         return self._put_in(connection, change, records, self._keeps, models), deleted
@@ -97,11 +94,11 @@ class Truth(Rows):
     def _put_in(
         self,
         connection: sqlite3.Connection,
-        change: Change,
+        change: CollectionChange,
         records: Sequence[Record],
         same: _Same,
         models: Mapping[str, str],
-    ) -> Change:
+    ) -> CollectionChange:
         spaces = self.spaces(connection)
         if models:
             records = [spaces.still_fitting(record, models) for record in records]
@@ -123,16 +120,20 @@ class Truth(Rows):
         change.cells = [self.cells(connection, record.fields, change.strings) for record in rows.values()]
         return self._moved_on(connection, change, row)
 
-    def _has(self, connection: sqlite3.Connection, spaces: Spaces, row: int, record: Record) -> bool:
-        """Whether the record of a row has the vectors of this one and no others."""
+    def _has(
+        self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, record: Record
+    ) -> bool:
+        """Return whether the record of a row has the vectors of this one and no others."""
         return self.vectors is None or self.vectors.same(connection, spaces, row, record.vectors)
 
-    def _keeps(self, connection: sqlite3.Connection, spaces: Spaces, row: int, record: Record) -> bool:
+    def _keeps(
+        self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, record: Record
+    ) -> bool:
         """Whether the record of a row may keep its vectors: this one comes without, or with the same."""
         return not record.vectors or self._has(connection, spaces, row, record)
 
     def _put(
-        self, connection: sqlite3.Connection, spaces: Spaces, record: Record, row: int, same: _Same
+        self, connection: sqlite3.Connection, spaces: CollectionSpaces, record: Record, row: int, same: _Same
     ) -> int | None:
         """Write the record under ``row``; the answer is the row it had, or that it is there as it is."""
         if row > FULL:
@@ -146,12 +147,14 @@ class Truth(Rows):
         connection.execute(self._insert, (row, record.key, *blobs))
         return found[0] if found else None
 
-    def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> Change:
-        change = Change(state=self.state(connection))
+    def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> CollectionChange:
+        change = CollectionChange(state=self.state(connection))
         self._take_out(connection, change, keys)
         return self._moved_on(connection, change, change.state.next)
 
-    def _take_out(self, connection: sqlite3.Connection, change: Change, keys: Iterable[str]) -> None:
+    def _take_out(
+        self, connection: sqlite3.Connection, change: CollectionChange, keys: Iterable[str]
+    ) -> None:
         query = f"SELECT row FROM {self._records} WHERE key = ?"
         for key in keys:
             found = connection.execute(query, (key,)).fetchone()
@@ -159,13 +162,13 @@ class Truth(Rows):
                 self._remove(connection, found[0])
                 change.deleted.append(found[0])
 
-    def compact(self, connection: sqlite3.Connection, most: int, applied: int | None) -> Change:
+    def compact(self, connection: sqlite3.Connection, most: int, applied: int | None) -> CollectionChange:
         """Move the ``most`` lowest records to the end, and forget tombstones below them.
 
-        ``applied`` is the last tombstone that the lexical index has seen, None where there is none:
+        ``applied`` is the last tombstone that the lexical index has seen, None if there is none:
         later ones are kept. The records are the same; only their rows change.
         """
-        change, spaces = Change(state=self.state(connection)), self.spaces(connection)
+        change, spaces = CollectionChange(state=self.state(connection)), self.spaces(connection)
         for row, record in list(self.rows(connection, change.state.base - 1, most)):
             target = change.state.next + len(change.upserted)
             connection.execute(f"UPDATE {self._records} SET row = ? WHERE row = ?", (target, row))
@@ -178,7 +181,9 @@ class Truth(Rows):
         change = self._moved_on(connection, change, change.state.next + len(change.upserted))
         return self._rebased(connection, change, applied)
 
-    def _rebased(self, connection: sqlite3.Connection, change: Change, applied: int | None) -> Change:
+    def _rebased(
+        self, connection: sqlite3.Connection, change: CollectionChange, applied: int | None
+    ) -> CollectionChange:
         lowest = connection.execute(f"SELECT min(row) FROM {self._records}").fetchone()[0]
         base = change.state.next if lowest is None else lowest
         seen = change.tombstone if applied is None else min(applied, change.tombstone)
@@ -195,7 +200,7 @@ class Truth(Rows):
         return change
 
     def renumber(self, connection: sqlite3.Connection) -> None:
-        """Begin again at row 1, where the numbers run out one day. All that is derived is made anew."""
+        """Begin again at row 1, where the numbers run out one day. All that is derived is rebuilt."""
         state = self.state(connection)
         shift = state.base - 1
         if shift < state.next - state.base:
@@ -213,7 +218,7 @@ class Truth(Rows):
         )
 
     def unseal(self, connection: sqlite3.Connection) -> None:
-        """Forget the segments of columns: they are made anew from the records."""
+        """Forget the segments of columns: they are rebuilt from the records."""
         connection.execute(f"DELETE FROM segment_{self.number}")
         connection.execute("UPDATE collection SET sealed = base WHERE id = ?", (self.number,))
 
@@ -229,13 +234,13 @@ class Truth(Rows):
         vectors: Mapping[int, Mapping[str, bytes]],
         model: str,
         epoch: int | None = None,
-    ) -> tuple[Change, int]:
+    ) -> tuple[CollectionChange, int]:
         """Attach vectors to live rows; the records stay unchanged. Also returns how many rows were live.
 
         If ``model`` is given, spaces of another model are left out. Rows of another ``epoch`` are other
         records by now: all are left out.
         """
-        change, live, spaces = Change(state=self.state(connection)), 0, self.spaces(connection)
+        change, live, spaces = CollectionChange(state=self.state(connection)), 0, self.spaces(connection)
         if epoch is not None and epoch != change.state.epoch:
             vectors = {}
         for row, of_row in vectors.items():
@@ -250,28 +255,32 @@ class Truth(Rows):
     def respace(
         self,
         connection: sqlite3.Connection,
-        work: Callable[[sqlite3.Connection, SpaceList], bool],
+        work: Callable[[sqlite3.Connection, SpaceTable], bool],
         vectors: VectorTruth,
-    ) -> Change:
+    ) -> CollectionChange:
         """Change which spaces there are. ``work`` tells whether it did."""
-        change = Change(state=self.state(connection))
+        change = CollectionChange(state=self.state(connection))
         if work(connection, vectors.list):
             change.spaces = vectors.spaces(connection)
             change = self._counted(connection, change)
         return change
 
-    def spaces(self, connection: sqlite3.Connection) -> Spaces:
-        """The spaces of the moment of the connection's transaction."""
-        return self.vectors.spaces(connection) if self.vectors is not None else Spaces(self.shape, ())
+    def spaces(self, connection: sqlite3.Connection) -> CollectionSpaces:
+        """Return the spaces of the moment of the connection's transaction."""
+        return (
+            self.vectors.spaces(connection) if self.vectors is not None else CollectionSpaces(self.shape, ())
+        )
 
-    def _counted(self, connection: sqlite3.Connection, change: Change) -> Change:
-        """A change that leaves the records as they are."""
+    def _counted(self, connection: sqlite3.Connection, change: CollectionChange) -> CollectionChange:
+        """Return a change that leaves the records as they are."""
         connection.execute("UPDATE collection SET changes = changes + 1 WHERE id = ?", (self.number,))
         change.state = self.state(connection)
         change.tombstone = self.last_tombstone(connection)
         return change
 
-    def _moved_on(self, connection: sqlite3.Connection, change: Change, following: int) -> Change:
+    def _moved_on(
+        self, connection: sqlite3.Connection, change: CollectionChange, following: int
+    ) -> CollectionChange:
         if change.upserted or change.deleted:
             connection.execute(
                 "UPDATE collection SET next = ?, changes = changes + 1 WHERE id = ?", (following, self.number)
@@ -283,12 +292,12 @@ class Truth(Rows):
     # Reading
 
     def tombstones(self, connection: sqlite3.Connection, after: int = 0) -> list[int]:
-        """The rows that were given up since tombstone ``after``, in that order."""
+        """Return the rows that were given up since tombstone ``after``, in that order."""
         query = f"SELECT row FROM {self._tombstones} WHERE number > ? ORDER BY number"
         return [row[0] for row in connection.execute(query, (after,))]
 
     def last_tombstone(self, connection: sqlite3.Connection) -> int:
-        """The number of the last tombstone ever written, 0 before the first."""
+        """Return the number of the last tombstone ever written, 0 before the first."""
         found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (self._tombstones,))
         row = found.fetchone()
         return int(row[0]) if row else 0

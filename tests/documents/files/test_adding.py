@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from tabane.documents.files.adding import Adding
-from tabane.documents.files.files import Files
-from tabane.documents.files.folder import Folder, Terms
-from tabane.documents.files.roots import Roots
-from tabane.documents.files.texts import Readable, Texts
+from tabane.documents.files.adding_files import FileAdding
+from tabane.documents.files.file_operations import DocumentFiles
+from tabane.documents.files.file_sources import DocumentFolder, PassOptions
+from tabane.documents.files.file_texts import FileTextReader, ReadableFiles
+from tabane.documents.files.readable_roots import ReadableRoots
 from tabane.documents.table import files_table
 from tabane.errors import BadArguments, ModelError, ReadError
 from tabane.hub.jobs import Jobs
@@ -74,7 +74,7 @@ class Shelf:
 
     def __init__(self, asked: Asked, home: Path) -> None:
         self.asked = asked
-        self.files = Files(asked.documents, Texts(convert), home / "watched.json")
+        self.files = DocumentFiles(asked.documents, FileTextReader(convert), home / "watched.json")
         self.jobs = Jobs(asyncio.get_running_loop())
         self.door = Door(
             OperationTable([*files_table(lambda: self.files), *self.jobs.table()]), AllowLocal(), self.jobs
@@ -335,9 +335,9 @@ def test_a_model_that_fails_on_one_text_costs_that_one_and_one_that_fails_on_all
     shelf(tmp_path, work, Models(Letters(bad="pears")), named=True)
 
     async def none(shelf: Shelf) -> None:
-        adding = Adding(shelf.asked.documents, Texts(convert))
+        adding = FileAdding(shelf.asked.documents, FileTextReader(convert))
         with pytest.raises(ModelError):
-            await adding.add([Folder(str(folder))], Terms(), Told())
+            await adding.add([DocumentFolder(str(folder))], PassOptions(), Told())
 
     shelf(tmp_path, none, Models(Letters(away=True)), named=True)
 
@@ -345,7 +345,9 @@ def test_a_model_that_fails_on_one_text_costs_that_one_and_one_that_fails_on_all
 def test_progress_is_told_up_to_the_last_file(tmp_path: Path, folder: Path) -> None:
     async def work(asked: Asked) -> None:
         told = Told()
-        await Adding(asked.documents, Texts(convert)).add([Folder(str(folder))], Terms(), told)
+        await FileAdding(asked.documents, FileTextReader(convert)).add(
+            [DocumentFolder(str(folder))], PassOptions(), told
+        )
         assert told.steps[-1] == (4, 4)
         assert sorted(step[0] for step in told.steps) == [step[0] for step in told.steps]
 
@@ -372,7 +374,9 @@ def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
 
     async def work() -> None:
         async with opened(str(home)) as asked:
-            report = await Adding(asked.documents, Texts()).add([Folder(str(top))], Terms(), Told())
+            report = await FileAdding(asked.documents, FileTextReader()).add(
+                [DocumentFolder(str(top))], PassOptions(), Told()
+            )
             assert report.unchanged >= 100
             assert report.new == 400 - report.unchanged > 0
 
@@ -380,7 +384,7 @@ def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_a_file_in_an_allowed_folder_is_put_as_it_was_read(tmp_path: Path, folder: Path) -> None:
-    readable = Readable(Roots(lambda: [folder]), Texts(convert))
+    readable = ReadableFiles(ReadableRoots(lambda: [folder]), FileTextReader(convert))
 
     async def work(asked: Asked) -> None:
         answer = await asked.call("put_file", path=str(folder / "sub" / "b.txt"))
@@ -397,7 +401,7 @@ def test_a_file_in_an_allowed_folder_is_put_as_it_was_read(tmp_path: Path, folde
 
 def test_a_name_that_can_be_none_is_refused() -> None:
     with pytest.raises(BadArguments, match="UTF-8"):
-        Folder("/top").key(os.fsdecode(b"\xff"))
+        DocumentFolder("/top").key(os.fsdecode(b"\xff"))
 
 
 async def _add(home: str, top: str) -> None:
@@ -406,7 +410,9 @@ async def _add(home: str, top: str) -> None:
             print(done, flush=True)
 
     async with opened(home) as asked:
-        await Adding(asked.documents, Texts()).add([Folder(top)], Terms(), Printed())
+        await FileAdding(asked.documents, FileTextReader()).add(
+            [DocumentFolder(top)], PassOptions(), Printed()
+        )
 
 
 if __name__ == "__main__":

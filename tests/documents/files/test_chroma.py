@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tabane.documents.chroma.importing import draft_of
+from tabane.documents.files.chroma_import import draft_of
 
 
 def row(**metadata: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def test_what_is_not_as_semche_wrote_it_does_no_harm() -> None:
 
 def test_the_child_says_why_there_is_nothing_to_read(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tabane.documents.chroma.worker", str(tmp_path)],
+        [sys.executable, "-m", "tabane.documents.files.chroma_worker", str(tmp_path)],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     assert json.loads(done.stdout)["error"] in ("missing", "none")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.documents.files.ignoring import Rules, lines_of
-from tabane.documents.files.tree import Tree
+from tabane.documents.files.file_tree import FileTree
+from tabane.documents.files.ignoring import IgnoreRules, lines_of
 from tests.patience import assert_in_proportion
 
 NAMES = ("a", "b", "foo", "x.log", "keep", "d.md", "b]", "a b", "-z")
@@ -58,7 +58,7 @@ def not_ignored(top: Path) -> set[str]:
 
 
 def found(top: Path, *ignore: str) -> set[str]:
-    tree = Tree(str(top), ignore)
+    tree = FileTree(str(top), ignore)
     tree.look()
     return {name for name, _ in tree.files()}
 
@@ -89,7 +89,7 @@ def test_the_repositorys_own_exclusions_count(tmp_path: Path) -> None:
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_pattern() -> None:
-    assert Rules(lines_of("\ufeffa.md\r\nb.md\r\n")).decide(("a.md",), False) is True
+    assert IgnoreRules(lines_of("\ufeffa.md\r\nb.md\r\n")).decide(("a.md",), False) is True
 
 
 def test_globs_of_ones_own_go_before_everything(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_globs_of_ones_own_go_before_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", ["*a" * 40 + "b", "**/a/" * 60 + "b", "[a-z]*" * 50 + "!"])
 def test_no_pattern_takes_long(pattern: str) -> None:
-    rules = Rules([pattern])
+    rules = IgnoreRules([pattern])
 
     def decided(size: int) -> None:
         for _ in range(50):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.documents.files.roots import Roots, read_beneath
+from tabane.documents.files.readable_roots import ReadableRoots, read_beneath
 from tabane.errors import BadArguments
 
 
@@ -27,20 +27,20 @@ def allowed(tmp_path: Path) -> Path:
 
 def refused(top: Path, path: object, most: int = 1000) -> str:
     with pytest.raises(BadArguments) as caught:
-        Roots(lambda: [top], most_bytes=most).read(str(path))
+        ReadableRoots(lambda: [top], most_bytes=most).read(str(path))
     assert caught.value.parameter == "path"
     return caught.value.text()
 
 
 def test_what_is_inside_is_read(allowed: Path) -> None:
-    roots = Roots(lambda: [allowed])
+    roots = ReadableRoots(lambda: [allowed])
     assert roots.read(str(allowed / "a.md")).data == b"inside"
     assert roots.read(str(allowed / "sub" / "b.md")).data == b"deeper"
 
 
 def test_nothing_is_allowed_before_a_folder_is_named() -> None:
     with pytest.raises(BadArguments, match="documents_roots"):
-        Roots(list).read("/etc/passwd")
+        ReadableRoots(list).read("/etc/passwd")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_links_that_leave_are_refused_and_those_that_stay_are_followed(allowed: 
     for name in ("out.md", "outdir/c.md"):
         assert "symbolic link that leads out" in refused(allowed, allowed / name)
     assert refused(allowed, allowed / "loop")
-    assert Roots(lambda: [allowed]).read(str(allowed / "in.md")).data == b"deeper"
+    assert ReadableRoots(lambda: [allowed]).read(str(allowed / "in.md")).data == b"deeper"
 
 
 def test_no_link_is_followed_that_comes_to_be_after_the_path_was_looked_at(allowed: Path) -> None:
@@ -88,7 +88,7 @@ def test_no_link_is_followed_that_comes_to_be_after_the_path_was_looked_at(allow
 def test_an_allowed_folder_may_itself_be_a_link(allowed: Path) -> None:
     link = allowed.parent / "link"
     link.symlink_to(allowed)
-    assert Roots(lambda: [link]).read(str(link / "a.md")).data == b"inside"
+    assert ReadableRoots(lambda: [link]).read(str(link / "a.md")).data == b"inside"
 
 
 def test_pipes_sockets_and_devices_are_refused_and_never_waited_for(allowed: Path) -> None:
@@ -99,13 +99,13 @@ def test_pipes_sockets_and_devices_are_refused_and_never_waited_for(allowed: Pat
             listening.bind("sock")
         assert "is a socket" in refused(allowed, allowed / "sock")
     with pytest.raises(BadArguments, match="is a device"):
-        Roots(lambda: [Path("/dev")]).read("/dev/zero")
+        ReadableRoots(lambda: [Path("/dev")]).read("/dev/zero")
 
 
 def test_large_files_are_refused_with_their_size(allowed: Path) -> None:
     (allowed / "large").write_bytes(b"x" * 1001)
     assert "1001 bytes, of at most 1000" in refused(allowed, allowed / "large")
-    assert len(Roots(lambda: [allowed], most_bytes=1001).read(str(allowed / "large")).data) == 1001
+    assert len(ReadableRoots(lambda: [allowed], most_bytes=1001).read(str(allowed / "large")).data) == 1001
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from tabane.documents.files.adding import Adding
-from tabane.documents.files.folder import Folder
-from tabane.documents.files.notices import Looking, Notices, gives_no_word, notices
-from tabane.documents.files.texts import Texts
-from tabane.documents.files.watching import Watch
+from tabane.documents.files.adding_files import FileAdding
+from tabane.documents.files.change_notices import ChangeNotices, PollingNotices, gives_no_word, notices
+from tabane.documents.files.file_sources import DocumentFolder
+from tabane.documents.files.file_texts import FileTextReader
+from tabane.documents.files.watching import FolderWatch
 from tests.documents.files.test_adding import Shelf, shelf
 from tests.documents.library import Asked, Models, run
 from tests.patience import LONG
 
 LIMIT = LONG
 
-Gives = Callable[[Sequence[str]], Notices]
+Gives = Callable[[Sequence[str]], ChangeNotices]
 
 
 async def until(true: Callable[[], Awaitable[bool]], limit: float = LIMIT) -> float:
@@ -38,7 +38,7 @@ async def until(true: Callable[[], Awaitable[bool]], limit: float = LIMIT) -> fl
 class Watched:
     """A folder that is watched, and its documents."""
 
-    def __init__(self, asked: Asked, top: Path, watch: Watch) -> None:
+    def __init__(self, asked: Asked, top: Path, watch: FolderWatch) -> None:
         self.asked, self.top, self.watch = asked, top, watch
 
     async def says(self, name: str) -> str | None:
@@ -71,8 +71,8 @@ def watched(
     top: Path, work: Callable[[Watched], Awaitable[None]], *ignore: str, gives: Gives = notices
 ) -> None:
     async def inside(asked: Asked) -> None:
-        folder = Folder(str(top), ignore=ignore)
-        watch = Watch(folder, Adding(asked.documents, Texts()), noticed=gives)
+        folder = DocumentFolder(str(top), ignore=ignore)
+        watch = FolderWatch(folder, FileAdding(asked.documents, FileTextReader()), noticed=gives)
         task = asyncio.create_task(watch.run())
         try:
             async with asyncio.timeout(LIMIT):
@@ -94,7 +94,7 @@ def top(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("gives", [notices, lambda folders: Looking()])
+@pytest.mark.parametrize("gives", [notices, lambda folders: PollingNotices()])
 def test_changes_are_searchable_soon(top: Path, gives: Gives) -> None:
     async def work(watched: Watched) -> None:
         assert await watched.names() == {"a.md", "sub/b.md"}
@@ -198,7 +198,7 @@ def test_many_changes_at_once_are_all_taken_in(top: Path) -> None:
 def test_what_is_left_out_is_not_even_watched(top: Path) -> None:
     seen: list[Sequence[str]] = []
 
-    def gives(folders: Sequence[str]) -> Notices:
+    def gives(folders: Sequence[str]) -> ChangeNotices:
         seen.append(folders)
         return notices(folders)
 
@@ -214,9 +214,9 @@ def test_what_is_left_out_is_not_even_watched(top: Path) -> None:
 
 
 def test_a_folder_that_goes_just_as_it_is_to_be_watched_does_no_harm(top: Path) -> None:
-    given: list[Notices] = []
+    given: list[ChangeNotices] = []
 
-    def gives(folders: Sequence[str]) -> Notices:
+    def gives(folders: Sequence[str]) -> ChangeNotices:
         if not given:
             shutil.rmtree(top / "sub", ignore_errors=True)
         given.append(notices(folders))

@@ -11,7 +11,7 @@ from pathlib import Path
 from tabane.search.engine import Collection, EngineHits, LexicalQuery
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical import Lexical, open_lexical
+from tabane.store.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.store.store import Store
 
 BODY = Shape("notes", (TextField("body"),))
@@ -37,9 +37,9 @@ def with_one(work: Callable[[Collection], Awaitable[None]], shape: Shape = BODY)
     asyncio.run(run())
 
 
-def lexical(collection: Collection) -> Lexical:
+def lexical(collection: Collection) -> LexicalIndex:
     found = collection.lexical  # type: ignore[attr-defined]
-    assert isinstance(found, Lexical)
+    assert isinstance(found, LexicalIndex)
     return found
 
 

@@ -12,8 +12,8 @@ from tabane.errors import BadArguments
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.collection import Collection
-from tabane.store.lexical.lexical import Lexical
+from tabane.store.collection import StoredCollection
+from tabane.store.lexical.lexical_index import LexicalIndex
 from tabane.store.store import Store
 
 SHAPE = Shape("notes", (TextField("body"),))
@@ -33,9 +33,9 @@ class Counted:
         return text.split()
 
 
-async def _opened(home: Path, dictionary: Counted) -> tuple[Store, Collection]:
-    async def lexical(folder: str, table: Any) -> Lexical:
-        return await Lexical.open(folder, table, dictionary)
+async def _opened(home: Path, dictionary: Counted) -> tuple[Store, StoredCollection]:
+    async def lexical(folder: str, table: Any) -> LexicalIndex:
+        return await LexicalIndex.open(folder, table, dictionary)
 
     store = await Store.open(str(home), "test", lexical=lexical)
     return store, await store.collection(SHAPE)

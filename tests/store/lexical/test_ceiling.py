@@ -10,7 +10,7 @@ import pytest
 from tabane.search.engine import EngineHits, LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical import open_lexical
+from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store
 
 SHAPE = Shape("notes", (TextField("title"), TextField("body")))

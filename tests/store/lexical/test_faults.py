@@ -14,9 +14,9 @@ import pytest
 from tabane.search.engine import Collection, LexicalQuery, Mode
 from tabane.search.filters import EVERYTHING, Contains
 from tabane.search.records import Record, Shape, TextField
-from tabane.store.lexical.lexical import Lexical
+from tabane.store.collection_table import CollectionTable
+from tabane.store.lexical.lexical_index import LexicalIndex
 from tabane.store.store import Store
-from tabane.store.table import Table
 from tests.patience import LONG
 from tests.store.dying import Nursery
 from tests.store.lexical.homes import BODY, bodies, embedded, found, lexical
@@ -217,8 +217,8 @@ def test_another_dictionary_means_another_index(tmp_path: Path) -> None:
         def words(self, text: str) -> list[str]:
             return ["all" for each in text.split() if "a" in each]
 
-    async def opened(folder: str, table: Table) -> Lexical:
-        return await Lexical.open(folder, table, Dictionary())
+    async def opened(folder: str, table: CollectionTable) -> LexicalIndex:
+        return await LexicalIndex.open(folder, table, Dictionary())
 
     async def fill(collection: Collection) -> None:
         await collection.upsert(bodies(["a cat", "bird"]))

@@ -19,9 +19,9 @@ import pytest
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Record, Shape
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.store import Store
-from tabane.store.vectors.space import MOST_TAKEN
+from tabane.store.vectors.space_index import MOST_TAKEN
 from tests.patience import LONG
 from tests.store.dying import Nursery
 from tests.store.lanes import LANES, after, operations, outcomes
@@ -86,7 +86,7 @@ def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) -> lis
     return found
 
 
-async def _own_vectors(collection: Collection, records: list[Record]) -> None:
+async def _own_vectors(collection: StoredCollection, records: list[Record]) -> None:
     for space in SHAPE.spaces:
         keys = [record.key for record in records]
         expected = [vectors_of(record).get(space.name) for record in records]
@@ -262,7 +262,7 @@ def test_what_is_made_anew_does_not_keep_a_collection_closed(tmp_path: Path) -> 
     asyncio.run(run())
 
 
-async def _scanned(collection: Collection, query: VectorQuery) -> dict[str, float]:
+async def _scanned(collection: StoredCollection, query: VectorQuery) -> dict[str, float]:
     found: dict[str, float] = {}
     async for block in collection.scan(query, EVERYTHING):
         found |= dict(zip(block.keys, block.similarities, strict=True))

@@ -18,8 +18,8 @@ from tabane.errors import BadArguments
 from tabane.search.engine import Order, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter, In, Range
 from tabane.search.records import Field, Kind, Record, Shape
-from tabane.store.collection import Collection
-from tabane.store.numbers import NumericKeys
+from tabane.store.collection import StoredCollection
+from tabane.store.record_table import NumericKeys
 from tabane.store.store import Store
 from tests.store.model import Model, meant, put
 from tests.store.shapes import FILTERS
@@ -28,7 +28,7 @@ from tests.store.shapes import SHAPE as NOTE
 from tests.store.vectors.oracle import QUERIES, RECORDS, SHAPE, packed, similarities
 
 
-def run(shape: Shape, work: Callable[[Collection], Awaitable[None]]) -> None:
+def run(shape: Shape, work: Callable[[StoredCollection], Awaitable[None]]) -> None:
     async def inside() -> None:
         with tempfile.TemporaryDirectory() as folder:
             store = await Store.open(folder, "test")
@@ -41,7 +41,7 @@ def run(shape: Shape, work: Callable[[Collection], Awaitable[None]]) -> None:
 
 
 async def ranked(
-    collection: Collection, query: VectorQuery, where: Filter = EVERYTHING
+    collection: StoredCollection, query: VectorQuery, where: Filter = EVERYTHING
 ) -> list[tuple[str, float]]:
     found: list[tuple[str, float]] = []
     async for block in collection.ranking(query, where):
@@ -56,7 +56,7 @@ async def ranked(
 def test_a_ranking_has_every_similarity_the_highest_first(
     records: list[Record], query: VectorQuery, where: Filter
 ) -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         model: Model = {}
         put(model, records, SHAPE)
         await collection.upsert(records)
@@ -81,7 +81,7 @@ def _numbered(numbers: Sequence[int], form: str = "{}") -> list[Record]:
 def test_blocks_join_without_a_gap_whatever_keys_are_like(form: str) -> None:
     query = VectorQuery({"text": packed([1, 0, 0, 0, 0])})
 
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         await collection.upsert(_numbered(range(20_300), form))
         found = await ranked(collection, query)
         assert len(found) == len({key for key, _ in found}) == 20_300
@@ -103,7 +103,7 @@ def test_blocks_join_without_a_gap_whatever_keys_are_like(form: str) -> None:
 def test_a_ranking_is_of_one_moment() -> None:
     query = VectorQuery({"text": packed([1, 0, 0, 0, 0])})
 
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         await collection.upsert(_numbered(range(20_100)))
         blocks = collection.ranking(query, EVERYTHING)
         first = await anext(blocks)
@@ -121,10 +121,10 @@ def test_keys_that_are_numbers_are_read_once_for_all_scans() -> None:
     query = VectorQuery({"text": packed([1, 0, 0, 0, 0])})
     asked: list[str] = []
 
-    async def scanned(collection: Collection, where: Filter = EVERYTHING) -> list[str]:
+    async def scanned(collection: StoredCollection, where: Filter = EVERYTHING) -> list[str]:
         return [key async for block in collection.scan(query, where) for key in block.keys]
 
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         records = [
             msgspec.structs.replace(record, fields={"author": "ab"[place >= 45_000]})
             for place, record in enumerate(_numbered(range(100_000, 145_100)))
@@ -157,7 +157,7 @@ def test_keys_that_are_numbers_are_read_once_for_all_scans() -> None:
 def test_a_key_that_was_read_after_it_had_gone_is_looked_up() -> None:
     """As for a ranking that began before the deletion."""
 
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         await collection.upsert(_numbered(range(5)))
         await collection.delete(["3"])
         keys = NumericKeys(collection.table.truth)
@@ -172,7 +172,7 @@ def test_a_key_that_was_read_after_it_had_gone_is_looked_up() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(NOTES, max_size=20), FILTERS)
 def test_a_tally_counts_every_value_of_what_matches(records: list[Record], where: Filter) -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         model: Model = {}
         put(model, records, NOTE)
         await collection.upsert(records)
@@ -195,7 +195,7 @@ def test_firsts_and_listings_are_as_worked_out_one_by_one(
         value = record.fields.get(field)
         return math.inf if not isinstance(value, int | float) else -value if descending else value
 
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         model: Model = {}
         put(model, records, NOTE)
         await collection.upsert(records)
@@ -216,7 +216,7 @@ def test_firsts_and_listings_are_as_worked_out_one_by_one(
 
 
 def test_a_histogram_counts_from_each_bound_to_before_the_next() -> None:
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         before = collection.changes
         ats = [None, -5, 0, 0, 9.5, 10, 19, 20, 25]
         await collection.upsert(
@@ -243,7 +243,7 @@ def test_a_set_may_have_tens_of_thousands_of_values() -> None:
     shape = Shape("users", (), (Field("user", Kind.STRING),))
     users = [f"u{number}" for number in range(3000)]
 
-    async def work(collection: Collection) -> None:
+    async def work(collection: StoredCollection) -> None:
         await collection.upsert([Record(key=name, fields={"user": name}) for name in users])
         wanted = In("user", tuple(f"u{number}" for number in range(1500, 60_000)))
         assert await collection.count(wanted) == 1500

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tabane.search.engine import Combination
 from tabane.store.columns import Mask
-from tabane.store.vectors.codes import Codes, Matrix, encoded, mean_of
-from tabane.store.vectors.question import Question
-from tabane.store.vectors.searching import Found, Search
-from tabane.store.vectors.space import View
+from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, encoded, mean_of
+from tabane.store.vectors.space_index import SpaceSnapshot
+from tabane.store.vectors.vector_request import VectorRequest
+from tabane.store.vectors.vector_search import VectorMatches, VectorSpaceSearch
 
 COUNT, DIMENSION, TAIL = 12_000, 128, 500
 
@@ -31,12 +31,12 @@ def clustered(seed: int) -> Matrix:
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
 
 
-def view(vectors: Matrix, rows: np.ndarray[tuple[int], np.dtype[np.int64]], *, coded: bool) -> View:
+def view(vectors: Matrix, rows: np.ndarray[tuple[int], np.dtype[np.int64]], *, coded: bool) -> SpaceSnapshot:
     """The vectors in files, but for the last ones."""
     data, tail = vectors[:-TAIL], vectors[-TAIL:]
     mean = mean_of(data)
-    codes = Codes(mean, encoded(data, mean)) if coded else None
-    return View(rows, data, tail, codes, straight=bool((np.diff(rows) == 1).all()))
+    codes = BinaryCodes(mean, encoded(data, mean)) if coded else None
+    return SpaceSnapshot(rows, data, tail, codes, straight=bool((np.diff(rows) == 1).all()))
 
 
 SPACES = {name: clustered(seed) for seed, name in enumerate("abc")}
@@ -55,7 +55,7 @@ ALL = np.ones(COUNT + 300, dtype=np.bool_)
 
 def question(
     seed: int, spaces: str, combination: Combination, threshold: float | None = None, whole: bool = False
-) -> Question:
+) -> VectorRequest:
     chance = np.random.default_rng(seed)
     vectors = {}
     for name in spaces:
@@ -63,14 +63,14 @@ def question(
         noise = chance.standard_normal(DIMENSION, dtype=np.float32) * 0.6 / np.sqrt(DIMENSION)
         vectors[name] = np.asarray((near + noise) / np.linalg.norm(near + noise), dtype=np.float32)
     weights = {name: 1.0 + place for place, name in enumerate(vectors)}
-    return Question(vectors, combination, weights, threshold, whole)
+    return VectorRequest(vectors, combination, weights, threshold, whole)
 
 
 def masked(seed: int, share: float) -> Mask:
     return np.random.default_rng(seed).random(len(ALL)) < share
 
 
-def scored(found: Found) -> list[tuple[int, float]]:
+def scored(found: VectorMatches) -> list[tuple[int, float]]:
     return list(zip(found.places.tolist(), found.scores.tolist(), strict=True))
 
 
@@ -95,8 +95,8 @@ def test_with_codes_and_without_the_answers_are_equal(
 ) -> None:
     asked = question(seed, spaces, combination, threshold, whole)
     mask = masked(seed, share)
-    expected = Search(asked, PLAIN, mask, 1).best(wanted)
-    found = Search(asked, CODED, mask, 1).best(wanted)
+    expected = VectorSpaceSearch(asked, PLAIN, mask, 1).best(wanted)
+    found = VectorSpaceSearch(asked, CODED, mask, 1).best(wanted)
     assert scored(found) == scored(expected)
     assert mask[found.places].all()
 
@@ -113,7 +113,7 @@ def test_of_a_hundred_questions_nothing_is_missed(spaces: str, combination: Comb
             exact[number, ROWS[name] - 1] = SPACES[name].astype(np.float64) @ vector.astype(np.float64)
         likeness = np.nan_to_num(asked.combined(list(exact)), nan=-np.inf)
         expected = set(np.argsort(-likeness, kind="stable")[:10].tolist())
-        missed += len(expected - set(Search(asked, CODED, ALL, 1).best(10).places.tolist()))
+        missed += len(expected - set(VectorSpaceSearch(asked, CODED, ALL, 1).best(10).places.tolist()))
     assert missed <= 1
 
 
@@ -170,9 +170,9 @@ def test_what_is_counted_first_leaves_out_nothing_that_is_near(
             for name in names:
                 query = spaces[name][7 + asked_for] + 0.6 * chance.standard_normal(LONG) / np.sqrt(LONG)
                 queries[name] = (query / np.linalg.norm(query)).astype(np.float32)
-            asked = Question(queries, combination, dict.fromkeys(queries, 1.0), None)
-            expected = scored(Search(asked, plain, mask, 1).best(10))
-            found = scored(Search(asked, coded, mask, 1).best(10))
+            asked = VectorRequest(queries, combination, dict.fromkeys(queries, 1.0), None)
+            expected = scored(VectorSpaceSearch(asked, plain, mask, 1).best(10))
+            found = scored(VectorSpaceSearch(asked, coded, mask, 1).best(10))
             assert all(place in mask.nonzero()[0] for place, _ in found)
             missed += len(set(expected) - set(found))
             asked_for += len(expected)
@@ -215,12 +215,12 @@ def test_products_of_cosines_on_both_sides_of_zero_are_as_if_all_were_compared(
     vectors = {name: mirrored(seed + place, opposite) for place, name in enumerate(spaces)}
     near = int(np.random.default_rng(seed).integers(0, COUNT))
     asked = {name: np.float32(sign) * vectors[name][near] for name, sign in zip(spaces, signs, strict=False)}
-    question = Question(asked, combination, dict.fromkeys(spaces, 1.0), threshold, whole)
+    question = VectorRequest(asked, combination, dict.fromkeys(spaces, 1.0), threshold, whole)
     coded, plain = (
         {name: view(each, ROWS[name], coded=coded) for name, each in vectors.items()}
         for coded in (True, False)
     )
-    expected = Search(question, plain, ALL, 1).best(wanted)
+    expected = VectorSpaceSearch(question, plain, ALL, 1).best(wanted)
     exact = np.full((len(spaces), len(ALL)), np.nan)
     for number, name in enumerate(spaces):
         exact[number, ROWS[name] - 1] = vectors[name].astype(np.float64) @ asked[name].astype(np.float64)
@@ -230,27 +230,27 @@ def test_products_of_cosines_on_both_sides_of_zero_are_as_if_all_were_compared(
     meant = ~(lacking.any(axis=0) if whole else lacking.all(axis=0))
     best = np.sort(join[meant & (join >= (-2 if threshold is None else threshold))])[::-1]
     assert np.allclose(expected.scores[:wanted], best[:wanted], atol=1e-6)
-    assert scored(Search(question, coded, ALL, 1).best(wanted)) == scored(expected)
+    assert scored(VectorSpaceSearch(question, coded, ALL, 1).best(wanted)) == scored(expected)
 
 
 def test_only_the_proven_ones_are_as_if_all_were_compared() -> None:
     """Fewer are looked at then, and the best are the same."""
     for seed in range(20):
         asked = question(seed, "a", Combination.AVERAGE)
-        whole = scored(Search(asked, CODED, ALL, 1).best(100))
-        some = scored(Search(replace(asked, proven=10), CODED, ALL, 1).best(100))
+        whole = scored(VectorSpaceSearch(asked, CODED, ALL, 1).best(100))
+        some = scored(VectorSpaceSearch(replace(asked, proven=10), CODED, ALL, 1).best(100))
         assert some[:10] == whole[:10]
         assert len(some) == len(whole)
 
 
 def test_what_is_not_in_the_files_yet_is_found_where_nothing_else_is_meant() -> None:
     vectors = SPACES["a"]
-    codes = Codes(mean_of(vectors[:6000]), encoded(vectors[:6000], mean_of(vectors[:6000])))
-    views = {"a": View(ROWS["a"], vectors[:6000], vectors[6000:], codes, straight=True)}
+    codes = BinaryCodes(mean_of(vectors[:6000]), encoded(vectors[:6000], mean_of(vectors[:6000])))
+    views = {"a": SpaceSnapshot(ROWS["a"], vectors[:6000], vectors[6000:], codes, straight=True)}
     mask = np.arange(len(ALL)) >= 6000
     asked = question(3, "a", Combination.AVERAGE)
-    found = Search(asked, views, mask, 1).best(10)
-    assert scored(found) == scored(Search(asked, PLAIN, mask, 1).best(10))
+    found = VectorSpaceSearch(asked, views, mask, 1).best(10)
+    assert scored(found) == scored(VectorSpaceSearch(asked, PLAIN, mask, 1).best(10))
 
 
 def test_equals_are_all_found_however_many_there_are() -> None:
@@ -258,6 +258,6 @@ def test_equals_are_all_found_however_many_there_are() -> None:
     vectors = SPACES["a"].copy()
     vectors[100:2200] = vectors[100]
     views = {"a": view(vectors, ROWS["a"], coded=True)}
-    asked = Question({"a": vectors[100]}, Combination.AVERAGE, {"a": 1.0}, None)
-    found = Search(asked, views, ALL, 1).best(10)
+    asked = VectorRequest({"a": vectors[100]}, Combination.AVERAGE, {"a": 1.0}, None)
+    found = VectorSpaceSearch(asked, views, ALL, 1).best(10)
     assert found.places.tolist() == list(range(100, 2200))

@@ -16,7 +16,7 @@ from tabane.errors import BadArguments
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Record
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.store import Store
 from tests.store.test_contract import embedded
 from tests.store.vectors.oracle import packed
@@ -44,7 +44,7 @@ class SpacesMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self._store = self._runner.run(Store.open(self._home.name, "test"))
-        self._collection: Collection = self._runner.run(self._store.collection(BARE))
+        self._collection: StoredCollection = self._runner.run(self._store.collection(BARE))
 
     @rule(name=_NAMES, dimension=st.integers(2, 3), model=st.sampled_from(["", "m"]))
     def add(self, name: str, dimension: int, model: str) -> None:

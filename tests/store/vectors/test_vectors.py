@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tabane.search.engine import VectorQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record
-from tabane.store.collection import Collection
+from tabane.store.collection import StoredCollection
 from tabane.store.store import Store
 from tests.store.model import Model, meant, put
 from tests.store.test_contract import embedded
@@ -38,7 +38,7 @@ class VectorMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self._store = self._runner.run(Store.open(self._home.name, "test"))
-        self._collection: Collection = self._runner.run(self._store.collection(SHAPE))
+        self._collection: StoredCollection = self._runner.run(self._store.collection(SHAPE))
 
     @rule(records=st.lists(RECORDS, max_size=8))
     def upsert(self, records: list[Record]) -> None:

@@ -14,7 +14,8 @@ from tabane.cli.docs.files import add, import_chroma, watch
 from tabane.cli.options import absolute_path, given, hub_options, option, parameter_option
 from tabane.cli.output import FAILED, WRONG_USAGE, Group, Terminal, examples
 from tabane.cli.terminal_text import readable
-from tabane.documents.files import decoding, kinds
+from tabane.documents import document_names
+from tabane.documents.files import decoding
 from tabane.documents.parameters import LONGEST_PART, ListDocuments, PutDocument, SearchDocuments
 from tabane.errors import BadArguments, HubError
 from tabane.messages import Message, say
@@ -244,7 +245,7 @@ def _text(file: str, encoding: str | None) -> str:
         raise BadArguments(
             say("{path} cannot be read: {detail}", path=file, detail=error.strerror or str(error)), "FILE"
         ) from None
-    if file != "-" and kinds.is_converted(file, data):
+    if file != "-" and document_names.is_converted(file, data):
         raise BadArguments(say("{path} is to be converted. Use: tabane docs add {path}", path=file), "FILE")
     if encoding is not None and not decoding.is_encoding(encoding):
         raise BadArguments(

@@ -19,8 +19,7 @@ from tabane.cli.options import (
     parameter_option,
 )
 from tabane.cli.output import Command, TableState, Terminal, examples
-from tabane.documents.chroma.parameters import ImportChroma
-from tabane.documents.files.parameters import AddDocuments, WatchDocuments
+from tabane.documents.parameters import AddDocuments, ImportChroma, WatchDocuments
 from tabane.errors import BadArguments
 from tabane.messages import say
 

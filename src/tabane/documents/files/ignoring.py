@@ -38,12 +38,12 @@ _CLASSES: Final = {
 _DEEP: Final = re.compile(r"\*\*+")
 
 
-class _Malformed(Exception):
+class _MalformedPattern(Exception):
     """A pattern that never matches anything."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     """One pattern. ``names`` has a test for each folder on the way, None for ``**``."""
 
     negated: bool
@@ -60,7 +60,7 @@ class Rule:
         return _match(self.names, parts)
 
 
-class Rules:
+class IgnoreRules:
     """The patterns of one file, or of a command line."""
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -72,21 +72,21 @@ class Rules:
         return bool(self._rules)
 
     def decide(self, parts: Sequence[str], is_folder: bool) -> bool | None:
-        """Whether a path, relative to where the file is, is left out. None where nothing speaks of it."""
+        """Whether a path, relative to where the file is, is left out. None if nothing speaks of it."""
         for rule in self._rules:
             if rule.matches(parts, is_folder):
                 return not rule.negated
         return None
 
 
-class Level(NamedTuple):
+class IgnoreLevel(NamedTuple):
     """Rules, and how many folders below the top the file is that they stand in."""
 
     depth: int
-    rules: Rules
+    rules: IgnoreRules
 
 
-Levels = tuple[Level, ...]
+Levels = tuple[IgnoreLevel, ...]
 """All rules that a folder is under, those that go first last."""
 
 
@@ -100,12 +100,12 @@ def ignored(levels: Levels, parts: Sequence[str], is_folder: bool) -> bool:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a .gitignore: a BOM, and the CR of a CR LF, are no part of them."""
+    """Return the lines of a .gitignore: a BOM, and the CR of a CR LF, are no part of them."""
     return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
 
 
-def rule_of(line: str) -> Rule | None:
-    """The rule that a line is; None for an empty one, a comment, and what never matches."""
+def rule_of(line: str) -> IgnoreRule | None:
+    """Return the rule that a line is; None for an empty one, a comment, and what never matches."""
     if line.startswith("#") or len(line) > LONGEST_PATTERN:
         return None
     pattern = _without_spaces_behind(line)
@@ -119,20 +119,20 @@ def rule_of(line: str) -> Rule | None:
         return None
     try:
         names = tuple(map(_test, _segments(pattern)))
-    except _Malformed:
+    except _MalformedPattern:
         return None
-    return Rule(negated, folders_only, names, anchored)
+    return IgnoreRule(negated, folders_only, names, anchored)
 
 
 def _without_spaces_behind(line: str) -> str:
-    r"""The pattern without the spaces at its end, but for one that is written ``\ ``."""
+    r"""Return the pattern without the spaces at its end, but for one that is written ``\ ``."""
     end = len(line.rstrip(" "))
     behind = len(line[:end]) - len(line[:end].rstrip("\\"))
     return line[: end + 1] if behind % 2 and end < len(line) else line[:end]
 
 
 def _segments(pattern: str) -> list[str]:
-    r"""The pattern at its slashes; an escaped one (``\/``) is a slash too."""
+    r"""Return the pattern at its slashes; an escaped one (``\/``) is a slash too."""
     parts, start, at = [], 0, 0
     while at < len(pattern):
         if pattern[at] == "\\" and pattern[at + 1 : at + 2] != "/":
@@ -148,7 +148,7 @@ def _segments(pattern: str) -> list[str]:
 
 
 def _match(names: Sequence[NameTest | None], parts: Sequence[str]) -> bool:
-    """Whether tests fit the folders of a path one after the other, ``**`` any number of them.
+    """Return whether tests fit the folders of a path one after the other, ``**`` any number of them.
 
     At the end ``**`` stands for at least one. Takes at most len(names) · len(parts) steps: what was
     before the last ``**`` is never looked at again.
@@ -177,7 +177,7 @@ def _fits(test: NameTest | None, name: str) -> bool:
 
 
 def _test(segment: str) -> NameTest | None:
-    """The test of a name that part of a pattern is; plain ones without a regular expression."""
+    """Return the test of a name that part of a pattern is; plain ones without a regular expression."""
     if _DEEP.fullmatch(segment):
         return None
     if not re.search(r"[*?\[\\]", segment):
@@ -189,7 +189,7 @@ def _test(segment: str) -> NameTest | None:
 
 
 def _regex(segment: str) -> str:
-    """A name's part of a pattern as a regular expression in which stars do not go back."""
+    """Return a name's part of a pattern as a regular expression in which stars do not go back."""
     pieces, stars, at = [""], 0, 0
     while at < len(segment):
         character = segment[at]
@@ -215,20 +215,20 @@ def _one(segment: str, at: int) -> tuple[str, int]:
         return _bracket(segment, at + 1)
     if character == "\\":
         if at + 1 == len(segment):
-            raise _Malformed
+            raise _MalformedPattern
         return re.escape(segment[at + 1]), at + 2
     return re.escape(character), at + 1
 
 
 def _bracket(segment: str, at: int) -> tuple[str, int]:
-    """``[…]`` from behind its first bracket on. Raises _Malformed where it does not end."""
+    """``[…]`` from behind its first bracket on. Raises _Malformed if it does not end."""
     negated = segment[at : at + 1] in ("!", "^")
     at += negated
     parts: list[str] = []
     first = True
     while first or segment[at : at + 1] != "]":
         if at >= len(segment):
-            raise _Malformed
+            raise _MalformedPattern
         first = False
         part, at = _member(segment, at)
         parts.append(part)
@@ -239,11 +239,11 @@ def _bracket(segment: str, at: int) -> tuple[str, int]:
 
 
 def _member(segment: str, at: int) -> tuple[str, int]:
-    """A class, a range or a character of ``[…]``; empty for a range that runs backwards."""
+    """Return a class, a range or a character of ``[…]``; empty for a range that runs backwards."""
     named = re.compile(r"\[:([^\]]*):\]").match(segment, at)
     if named:
         if named[1] not in _CLASSES:
-            raise _Malformed
+            raise _MalformedPattern
         return _CLASSES[named[1]], named.end()
     low, at = _plain(segment, at)
     if segment[at : at + 1] == "-" and segment[at + 1 : at + 2] not in ("", "]"):
@@ -257,5 +257,5 @@ def _plain(segment: str, at: int) -> tuple[str, int]:
     if segment[at : at + 1] == "\\":
         at += 1
     if at >= len(segment):
-        raise _Malformed
+        raise _MalformedPattern
     return segment[at], at + 1

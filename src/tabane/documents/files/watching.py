@@ -1,4 +1,4 @@
-"""Folders whose files are documents, kept in step while they change."""
+"""Watched folders: their files are kept as documents, and updated when they change."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tabane.documents.files.adding import Adding
-from tabane.documents.files.folder import Folder, Terms
-from tabane.documents.files.notices import Looking, Notices, notices
-from tabane.documents.files.report import Report, printable
-from tabane.documents.files.tree import Changes, Stat, Tree
+from tabane.documents.files.adding_files import FileAdding
+from tabane.documents.files.change_notices import ChangeNotices, PollingNotices, notices
+from tabane.documents.files.file_sources import DocumentFolder, FilesReport, PassOptions, printable
+from tabane.documents.files.file_tree import FileStat, FileTree, TreeChanges
 from tabane.errors import TabaneError
 from tabane.messages import Lang, Message, say
 from tabane.operations import Progress
 
 log = logging.getLogger(__name__)
 
-State = Literal["starting", "watching", "away", "failed"]
+FolderWatchState = Literal["starting", "watching", "away", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class WatchIntervals:
     """Seconds. ``sweep``: between two looks at all where the system gives word, for what it lost.
 
     ``look``: the same where it gives none; longer where a look itself takes a 20th of it. ``away``: between
@@ -45,14 +44,14 @@ _SHARE: Final = 20
 _OPENINGS: Final = 5  # times that folders may come and go while they are about to be watched
 
 
-class _Silent:
-    """A progress that nobody follows."""
+class _SilentProgress:
+    """A progress that is not reported."""
 
     def tell(self, done: int, total: int | None = None, note: Message | None = None) -> None:
         pass
 
 
-class Watch:
+class FolderWatch:
     """One folder that is kept in step, for as long as :meth:`run` runs.
 
     A folder that goes away (a disk that is taken out, a name that is changed) keeps its documents; when it
@@ -61,20 +60,20 @@ class Watch:
 
     def __init__(
         self,
-        folder: Folder,
-        adding: Adding,
+        folder: DocumentFolder,
+        adding: FileAdding,
         progress: Progress | None = None,
-        times: Times = Times(),
-        noticed: Callable[[Sequence[str]], Notices] = notices,
+        times: WatchIntervals = WatchIntervals(),
+        noticed: Callable[[Sequence[str]], ChangeNotices] = notices,
     ) -> None:
         self.folder = folder
-        self.state: State = "starting"
-        self.first: asyncio.Future[Report | TabaneError] = asyncio.get_running_loop().create_future()
+        self.state: FolderWatchState = "starting"
+        self.first: asyncio.Future[FilesReport | TabaneError] = asyncio.get_running_loop().create_future()
         """What the first pass did, or why it could not; a folder that is away is waited for."""
         self._adding, self._times, self._noticed = adding, times, noticed
-        self._progress: Progress = progress or _Silent()
-        self._notices: Notices | None = None
-        self._tree = Tree(folder.path, folder.ignore)
+        self._progress: Progress = progress or _SilentProgress()
+        self._notices: ChangeNotices | None = None
+        self._tree = FileTree(folder.path, folder.ignore)
         self._problem: Message | None = None
         self._spared: list[str] = []
         self._files = 0
@@ -92,7 +91,7 @@ class Watch:
             self.first.cancel()
 
     def plain(self, lang: Lang) -> dict[str, Any]:
-        """How it is. ``changed`` is when a document changed last, in seconds since 1970."""
+        """Return how it is. ``changed`` is when a document changed last, in seconds since 1970."""
         folder = self.folder
         return {
             "path": printable(folder.path),
@@ -100,7 +99,7 @@ class Watch:
             "files": self._files,
             "changed": self._changed,
             "problem": self._problem.render(lang) if self._problem else None,
-            "by": "looking" if isinstance(self._notices, Looking) else "system",
+            "by": "looking" if isinstance(self._notices, PollingNotices) else "system",
             "id_prefix": folder.prefix,
             "relative": folder.relative,
             "file_type": folder.file_type,
@@ -128,14 +127,16 @@ class Watch:
             self._close()
         return self._times.again
 
-    def _stand(self, state: State, problem: Message | None = None) -> None:
+    def _stand(self, state: FolderWatchState, problem: Message | None = None) -> None:
         if state != self.state:
             log.info("watched folder %s: %s%s", self.folder.path, state, f" ({problem})" if problem else "")
         self.state, self._problem = state, problem
 
     async def _follow(self) -> None:
         self._spared = []
-        self._tree = Tree(self.folder.path, self.folder.ignore, lambda path, why: self._spared.append(path))
+        self._tree = FileTree(
+            self.folder.path, self.folder.ignore, lambda path, why: self._spared.append(path)
+        )
         await asyncio.to_thread(self._tree.look)
         await self._open()
         await self._first_pass()
@@ -144,9 +145,9 @@ class Watch:
             if await self._step():
                 await asyncio.sleep(min(self._worked, self._times.pause))
 
-    async def _open(self) -> Changes:
+    async def _open(self) -> TreeChanges:
         """Have word of what changes from now on; and what has until then, since the last look."""
-        changes = Changes()
+        changes = TreeChanges()
         for _ in range(_OPENINGS):
             self._close()
             with suppress(FileNotFoundError):  # one is gone that was there: the look will know
@@ -157,13 +158,13 @@ class Watch:
             if self._notices is not None and not later.folders:
                 return changes
         if self._notices is None:
-            self._notices = Looking()
+            self._notices = PollingNotices()
         return changes
 
     async def _first_pass(self) -> None:
         files = list(self._tree.files())
-        report = await self._adding.take(self.folder, files, Terms(), self._progress)
-        self._progress = _Silent()
+        report = await self._adding.take(self.folder, files, PassOptions(), self._progress)
+        self._progress = _SilentProgress()
         names = [name for name, _ in files]
         report.removed = await self._adding.prune(self.folder, names, self._spared)
         self._note(report)
@@ -189,26 +190,26 @@ class Watch:
         return bool(there or gone)
 
     async def _word(self) -> set[str]:
-        """What may have changed, once something may have; nothing where it is time to look at all."""
+        """Return what may have changed, once something may have; nothing if it is time to look at all."""
         assert self._notices is not None
-        if isinstance(self._notices, Looking):
+        if isinstance(self._notices, PollingNotices):
             return await self._notices.next(max(self._times.look, self._took * _SHARE))
         return await self._notices.next(self._times.sweep)
 
-    async def _bring(self, files: Sequence[tuple[str, Stat]], gone: Sequence[str]) -> None:
+    async def _bring(self, files: Sequence[tuple[str, FileStat]], gone: Sequence[str]) -> None:
         began = time.monotonic()
-        report = await self._adding.take(self.folder, files, Terms(sure=True), self._progress)
+        report = await self._adding.take(self.folder, files, PassOptions(sure=True), self._progress)
         report.removed = await self._adding.remove(self.folder, gone) if gone else 0
         self._note(report)
         self._worked = time.monotonic() - began
 
-    def _note(self, report: Report) -> None:
+    def _note(self, report: FilesReport) -> None:
         self._files = sum(1 for _ in self._tree.files())
         if report.new or report.changed or report.removed:
             self._changed = round(time.time(), 3)
 
     def _folders_of(self, paths: Iterable[str]) -> set[str]:
-        """The folders that changed paths stand in, and those that they may be, below the top."""
+        """Return the folders that contain changed paths, and those that they may be, below the top."""
         found = set()
         for path in paths:
             name = self._below(path)
@@ -216,8 +217,8 @@ class Watch:
                 found |= {name, name.rpartition("/")[0]}
         return found
 
-    def _named(self, paths: Iterable[str]) -> dict[str, Stat]:
-        """The files among changed paths: they are read, even where they look the same."""
+    def _named(self, paths: Iterable[str]) -> dict[str, FileStat]:
+        """Return the files among changed paths: they are read, even where they look the same."""
         names = filter(None, map(self._below, paths))
         return {name: stat for name in names if (stat := self._tree.stat(name)) is not None}
 

@@ -1,1 +1,1 @@
-"""The lexical index of a collection: tantivy for what is committed, a tail in memory for what is newer."""
+"""The lexical index of a collection: a tantivy index, and memory segments for what is newer."""

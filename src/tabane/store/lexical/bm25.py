@@ -29,17 +29,17 @@ _LENGTHS = tuple(_lengths())
 
 
 def kept_length(length: int) -> int:
-    """The length that tantivy remembers for a field of so many tokens."""
+    """Return the length that tantivy remembers for a field of so many tokens."""
     return _LENGTHS[bisect_right(_LENGTHS, length) - 1]
 
 
 def idf(records: float, having: float) -> float:
-    """How much a term says that ``having`` of ``records`` hold."""
+    """Return how much a term says that ``having`` of ``records`` hold."""
     return math.log(1 + (records - having + 0.5) / (having + 0.5))
 
 
 def saturation(frequency: float, length: float, average: float) -> float:
-    """How much a term's frequency in a field of that (kept) length counts: below k1 + 1."""
+    """Return how much a term's frequency in a field of that (kept) length counts: below k1 + 1."""
     return (K1 + 1) * frequency / (frequency + K1 * (1 - B + B * length / average))
 
 

@@ -1,1 +1,1 @@
-"""Vectors: their truth in a database of its own, mapped files derived from it, exact search over these."""
+"""Vectors: a database of their own, mapped files derived from it, exact search over these files."""

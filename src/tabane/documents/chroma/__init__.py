@@ -1,1 +1,0 @@
-"""A collection of Chroma's, as semche kept its documents in, taken over."""

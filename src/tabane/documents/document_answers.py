@@ -1,0 +1,259 @@
+"""Results of document operations as JSON; pure.
+
+Failures are results too: ``{"status": "error", "message", "error_type"}``, so that every reader of JSON sees
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tabane.documents.document import Document
+from tabane.documents.put_batch import PutOutcome
+from tabane.documents.searching import DocumentAnswer, DocumentMatch, DocumentPassage
+from tabane.errors import CallerError, Forbidden, ModelError, ReadError, StoreError, TabaneError
+from tabane.messages import Lang, Message, say
+from tabane.search.snippets import snippet
+from tabane.search.source import SearchHit
+
+Json = dict[str, Any]
+
+COLLECTION = "documents"
+
+LONGEST_PASSAGE = 600
+"""Characters of a passage that are shown if it is to be brief."""
+
+_KINDS: tuple[tuple[type[TabaneError], str], ...] = (
+    (ModelError, "EmbeddingError"),
+    (StoreError, "StorageError"),
+    (CallerError, "ValidationError"),
+    (Forbidden, "ValidationError"),
+    (ReadError, "ReadError"),
+)
+
+
+class DocumentSearchAnswer(Json):
+    """An answer to a search, with what its text is made of besides."""
+
+    def __init__(self, members: Json, words: Sequence[str]) -> None:
+        super().__init__(members)
+        self.words = list(words)
+
+
+def failed(value: Any) -> bool:
+    """Return whether an answer is a failure."""
+    return isinstance(value, dict) and value.get("status") == "error"
+
+
+def type_of(error: TabaneError) -> str:
+    return next((name for kind, name in _KINDS if isinstance(error, kind)), "InternalError")
+
+
+def failure(error: TabaneError, lang: Lang) -> Json:
+    """Return a failure as an answer."""
+    message = error.message
+    if isinstance(error, ModelError):
+        message = say("The text could not be embedded: {reason}", reason=message)
+    return _failure(message, type_of(error), lang)
+
+
+def put_failure(error: TabaneError, lang: Lang) -> Json:
+    """Return why a document was not put, as an answer."""
+    if isinstance(error, StoreError):
+        message = say("The document could not be stored: {reason}", reason=error.message)
+        return _failure(message, type_of(error), lang)
+    return failure(error, lang)
+
+
+def not_there(filepath: str, lang: Lang) -> Json:
+    return _failure(say("There is no document {filepath}", filepath=filepath), "NotFoundError", lang)
+
+
+def _failure(message: Message, kind: str, lang: Lang) -> Json:
+    return {"status": "error", "message": message.render(lang), "error_type": kind}
+
+
+def _success(message: Message, lang: Lang, **members: Any) -> Json:
+    return {"status": "success", "message": message.render(lang), **members}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentAnswers:
+    """Where documents are kept, as answers name it."""
+
+    folder: str
+
+    def stored(self, stored: PutOutcome, lang: Lang) -> Json:
+        details: Json = {
+            "count": 1,
+            "collection": COLLECTION,
+            "filepath": stored.document.filepath,
+            "vector_dimension": stored.dimension,
+            "persist_directory": self.folder,
+            "normalized": stored.document.normalize,
+            "chunks": len(stored.document.chunks),
+            "updated": stored.existed and not stored.unchanged,
+            "unchanged": stored.unchanged,
+            "embedded": stored.embedded,
+        }
+        if stored.warning is not None:
+            details["warning"] = stored.warning.render(lang)
+        return _success(say("The document was put"), lang, details=details)
+
+    def deleted(self, filepath: str, count: int, lang: Lang) -> Json:
+        message = say("The document was deleted") if count else say("There was no such document")
+        return _success(
+            message,
+            lang,
+            deleted_count=count,
+            filepath=filepath,
+            collection=COLLECTION,
+            persist_directory=self.folder,
+        )
+
+    def counted(self, counts: Json, lang: Lang) -> Json:
+        message = say("Documents: {count}", count=counts["documents"])
+        kept = {"collection": COLLECTION, "persist_directory": self.folder}
+        return _success(message, lang, **counts, **kept)
+
+
+def many(results: Sequence[Json], lang: Lang) -> Json:
+    """Answers of several as one: an error if all of them are."""
+    bad = sum(map(failed, results))
+    if not bad:
+        status, message = "success", say("Documents put: {count}", count=len(results))
+    else:
+        status = "partial" if bad < len(results) else "error"
+        message = say("{bad} of {count} documents could not be put", bad=bad, count=len(results))
+    whole: Json = {"status": status, "message": message.render(lang), "results": list(results), "failed": bad}
+    return whole if status != "error" else whole | {"error_type": results[0]["error_type"]}
+
+
+def metadata(document: Document) -> Json:
+    """Return what an answer says of a document beside its text."""
+    shown: Json = {
+        "filepath": document.filepath,
+        "updated_at": document.updated,
+        "file_type": document.file_type,
+    }
+    if document.title:
+        shown["title"] = document.title
+    return shown | document.metadata
+
+
+def described(document: Document) -> Json:
+    """Return a document in a list."""
+    return {
+        "filepath": document.filepath,
+        "title": document.title or None,
+        "file_type": document.file_type,
+        "updated_at": document.updated,
+        "size": document.size,
+        "length": document.length,
+        "chunks": len(document.chunks),
+        "metadata": document.metadata,
+    }
+
+
+def found(answer: DocumentAnswer, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool) -> DocumentSearchAnswer:
+    """Return the documents that a search found. ``texts`` by filepath are shown; ``asked`` is repeated.
+
+    ``brief``: return only the best part of the best passage of each document, because an assistant pays for
+    every token. That takes about a millisecond for each document, so call it in a thread.
+    """
+    results = [_result(hit, texts, answer.terms, brief) for hit in answer.hits]
+    whole = _success(say("The search is complete"), lang, results=results, count=len(results), **asked)
+    if answer.warning is not None:
+        whole["warning"] = answer.warning.render(lang)
+    return DocumentSearchAnswer(whole, answer.terms)
+
+
+def _result(
+    hit: SearchHit[DocumentMatch], texts: Mapping[str, str], words: Sequence[str], brief: bool
+) -> Json:
+    document, passages = hit.item
+    shown = {
+        **_named(document),
+        "score": round(hit.score, 4),
+        **_text(document, texts),
+        "metadata": metadata(document),
+    }
+    best, *others = passages
+    if brief:
+        return shown | {
+            "passages": [_passage(_cut(best, words)), *(_passage(each, with_text=False) for each in others)]
+        }
+    return shown | {"passages": [_passage(each) for each in passages]}
+
+
+def _named(document: Document) -> Json:
+    """Return how a row names its document: the identifier twice, as in the rows of the original."""
+    return {"id": document.filepath, "filepath": document.filepath, "file_type": document.file_type}
+
+
+def _text(document: Document, texts: Mapping[str, str]) -> Json:
+    """Return the text as the original has it, null if it is not shown; and whether it is cut."""
+    text = texts.get(document.filepath)
+    if text is None or len(text) == document.length:
+        return {"document": text}
+    return {"document": text, "truncated": True}
+
+
+def _cut(passage: DocumentPassage, words: Sequence[str]) -> DocumentPassage:
+    """The part of a passage that answers best."""
+    if len(passage.text) <= LONGEST_PASSAGE:
+        return passage
+    part = snippet(passage.text, words, LONGEST_PASSAGE)
+    return passage._replace(text=part.text, start=passage.start + part.start, end=passage.start + part.end)
+
+
+def _passage(passage: DocumentPassage, *, with_text: bool = True) -> Json:
+    shown: Json = {"text": passage.text} if with_text else {}
+    shown |= {
+        "heading": list(passage.headings),
+        "start": passage.start,
+        "end": passage.end,
+        "score": round(passage.score, 4),
+    }
+    return shown if passage.cosine is None else shown | {"cosine": round(passage.cosine, 4)}
+
+
+def beginning(
+    documents: Sequence[Document], texts: Mapping[str, str], lang: Lang, asked: Json, *, more: bool
+) -> Json:
+    """Return documents whose names have the same prefix. ``asked`` is the request, which is repeated."""
+    results = [
+        {
+            **_named(document),
+            "updated_at": document.updated,
+            **_text(document, texts),
+            "metadata": metadata(document),
+        }
+        for document in documents
+    ]
+    message = say("Documents found: {count}", count=len(results))
+    return _success(message, lang, **asked, results=results, count=len(results), more=more)
+
+
+def listed(documents: Sequence[Document], after: str | None, lang: Lang) -> Json:
+    message = say("Documents: {count}", count=len(documents))
+    shown = [described(document) for document in documents]
+    return _success(message, lang, documents=shown, count=len(shown), next_cursor=after)
+
+
+def part(document: Document, text: str, start: int, cursor: str | None, lang: Lang) -> Json:
+    """Return a document, or part of it; ``cursor`` asks for what follows."""
+    return _success(
+        say("The document was found"),
+        lang,
+        filepath=document.filepath,
+        document=text,
+        start=start,
+        end=start + len(text),
+        length=document.length,
+        metadata=metadata(document),
+        chunks=len(document.chunks),
+        next_cursor=cursor,
+    )

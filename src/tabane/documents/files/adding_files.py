@@ -1,0 +1,326 @@
+"""Files brought in step with their documents: what is new or changed is put, the rest is passed over.
+
+What is known of a file stands with its document: size, time and digest. So a second pass, after the first
+was done or died, goes on if that was, and one over files that are as they were reads none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tabane.documents import document_names
+from tabane.documents.document import Document, Draft
+from tabane.documents.files.file_sources import (
+    DocumentFolder,
+    DocumentWriting,
+    FileSource,
+    FilesReport,
+    PassOptions,
+    source_of,
+    written,
+)
+from tabane.documents.files.file_texts import FileTextReader, binary, draft_of
+from tabane.documents.files.file_tree import FileStat, FileTree, Told
+from tabane.documents.files.readable_roots import MOST_BYTES, read_beneath, too_large, unreadable
+from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
+from tabane.messages import Message, say
+from tabane.operations import Progress
+
+LOOKED, PUT = 500, 50
+"""Files that are looked up together, and documents that are put together at most."""
+
+MOST_TOGETHER = 4_000_000  # bytes of files that are put together, about
+_SETTLED = 2_000_000_000
+"""Nanoseconds: a file that was written less before it was read may change again and look the same."""
+
+
+class _FileLook(NamedTuple):
+    """A file that is to be looked at: its path below the folder, and what its document is called."""
+
+    name: str
+    key: str
+    stat: FileStat
+
+
+@dataclass(slots=True)
+class _AddingPass:
+    """One pass over folders under way."""
+
+    terms: PassOptions
+    report: FilesReport
+    progress: Progress
+    total: int = 0
+    done: int = 0
+    taken: dict[str, str] = field(default_factory=dict)
+    spared: list[str] = field(default_factory=list)
+
+    def tell(self) -> None:
+        note = say(
+            "{new} new, {changed} changed, {unchanged} unchanged",
+            new=self.report.new,
+            changed=self.report.changed,
+            unchanged=self.report.unchanged,
+        )
+        self.progress.tell(self.done, self.total, note)
+
+
+class FileAdding:
+    """Makes documents of files."""
+
+    def __init__(self, keeping: DocumentWriting, texts: FileTextReader, most_bytes: int = MOST_BYTES) -> None:
+        self._keeping, self._texts, self._most = keeping, texts, most_bytes
+
+    async def add(
+        self, folders: Sequence[DocumentFolder], terms: PassOptions, progress: Progress
+    ) -> FilesReport:
+        """Bring folders in step. Cancelled or killed, it leaves what was put.
+
+        Files that cannot be used are in the report. Raises BadArguments if a folder is not there or holds
+        too much; StoreError and ModelError where nothing more can be put.
+        """
+        running = _AddingPass(terms, FilesReport(), progress)
+        looked: list[tuple[DocumentFolder, list[tuple[str, FileStat]]]] = []
+        for folder in folders:
+            progress.tell(running.total, None, say("Looking through {path}", path=folder.path))
+            files = await asyncio.to_thread(self._found, folder, running)
+            running.total += len(files)
+            looked.append((folder, files))
+        for folder, files in looked:
+            await self._take(folder, files, running)
+        if terms.prune:
+            for folder, _ in looked:
+                await self._prune(folder, running)
+        running.tell()
+        return running.report
+
+    async def take(
+        self,
+        folder: DocumentFolder,
+        files: Sequence[tuple[str, FileStat]],
+        terms: PassOptions,
+        progress: Progress,
+    ) -> FilesReport:
+        """Bring these files of a folder in step."""
+        running = _AddingPass(terms, FilesReport(), progress, total=len(files))
+        await self._take(folder, files, running)
+        return running.report
+
+    async def remove(self, folder: DocumentFolder, names: Sequence[str]) -> int:
+        """Take out the documents of files that are gone, where they were made of these."""
+        keys = [key for name in names if (key := _key_or_none(folder, name)) is not None]
+        removed = 0
+        for first in range(0, len(keys), LOOKED):
+            some = keys[first : first + LOOKED]
+            found = await self._keeping.known(some)
+            gone = [document.filepath for document in found if document and _is_of(document, folder)]
+            removed += await self._keeping.delete(gone) if gone else 0
+        return removed
+
+    async def prune(self, folder: DocumentFolder, names: Sequence[str], spared: Sequence[str] = ()) -> int:
+        """Take out the documents that were made of files of the folder, but for those named."""
+        keys = {key for name in names if (key := _key_or_none(folder, name)) is not None}
+        return await self._pruned(folder, keys, spared)
+
+    # Looking
+
+    def _found(self, folder: DocumentFolder, running: _AddingPass) -> list[tuple[str, FileStat]]:
+        """Return the files of a folder, the lot; blocks."""
+
+        def told(path: str, why: Message) -> None:
+            running.spared.append(path)
+            running.report.refuse(path, why)
+
+        if os.path.isfile(folder.path):
+            found = os.stat(folder.path)
+            return [("", FileStat(found.st_size, found.st_mtime_ns, found.st_ino))]
+        try:
+            return list(_listed(folder, told))
+        except OSError as error:
+            raise BadArguments(unreadable(folder.path, error), "paths") from None
+
+    async def _take(
+        self, folder: DocumentFolder, files: Sequence[tuple[str, FileStat]], running: _AddingPass
+    ) -> None:
+        for first in range(0, len(files), LOOKED):
+            looks = list(self._looks(folder, files[first : first + LOOKED], running))
+            there = await self._keeping.known([look.key for look in looks])
+            known = {document.filepath: document for document in there if document is not None}
+            changed = [look for look in looks if not _looks_same(folder, look, known.get(look.key), running)]
+            running.report.unchanged += len(looks) - len(changed)
+            running.done += min(LOOKED, len(files) - first) - len(changed)
+            running.tell()
+            for some in _together(changed):
+                await self._put(folder, some, known, running)
+                running.done += len(some)
+                running.tell()
+
+    def _looks(
+        self, folder: DocumentFolder, files: Sequence[tuple[str, FileStat]], running: _AddingPass
+    ) -> Iterator[_FileLook]:
+        """Yield the files that are worth a look, by the names of their documents."""
+        for name, stat in files:
+            path = os.path.join(folder.path, name) if name else folder.path
+            try:
+                key = folder.key(name)
+            except TabaneError as error:
+                running.report.refuse(path, error.message)
+                continue
+            other = running.taken.setdefault(key, path)
+            since = running.terms.since
+            if other != path:
+                running.report.refuse(
+                    path,
+                    say(
+                        "{path} has the same id: {key}. Tell them apart with --id-prefix", path=other, key=key
+                    ),
+                )
+            elif since is not None and stat.modified < since * 1e9:
+                running.report.older += 1
+            elif document_names.is_no_text(name or path):
+                running.report.refuse(path, binary())
+            elif stat.size > self._most:
+                running.report.refuse(path, too_large(path, stat.size, self._most))
+            else:
+                yield _FileLook(name, key, stat)
+
+    # Putting
+
+    async def _put(
+        self,
+        folder: DocumentFolder,
+        looks: Sequence[_FileLook],
+        known: Mapping[str, Document],
+        running: _AddingPass,
+    ) -> None:
+        """Read files and put those that are not what their documents were made of."""
+        drafts: list[Draft] = []
+        paths: list[str] = []
+        for look in looks:
+            path = os.path.join(folder.path, look.name) if look.name else folder.path
+            try:
+                draft = await self._draft(folder, look, path, known.get(look.key), running.terms)
+            except TabaneError as error:
+                running.report.refuse(path, error.message)
+                continue
+            if draft is None:
+                running.report.unchanged += 1
+            else:
+                drafts.append(draft)
+                paths.append(path)
+        if not drafts:
+            return
+        results = await self._keeping.put(drafts)
+        _check(results)
+        for path, result in zip(paths, results, strict=True):
+            if isinstance(result, TabaneError):
+                running.report.refuse(path, result.message)
+                continue
+            count = "unchanged" if result.unchanged else "changed" if result.existed else "new"
+            setattr(running.report, count, getattr(running.report, count) + 1)
+            running.report.warning = running.report.warning or result.warning
+
+    async def _draft(
+        self, folder: DocumentFolder, look: _FileLook, path: str, there: Document | None, terms: PassOptions
+    ) -> Draft | None:
+        """Return the document that a file becomes; None if it is that already. Raises TabaneError."""
+        source, data = await asyncio.to_thread(self._read, folder, look, path)
+        known = source_of(there) if there is not None else None
+        if not terms.again and known is not None and there is not None:
+            same_type = folder.file_type is None or there.file_type == folder.file_type
+            if known.digest == source.digest and known.path == path and same_type and known == source:
+                return None
+        text, file_type = await self._texts.read(look.name or path, data, folder.encoding, folder.file_type)
+        return draft_of(look.key, text, file_type, written(source))
+
+    def _read(self, folder: DocumentFolder, look: _FileLook, path: str) -> tuple[FileSource, bytes]:
+        """Return a file, and what is kept of it. Blocks. Raises BadArguments."""
+        top, name = (folder.path, look.name) if look.name else os.path.split(folder.path)
+        now = time.time_ns()
+        try:
+            read = read_beneath(top, name.split("/"), self._most)
+        except OSError as error:
+            raise BadArguments(unreadable(path, error)) from None
+        digest = hashlib.blake2b(read.data, digest_size=16).hexdigest()
+        modified = read.modified if now - read.modified > _SETTLED else 0
+        return FileSource(path, folder.path, len(read.data), modified, digest), read.data
+
+    # Pruning
+
+    async def _prune(self, folder: DocumentFolder, running: _AddingPass) -> None:
+        keys = set(running.taken)
+        running.report.removed += await self._pruned(folder, keys, running.spared)
+
+    async def _pruned(self, folder: DocumentFolder, keys: set[str], spared: Sequence[str]) -> int:
+        """Take out documents of the folder's files that are not among ``keys``.
+
+        What is below a folder that could not be read is spared: it is not known to be gone.
+        """
+        gone: list[str] = []
+        async for document in self._keeping.all(folder.common):
+            source = source_of(document)
+            if document.filepath in keys or source is None or source.folder != folder.path:
+                continue
+            if not any(source.path == path or source.path.startswith(path + os.sep) for path in spared):
+                gone.append(document.filepath)
+        removed = 0
+        for first in range(0, len(gone), LOOKED):
+            removed += await self._keeping.delete(gone[first : first + LOOKED])
+        return removed
+
+
+def _listed(folder: DocumentFolder, told: Told) -> Iterator[tuple[str, FileStat]]:
+    tree = FileTree(folder.path, folder.ignore, told)
+    tree.look()
+    return tree.files()
+
+
+def _looks_same(
+    folder: DocumentFolder, look: _FileLook, there: Document | None, running: _AddingPass
+) -> bool:
+    """Return whether the file looks as it did when its document was made of it, in the same way."""
+    if there is None or running.terms.again or running.terms.sure:
+        return False
+    known = source_of(there)
+    if known is None or known.folder != folder.path:
+        return False
+    same_type = folder.file_type is None or there.file_type == folder.file_type
+    return same_type and (known.size, known.modified) == (look.stat.size, look.stat.modified)
+
+
+def _together(looks: Sequence[_FileLook]) -> Iterator[list[_FileLook]]:
+    """Yield the files in parts that are read and put together."""
+    some: list[_FileLook] = []
+    size = 0
+    for look in looks:
+        if some and (len(some) >= PUT or size + look.stat.size > MOST_TOGETHER):
+            yield some
+            some, size = [], 0
+        some.append(look)
+        size += look.stat.size
+    if some:
+        yield some
+
+
+def _check(results: Sequence[object]) -> None:
+    """Raises the error that all of several have in common: what fails for each will for the next."""
+    failed = [result for result in results if isinstance(result, StoreError | ModelError)]
+    if failed and len(failed) == len(results):
+        raise failed[0]
+
+
+def _is_of(document: Document, folder: DocumentFolder) -> bool:
+    source = source_of(document)
+    return source is not None and source.folder == folder.path
+
+
+def _key_or_none(folder: DocumentFolder, name: str) -> str | None:
+    try:
+        return folder.key(name)
+    except TabaneError:
+        return None

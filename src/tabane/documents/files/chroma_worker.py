@@ -1,0 +1,79 @@
+"""Reads a collection of Chroma's for the hub, in a process of its own, and writes it as JSON lines.
+
+``python -m tabane.documents.files.chroma_worker FOLDER [COLLECTION]``. First a line with ``total``, or with
+``error`` (a word) and ``detail``; then a line for each document: ``id``, ``text``, ``metadata``.
+
+The database is copied and the copy is opened: Chroma changes the tables of older versions as it opens them,
+and whoever still uses the original would not open it again. Vectors are not read, and so not copied.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+_PAGE = 200  # documents that are read together
+_DATABASE = "chroma.sqlite3"
+_PARTS = ("", "-wal", "-shm")
+
+
+Say = Callable[[dict[str, Any]], None]
+
+
+def read(folder: str, wanted: str | None, tell: Say) -> None:
+    """Say what there is, line by line."""
+    try:
+        import chromadb
+        from chromadb.config import Settings
+    except ImportError as error:
+        tell({"error": "missing", "detail": str(error)})
+        return
+    with tempfile.TemporaryDirectory() as copy:
+        if not _copied(folder, copy):
+            tell({"error": "none", "detail": folder})
+            return
+        try:
+            client = chromadb.PersistentClient(copy, settings=Settings(anonymized_telemetry=False))
+            names = sorted(collection.name for collection in client.list_collections())
+            name = wanted or (names[0] if len(names) == 1 else "documents")
+            if name not in names:
+                tell({"error": "collection", "detail": name, "names": names})
+                return
+            _write(client.get_collection(name), tell)
+        except Exception as error:  # whatever Chroma makes of a database that it cannot read
+            tell({"error": "broken", "detail": f"{type(error).__name__}: {error}"})
+
+
+def _copied(folder: str, copy: str) -> bool:
+    for part in _PARTS:
+        path = os.path.join(folder, _DATABASE + part)
+        if os.path.exists(path):
+            shutil.copyfile(path, os.path.join(copy, _DATABASE + part))
+    return os.path.exists(os.path.join(copy, _DATABASE))
+
+
+def _write(collection: Any, tell: Say) -> None:
+    total = collection.count()
+    tell({"total": total})
+    for first in range(0, total, _PAGE):
+        page = collection.get(limit=_PAGE, offset=first, include=["documents", "metadatas"])
+        texts = page["documents"] or [None] * len(page["ids"])
+        known = page["metadatas"] or [None] * len(page["ids"])
+        for key, text, metadata in zip(page["ids"], texts, known, strict=True):
+            tell({"id": key, "text": text, "metadata": metadata or {}})
+
+
+if __name__ == "__main__":
+    # Chroma prints what it likes: what is said here goes past that.
+    out, sys.stdout = sys.stdout, sys.stderr
+
+    def _said(line: dict[str, Any]) -> None:
+        out.write(json.dumps(line) + "\n")
+        out.flush()
+
+    read(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None, _said)

@@ -1,0 +1,235 @@
+"""Operations on files as documents: added by a job, watched, or imported from a Chroma store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tabane.documents.files.adding_files import FileAdding
+from tabane.documents.files.chroma_import import ChromaImport
+from tabane.documents.files.decoding import is_encoding
+from tabane.documents.files.file_sources import DocumentFolder, DocumentWriting, PassOptions, with_colon
+from tabane.documents.files.file_texts import FileTextReader
+from tabane.documents.files.watching import FolderWatch
+from tabane.documents.parameters import (
+    AddDocuments,
+    ListWatched,
+    UnwatchDocuments,
+    WatchDocuments,
+)
+from tabane.errors import BadArguments, HubError, TabaneError
+from tabane.messages import say
+from tabane.operations import Caller, Progress
+from tabane.operations.job_turns import Turn
+from tabane.settings.files import write_private
+
+log = logging.getLogger(__name__)
+
+
+class _WatchedFolders(msgspec.Struct, frozen=True):
+    folders: list[DocumentFolder] = []
+
+
+class WatchedFoldersFile:
+    """The file. One that is damaged is put aside, and nothing is watched."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> list[DocumentFolder]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_WatchedFolders).folders
+        except FileNotFoundError:
+            return []
+        except (msgspec.DecodeError, UnicodeError) as error:
+            broken = self._path.with_suffix(".broken")
+            os.replace(self._path, broken)
+            log.error("%s is damaged (%s) and was renamed to %s", self._path, error, broken.name)
+            return []
+
+    def write(self, folders: Iterable[DocumentFolder]) -> None:
+        """Replace the file, or raise OSError and leave it as it was."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(
+            self._path, msgspec.json.format(msgspec.json.encode(_WatchedFolders(list(folders))), indent=2)
+        )
+
+
+MOST_WATCHED = 32
+"""Folders that are watched at the same time."""
+
+
+class DocumentFiles:
+    """The files of one hub. ``remembered`` is the file that lists the watched folders."""
+
+    def __init__(
+        self,
+        keeping: DocumentWriting,
+        texts: FileTextReader,
+        remembered: Path,
+    ) -> None:
+        self._keeping = keeping
+        self._adding = FileAdding(keeping, texts)
+        self.import_chroma = ChromaImport(keeping).import_chroma
+        self._remembered = WatchedFoldersFile(remembered)
+        self._watches: dict[str, tuple[FolderWatch, asyncio.Task[None]]] = {}
+        self._changing = Turn()
+
+    # Watched folders
+
+    async def start(self) -> None:
+        """Watch again what was watched when the hub ended. Costs nothing if that is nothing."""
+        async with self._changing.taken():
+            for folder in await asyncio.to_thread(self._remembered.read):
+                if folder.path not in self._watches:
+                    self._begin(folder)
+
+    @property
+    def watched(self) -> int:
+        """Return the number of watched folders: a hub that watches some must not exit when idle."""
+        return len(self._watches)
+
+    async def close(self) -> None:
+        """Stop watching. What is watched stays remembered."""
+        async with self._changing.taken():
+            for path in list(self._watches):
+                await self._end(path)
+
+    def _begin(self, folder: DocumentFolder, progress: Progress | None = None) -> FolderWatch:
+        watch = FolderWatch(folder, self._adding, progress)
+        task = asyncio.get_running_loop().create_task(watch.run(), name=f"watch {folder.path}")
+        self._watches[folder.path] = watch, task
+        return watch
+
+    async def _end(self, path: str) -> None:
+        _, task = self._watches.pop(path)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    # Operations
+
+    async def add_documents(self, caller: Caller, params: AddDocuments, progress: Progress) -> dict[str, Any]:
+        encoding = _checked_encoding(params.encoding)
+        terms = PassOptions(since=_moment(params.since), prune=params.prune, again=params.again)
+        paths = await asyncio.to_thread(lambda: [_checked_path(path, "paths") for path in params.paths])
+        prefix = await self._prefix(params.id_prefix)
+        folders = [
+            DocumentFolder(path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding)
+            for path in dict.fromkeys(paths)
+        ]
+        report = await self._adding.add(folders, terms, progress)
+        return report.plain(caller.lang)
+
+    async def watch_documents(
+        self, caller: Caller, params: WatchDocuments, progress: Progress
+    ) -> dict[str, Any]:
+        path = await asyncio.to_thread(_checked_path, params.path, "path")
+        encoding = _checked_encoding(params.encoding)
+        if not await asyncio.to_thread(os.path.isdir, path):
+            raise BadArguments(say("{path} is no folder. Only folders can be watched.", path=path), "path")
+        prefix = await self._prefix(params.id_prefix)
+        folder = DocumentFolder(
+            path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding
+        )
+        async with self._changing.taken(progress):
+            self._check_place(path)
+            if path in self._watches:
+                await self._end(path)
+            watch = self._begin(folder, progress)
+            await self._remember()
+        try:
+            report = await asyncio.shield(watch.first)
+        except asyncio.CancelledError:
+            if not watch.first.cancelled():
+                await self._forget(path)
+                raise
+            raise HubError(say("{path} is not watched any more.", path=path)) from None
+        if isinstance(report, TabaneError):
+            await self._forget(path)
+            raise report
+        return {**report.plain(caller.lang), "watch": watch.plain(caller.lang)}
+
+    async def _prefix(self, prefix: str) -> str:
+        """Return the prefix of ids: with a colon if only ids with a colon exist, as after import-chroma."""
+        colon = with_colon(prefix)
+        if colon == prefix or await anext(self._keeping.all(prefix + "/"), None) is not None:
+            return prefix
+        return prefix if await anext(self._keeping.all(colon), None) is None else colon
+
+    async def unwatch_documents(self, caller: Caller, params: UnwatchDocuments) -> dict[str, Any]:
+        path = await asyncio.to_thread(_checked_path, params.path, "path")
+        there = self._watches.get(path)
+        if there is None:
+            raise BadArguments(
+                say("{path} is not watched. See which folders are: tabane docs watch --list", path=path),
+                "path",
+            )
+        await self._forget(path)
+        removed = await self._adding.prune(there[0].folder, ()) if params.remove else 0
+        return {"path": path, "removed": removed}
+
+    async def list_watched(self, caller: Caller, params: ListWatched) -> dict[str, Any]:
+        return {"results": [watch.plain(caller.lang) for watch, _ in self._watches.values()]}
+
+    async def _forget(self, path: str) -> None:
+        async with self._changing.taken():
+            if path in self._watches:
+                await self._end(path)
+            await self._remember()
+
+    async def _remember(self) -> None:
+        folders = [watch.folder for watch, _ in self._watches.values()]
+        await asyncio.to_thread(self._remembered.write, folders)
+
+    def _check_place(self, path: str) -> None:
+        """Raises BadArguments if the folder cannot be watched beside those that are."""
+        for other in self._watches:
+            if other != path and os.path.commonpath((other, path)) in (other, path):
+                raise BadArguments(
+                    say(
+                        "{other} is watched already, and one is within the other. First: tabane docs watch "
+                        "--remove {other}",
+                        other=other,
+                    ),
+                    "path",
+                )
+        if path not in self._watches and len(self._watches) >= MOST_WATCHED:
+            raise BadArguments(say("{limit} folders are watched already.", limit=MOST_WATCHED), "path")
+
+
+def _checked_path(path: str, parameter: str) -> str:
+    if not os.path.isabs(path) or "\0" in path:
+        raise BadArguments(say("{path}: give the whole path, from / on.", path=path), parameter)
+    return os.path.realpath(path)
+
+
+def _checked_encoding(encoding: str | None) -> str | None:
+    if encoding is not None and not is_encoding(encoding):
+        raise BadArguments(
+            say(
+                "There is no encoding {encoding}. For example: shift_jis, euc_jp, latin-1", encoding=encoding
+            ),
+            "encoding",
+        )
+    return encoding
+
+
+def _moment(since: str | None) -> float | None:
+    """Seconds since 1970 of a date, or of a date with a time; without a zone in that of this machine."""
+    if since is None:
+        return None
+    try:
+        return datetime.fromisoformat(since).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise BadArguments(
+            say("{since}: a date is wanted, such as 2026-01-31 or 2026-01-31T12:00", since=since), "since"
+        ) from None

@@ -1,0 +1,279 @@
+"""Records and columns of one collection, written and read together.
+
+A read sees records and columns of the same moment. A write notifies a :class:`TableFollower` (the lexical
+index) after its commit, in the writing thread, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from tabane.errors import StoreReadOnly
+from tabane.search.records import Record, Shape
+from tabane.store import failures, segments
+from tabane.store.collection_state import CollectionChange, CollectionState
+from tabane.store.columns import Columns, ColumnSnapshot, Mask
+from tabane.store.database import Database
+from tabane.store.maintenance import TableMaintenance
+from tabane.store.masks import Masks
+from tabane.store.segments import OpenVectorDatabase, open_collection
+from tabane.store.substring_filter import SubstringCondition, SubstringFilter, SubstringIndex
+from tabane.store.truth import Truth
+from tabane.store.vectors.space_table import SpaceTable
+from tabane.store.vectors.vector_index import VectorIndex
+from tabane.store.vectors.vector_truth import VectorTruth
+from tabane.store.write_thread import ALONE
+
+T = TypeVar("T")
+
+_LONGEST_WAIT = 5.0  # seconds from a commit to the columns that show it
+_MOST_TRIES = 100
+_LONGEST_REMAKING = 600.0  # seconds that a check-up waits for
+
+
+class TableFollower(SubstringIndex, Protocol):
+    """What is derived from a table: a lexical index.
+
+    ``applied`` is the number of the last tombstone that it will never ask for again. ``containing`` answers
+    as of the last commit that it was told of.
+    """
+
+    @property
+    def applied(self) -> int: ...
+
+    def committed(self, change: CollectionChange) -> None:
+        """The write is on the disk. Called in the writing thread, in order; quick.
+
+        It hears of every write that has a number, those too that leave the records as they are.
+        """
+        ...
+
+
+class CollectionTable:
+    """An open collection. Made by :meth:`open`. ``shape`` has the spaces that there are now."""
+
+    def __init__(
+        self,
+        database: Database,
+        truth: Truth,
+        columns: Columns,
+        state: CollectionState,
+        vectors: OpenVectorDatabase,
+    ) -> None:
+        self.database = database
+        self.truth = truth
+        self.columns = columns
+        self.state = state
+        self.shape = truth.shape
+        self.vectors: VectorIndex | None = None  # if there is a space, or was one
+        self._vector_room = vectors
+        self._equipping = asyncio.Lock()
+        self._follower: TableFollower | None = None
+        self._containing = SubstringFilter(truth, columns)
+        self._tidying = TableMaintenance(self)
+
+    @classmethod
+    async def open(cls, database: Database, shape: Shape, vectors: OpenVectorDatabase) -> CollectionTable:
+        """Open the collection, made if it is new; where its shape changed, the columns are rebuilt.
+
+        ``vectors`` opens the file of vectors, if there are some or will be.
+        """
+        truth, columns, state = await open_collection(database, shape, vectors)
+        table = cls(database, truth, columns, state, vectors)
+        if truth.vectors is not None:
+            await table._open_vectors(truth.vectors)
+        return table
+
+    @property
+    def vector_folder(self) -> str:
+        """Where the files made of the vectors are: they may be deleted while the collection is closed."""
+        return f"{os.path.splitext(self.database.path)[0]}.{self.shape.name}.vectors"
+
+    async def _open_vectors(self, truth: VectorTruth) -> None:
+        folder, changes, after_crash = self.vector_folder, self.state.changes, self.database.recovered
+        self.vectors = await self.database.aside(
+            lambda connection: VectorIndex.open(
+                connection, folder, truth, changes, self.columns.snapshot, after_crash=after_crash
+            )
+        )
+        self.shape = (await self.database.read(truth.spaces)).shape
+
+    async def respace(self, work: Callable[[sqlite3.Connection, SpaceTable], bool]) -> None:
+        """Change which spaces there are; readers see them from then on. ``work`` tells whether it did."""
+        vectors = await self._equipped()
+        change = await self.write(
+            lambda connection: self.truth.respace(connection, work, vectors),
+            ALONE,
+        )
+        if change.spaces is not None:
+            self._tidying.wake()
+
+    async def _equipped(self) -> VectorTruth:
+        """Return the vectors of the collection, which may have had none so far."""
+        async with self._equipping:
+            if self.truth.vectors is None:
+                file = await self._vector_room()
+                await self.database.run(
+                    lambda connection: VectorTruth.prepared(
+                        connection, file, self.truth.number, self.truth.shape
+                    ),
+                    rows=ALONE,
+                    committed=self._equip,
+                )
+            assert self.truth.vectors is not None
+            return self.truth.vectors
+
+    def _equip(self, vectors: VectorTruth) -> None:
+        """In the writing thread, so that no write comes in between."""
+        self.vectors = VectorIndex(vectors, self.vector_folder, {}, self.state.changes, self.columns.snapshot)
+        self.truth.vectors = vectors
+
+    def tidy(self) -> None:
+        """Begin what the last process left to do: a space may be dropped and not swept yet.
+
+        Not before :meth:`follow`: rows are moved by it, and the index has to hear of that.
+        """
+        if self.vectors is not None:
+            self._tidying.wake()
+
+    def follow(self, follower: TableFollower) -> None:
+        """Tell it of every write from now on. Before the first write."""
+        self._follower = follower
+
+    @property
+    def applied(self) -> int | None:
+        """Return the last tombstone that the follower will never ask for again; None if there is none."""
+        return self._follower.applied if self._follower is not None else None
+
+    async def attach(
+        self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None = None
+    ) -> int:
+        """Attach vectors to rows that are live and still of that epoch. Return how many were."""
+        _, live = await self._counted(
+            lambda connection: self.truth.attach(connection, vectors, model, epoch), len(vectors)
+        )
+        return live
+
+    async def exchange(
+        self, records: Sequence[Record], gone: Sequence[str], rows: int, models: Mapping[str, str]
+    ) -> tuple[list[bool], int]:
+        """Delete records and put in others, in one write: what became of each, and how many were deleted."""
+        change, deleted = await self._counted(
+            lambda connection: self.truth.exchange(connection, records, gone, models), rows
+        )
+        return change.results, deleted
+
+    async def _counted(
+        self, work: Callable[[sqlite3.Connection], tuple[CollectionChange, int]], rows: int
+    ) -> tuple[CollectionChange, int]:
+        """Return a write that counts something beside what it changes."""
+        count = 0
+
+        def counting(connection: sqlite3.Connection) -> CollectionChange:
+            nonlocal count
+            change, count = work(connection)
+            return change
+
+        return await self.write(counting, rows), count
+
+    async def write(
+        self, work: Callable[[sqlite3.Connection], CollectionChange], rows: int
+    ) -> CollectionChange:
+        """Do a write; it is on the disk, in the columns and with the follower when this returns."""
+        change = await self.database.run(
+            lambda connection: self._followed(connection, work), rows=rows, committed=self._committed
+        )
+        if self._tidying.wanted(change.state):
+            self._tidying.wake()
+        return change
+
+    async def read(
+        self, work: Callable[[Masks, sqlite3.Connection], T], *, long: bool = False, aside: bool = False
+    ) -> T:
+        """Do ``work`` over records and columns of one moment. For the others see :class:`Database`."""
+
+        sweeps = self.truth.strings.sweeps  # before the moment is chosen: see there
+
+        def reading(connection: sqlite3.Connection) -> T:
+            masks = self.masks(connection)
+            masks.sweeps = sweeps
+            return work(masks, connection)
+
+        return await (self.database.aside(reading) if aside else self.database.read(reading, long=long))
+
+    def masks(self, connection: sqlite3.Connection) -> Masks:
+        """What filters are evaluated with, as of the moment of the connection's transaction. Blocks."""
+        return self._masks(connection, self._snapshot(connection))
+
+    async def agrees(self) -> bool:
+        """Return whether columns and records agree. Reads every record: for a check-up."""
+        try:
+            return await self.read(
+                lambda masks, connection: segments.agree(self.truth, connection, masks.snapshot), aside=True
+            )
+        except StoreReadOnly:
+            return False  # a string that no column knows would have to be written first
+
+    async def vectors_agree(self) -> bool:
+        """Whether the files of vectors hold what the truth holds, once they are whole. Reads every vector."""
+        vectors = self.vectors
+        if vectors is None:
+            return True
+        await asyncio.to_thread(vectors.wait_until_whole, _LONGEST_REMAKING)
+        return await self.read(lambda _, connection: vectors.agrees(connection), aside=True)
+
+    async def compact(self) -> None:
+        """Compact the rows and delete unused strings, in steps between other writes."""
+        await self._tidying.compact()
+
+    async def close(self) -> None:
+        """End what runs in the background, keep blocks for a quick start. The database stays open."""
+        await self._tidying.end()
+        if self.vectors is not None:
+            await asyncio.to_thread(self.vectors.close)
+
+    # Writing
+
+    def _followed(
+        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], CollectionChange]
+    ) -> CollectionChange:
+        with self.truth.vectors.file.together() if self.truth.vectors else contextlib.nullcontext():
+            return work(connection)
+
+    def _committed(self, change: CollectionChange) -> None:
+        self.state = change.state
+        self.truth.strings.remember(change.strings)
+        if change.upserted or change.deleted or change.vectors or change.spaces is not None:
+            # The index first: what columns show, a substring has to find.
+            if self._follower is not None:
+                self._follower.committed(change)
+            if self.vectors is not None:
+                self.vectors.committed(change)
+            if change.spaces is not None:
+                self.shape = change.spaces.shape
+            self.columns.apply(change)
+
+    # Reading
+
+    def _snapshot(self, connection: sqlite3.Connection) -> ColumnSnapshot:
+        """Return the columns of the moment that the connection's transaction sees."""
+        for _ in range(_MOST_TRIES):
+            seen = self.truth.state(connection).changes
+            snapshot = self.columns.reached(seen, _LONGEST_WAIT)
+            if snapshot.changes == seen:
+                return snapshot
+            # A write came in between: look again.
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN")
+        raise failures.busy(self.database.path)
+
+    def _masks(self, connection: sqlite3.Connection, snapshot: ColumnSnapshot) -> Masks:
+        def holding(wanted: SubstringCondition, within: Mask) -> Mask:
+            return self._containing.mask(connection, snapshot, self._follower, wanted, within)
+
+        return Masks(snapshot, self.truth.strings, connection, holding)

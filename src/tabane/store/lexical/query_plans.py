@@ -1,0 +1,274 @@
+"""Plans of lexical queries: which terms count how much, and what a hit must match; pure.
+
+A plan refers to the *spaces* of a collection. Each text has one for its tokens (``t``), its likely words
+(``u``), its pairs of characters (``s``) and, with the extra ``ja``, its dictionary words (``j``). The index
+and memory segments evaluate the same plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tabane.search import substrings
+from tabane.search.analysis import GAP, groups, is_cjk, is_mixed, normalise, positioned, stem, units
+from tabane.search.engine import LexicalQuery, Mode
+from tabane.search.japanese import Japanese
+from tabane.search.kana import kana_words
+from tabane.search.records import Shape
+
+TOKENS, UNITS, PAIRS, WORDS = "t", "u", "s", "j"
+MOST_TERMS = 64  # of a query; a longer one is cut
+MOST_KANA = 16  # pairs of words in hiragana
+MOST_EXPANSIONS = 16  # of a prefix: those that are scored, all are found
+
+# Tuned on halves of JaQuAD (benchmarks/search); they hardly matter within a factor of two.
+_MIXED = 0.4  # a bigram that is half hiragana is grammar more than content
+_UNIT = 0.6  # a likely word, beside its bigram
+_SHORT = 2.0  # what the units of a query count together at least: 京都 alone is no 東京都
+_WORD = 2.0  # a word of the dictionary
+_KANA = 0.5  # a pair of a word in hiragana: such words have several, each common by itself
+
+_HIRAGANA = re.compile(r"[ぁ-ゖゝゞー]{2,}")
+_WORD_END = re.compile(r"[^\W_]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class TermMatch:
+    """A token in a space (``t_title``)."""
+
+    space: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseMatch:
+    """Tokens at these distances from each other."""
+
+    space: str
+    tokens: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixMatch:
+    """Any token that begins so."""
+
+    space: str
+    beginning: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of them."""
+
+    of: tuple[Match, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Any of them; none of nothing."""
+
+    of: tuple[Match, ...]
+
+
+Match = TermMatch | PhraseMatch | PrefixMatch | AllOf | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTerm:
+    """A term that is scored, and what its score is multiplied by."""
+
+    term: TermMatch
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalPlan:
+    """What a hit must match and must not, and what it is scored by.
+
+    ``plain``: it must match any of the leaves, nothing more. ``prefixes`` are to be scored too, by the
+    tokens they stand for, with these weights.
+    """
+
+    leaves: tuple[ScoredTerm, ...]
+    must: Match
+    without: tuple[Match, ...] = ()
+    prefixes: tuple[tuple[PrefixMatch, float], ...] = ()
+    plain: bool = False
+
+
+NOTHING = LexicalPlan((), AnyOf(()))
+
+
+class LexicalPlanner:
+    """Makes plans for the collections of one shape."""
+
+    def __init__(self, shape: Shape, japanese: Japanese | None) -> None:
+        self._shape = shape
+        self._japanese = japanese
+        self._weights = {text.name: text.weight for text in shape.texts}
+
+    def plan(self, query: LexicalQuery) -> LexicalPlan:
+        """Return the plan of a query; :data:`NOTHING` if it has no word. Raises BadArguments."""
+        names = self._shape.text_names(query.fields)
+        found = groups(query.text)[:MOST_TERMS]
+        tokens = list(dict.fromkeys(token for group in found for token in group if token != GAP))[:MOST_TERMS]
+        leaves = tuple(self._leaves(query.text, tokens, names))
+        if leaves and query.mode is Mode.ANY and not self._japanese:
+            leaves += tuple(self._kana(query.text, names))
+        prefixes = (*self._prefixes(query, found, names), *self._characters(tokens, names))
+        required = [phrase for text in query.phrases for phrase in self._phrase(text, names)]
+        required += self._required(query, found, names)
+        if not leaves and query.mode is Mode.ANY:
+            leaves, kana = self._hiragana(query.text, names)
+            required += kana
+        if not leaves and not required and not prefixes:
+            return NOTHING
+        plain = not required and not prefixes
+        if query.mode is Mode.ANY and not required:
+            required = [AnyOf((*(leaf.term for leaf in leaves), *(starts for starts, _ in prefixes)))]
+        elif query.mode is Mode.ANY and query.phrases and not leaves:
+            leaves = self._phrase_leaves(query.phrases, names)
+        without = tuple(phrase for text in query.exclude for phrase in self._phrase(text, names))
+        return LexicalPlan(leaves, _both(required), without, prefixes, plain)
+
+    def _phrase_leaves(self, phrases: Sequence[str], names: tuple[str, ...]) -> tuple[ScoredTerm, ...]:
+        text = " ".join(phrases)
+        tokens = dict.fromkeys(token for token in positioned(text) if token != GAP)
+        return tuple(self._leaves(text, list(tokens)[:MOST_TERMS], names))
+
+    def _leaves(self, text: str, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[ScoredTerm]:
+        # A dictionary knows words better than a rule of thumb.
+        likely = dict.fromkeys(() if self._japanese else units(text))
+        words = dict.fromkeys(self._japanese.words(text) if self._japanese else ())
+        unit = max(_UNIT, _SHORT / len(likely)) if likely else 0.0
+        for name in names:
+            weight = self._weights[name]
+            for token in tokens:
+                yield ScoredTerm(
+                    TermMatch(f"{TOKENS}_{name}", token), weight * (_MIXED if is_mixed(token) else 1.0)
+                )
+            yield from (ScoredTerm(TermMatch(f"{UNITS}_{name}", token), weight * unit) for token in likely)
+            yield from (ScoredTerm(TermMatch(f"{WORDS}_{name}", token), weight * _WORD) for token in words)
+
+    def _kana(self, text: str, names: tuple[str, ...]) -> Iterator[ScoredTerm]:
+        """What the words in hiragana of a query of several scripts add, by their pairs of characters."""
+        pairs = dict.fromkeys(pair for word in kana_words(text) for pair in substrings.needle_tokens(word))
+        for name in names:
+            weight = self._weights[name] * _KANA
+            yield from (
+                ScoredTerm(TermMatch(f"{PAIRS}_{name}", pair), weight) for pair in list(pairs)[:MOST_KANA]
+            )
+
+    def _prefixes(
+        self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
+    ) -> tuple[tuple[PrefixMatch, float], ...]:
+        """Return what the last word may go on from."""
+        last = _WORD_END.search(normalise(query.text)) if query.prefix and found else None
+        if last is None:
+            return ()
+        ending = found[-1][-1] if not last.group().isascii() else last.group()
+        if ending == GAP:
+            return ()
+        shortest = stem(ending) if ending.startswith(stem(ending)) else ending
+        return tuple((PrefixMatch(f"{TOKENS}_{name}", shortest), self._weights[name]) for name in names)
+
+    def _characters(
+        self, tokens: Sequence[str], names: tuple[str, ...]
+    ) -> Iterator[tuple[PrefixMatch, float]]:
+        """Words of one character, which stand in longer ones too: by the pairs that begin with them."""
+        for token in tokens:
+            if _is_character(token):
+                yield from ((PrefixMatch(f"{PAIRS}_{name}", token), self._weights[name]) for name in names)
+
+    def _required(self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]) -> list[Match]:
+        if query.mode is Mode.PHRASE:
+            return list(self._phrase(query.text, names))
+        if query.mode is Mode.ANY:
+            return []
+        required = [self._group(group, names) for group in found]
+        required += [self._held(run, names) for run in _lone_hiragana(query.text)]
+        if query.prefix and found and (starts := self._prefixes(query, found, names)):
+            required[len(found) - 1] = AnyOf((required[len(found) - 1], *(each for each, _ in starts)))
+        return [each for each in required if each != AllOf(())]
+
+    def _group(self, group: Sequence[str], names: tuple[str, ...]) -> Match:
+        """All tokens of a run, each in any text; for a name of several parts, itself instead of them."""
+        terms = [AnyOf(tuple(_term(token, name) for name in names)) for token in group if token != GAP]
+        if len(group) > 2 and group[-1] == "".join(group[:-1]):
+            return AnyOf((AllOf(tuple(terms[:-1])), terms[-1]))
+        return _both(terms)
+
+    def _phrase(self, text: str, names: tuple[str, ...]) -> Iterator[Match]:
+        """Yield what holds where a text has these words side by side; nothing for a text without words."""
+        places = tuple((at, token) for at, token in enumerate(positioned(text)[:MOST_TERMS]) if token != GAP)
+        stretches = dict.fromkeys(_HIRAGANA.findall(normalise(text)))
+        each = [_both([*_placed(places, name), *(_held(run, name) for run in stretches)]) for name in names]
+        if places or stretches:
+            yield AnyOf(tuple(each))
+
+    def _held(self, run: str, names: tuple[str, ...]) -> Match:
+        return AnyOf(tuple(_held(run, name) for name in names))
+
+    def _hiragana(self, text: str, names: tuple[str, ...]) -> tuple[tuple[ScoredTerm, ...], list[Match]]:
+        """Return a query of hiragana alone, which has no tokens: scored by its pairs of characters."""
+        runs = list(dict.fromkeys(_HIRAGANA.findall(normalise(text))))[:MOST_TERMS]
+        pairs = dict.fromkeys(token for run in runs for token in substrings.needle_tokens(run))
+        leaves = (
+            ScoredTerm(TermMatch(f"{PAIRS}_{name}", token), self._weights[name])
+            for name in names
+            for token in pairs
+        )
+        return tuple(leaves), [AnyOf(tuple(self._held(run, names) for run in runs))] if runs else []
+
+
+def needle(text: str, names: Iterable[str]) -> Match:
+    """Return what holds where one of the texts contains a substring (the first 64 pairs of a longer one)."""
+    if substrings.is_single(text):
+        beginning = substrings.needle_tokens(text)[0]
+        return AnyOf(tuple(PrefixMatch(f"{PAIRS}_{name}", beginning) for name in names))
+    return AnyOf(tuple(_held(text, name) for name in names))
+
+
+def _placed(places: tuple[tuple[int, str], ...], name: str) -> Iterator[Match]:
+    """Tokens side by side in a text; a single character wherever it stands."""
+    if len(places) == 1 and _is_character(places[0][1]):
+        yield _term(places[0][1], name)
+    else:
+        yield from _phrases(f"{TOKENS}_{name}", places)
+
+
+def _term(token: str, name: str) -> Match:
+    """Return a token in a text, if it is a single character also within words."""
+    return (
+        PrefixMatch(f"{PAIRS}_{name}", token)
+        if _is_character(token)
+        else TermMatch(f"{TOKENS}_{name}", token)
+    )
+
+
+def _is_character(token: str) -> bool:
+    return len(token) == 1 and is_cjk(token)
+
+
+def _held(text: str, name: str) -> Match:
+    tokens = tuple(enumerate(substrings.needle_tokens(text)))
+    return _both(list(_phrases(f"{PAIRS}_{name}", tokens)))
+
+
+def _phrases(space: str, places: tuple[tuple[int, str], ...]) -> Iterator[Match]:
+    if len(places) == 1:
+        yield TermMatch(space, places[0][1])
+    elif places:
+        first = places[0][0]
+        yield PhraseMatch(space, tuple((at - first, token) for at, token in places))
+
+
+def _both(of: Sequence[Match]) -> Match:
+    return of[0] if len(of) == 1 else AllOf(tuple(of))
+
+
+def _lone_hiragana(text: str) -> list[str]:
+    """Runs of hiragana that have no token: those that stand alone."""
+    return [run for run in _HIRAGANA.findall(normalise(text)) if set(positioned(run)) == {GAP}]

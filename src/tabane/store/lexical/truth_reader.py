@@ -1,0 +1,109 @@
+"""The records as the lexical index reads them: in its own threads, through read-only connections."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from tabane.errors import StoreError
+from tabane.search.analysis import normalise
+from tabane.search.filters import Contains, contains
+from tabane.search.records import Record, Shape
+from tabane.store import failures
+from tabane.store.read_thread import give_way
+
+if TYPE_CHECKING:
+    from tabane.store.collection_state import CollectionState
+    from tabane.store.collection_table import CollectionTable
+    from tabane.store.masks import Masks
+
+_LOOKED_AT = 32  # records between two pauses for others
+
+
+class TruthReader:
+    """One table, for threads that are not the event loop's. Raises StoreError."""
+
+    def __init__(self, table: CollectionTable) -> None:
+        self._table = table
+        self._truth = table.truth
+        self._path = table.database.path
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+
+    @property
+    def shape(self) -> Shape:
+        return self._table.shape
+
+    def state(self) -> tuple[CollectionState, int]:
+        """Return the state of the collection, and its last tombstone."""
+        with self.reading() as connection:
+            return self._truth.state(connection), self._truth.last_tombstone(connection)
+
+    def rows(self, after: int, most: int) -> list[tuple[int, Record]]:
+        with self.reading() as connection:
+            return list(self._truth.rows(connection, after, most))
+
+    def tombstones(self, after: int) -> list[int]:
+        with self.reading() as connection:
+            return self._truth.tombstones(connection, after)
+
+    def count(self) -> int:
+        """Return how many records there are."""
+        with self.reading() as connection:
+            return int(self._table.masks(connection).snapshot.alive.sum())
+
+    def keys(self, connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, str]:
+        """Return the keys of those rows that are live."""
+        return self._truth.keys_at(connection, rows)
+
+    def masks(self, connection: sqlite3.Connection) -> Masks:
+        """What filters are evaluated with, as of the moment that the connection's transaction has then."""
+        return self._table.masks(connection)
+
+    def busy(self) -> StoreError:
+        return failures.busy(self._path)
+
+    def holding(self, connection: sqlite3.Connection, rows: Sequence[int], condition: Contains) -> list[int]:
+        """Return those of the rows whose texts contain it, by looking at them."""
+        needle = normalise(condition.text)
+        found: list[int] = []
+        for number, row in enumerate(rows):
+            if not number % _LOOKED_AT:
+                give_way(connection)
+            record = self._truth.at(connection, row)
+            if record is not None:
+                names = record.texts if condition.fields is None else condition.fields
+                if contains((record.texts.get(name, "") for name in names), needle):
+                    found.append(row)
+        return found
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield the thread's own connection, in a transaction. Raises StoreError."""
+        try:
+            connection = self._connection()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise failures.from_sqlite(error, self._path) from error
+
+    def _connection(self) -> sqlite3.Connection:
+        known: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if known is None:
+            address = f"file:{quote(self._path)}?mode=ro"
+            known = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            known.execute("PRAGMA query_only = ON")
+            self._local.connection = known
+            self._connections.append(known)
+        return known

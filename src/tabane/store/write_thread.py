@@ -1,0 +1,181 @@
+"""The thread that writes: waiting work is committed together, and answered when it is on the disk.
+
+Each piece of work runs in a savepoint: if it fails, it is undone without affecting the others. A commit
+includes the work that is waiting already, for at most 2 ms or 100 rows; it waits for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tabane.store import failures
+from tabane.store.clean_points import CleanPoints
+
+MOST_WAITING = 1000
+LONGEST_GROUP = 0.002  # seconds
+MOST_ROWS = 100  # of a commit: others wait for one at most; work on more rows is a commit of its own
+ALONE = MOST_ROWS + 1  # rows of a job that shares its commit with no other
+
+Work = Callable[[sqlite3.Connection], Any]
+
+
+@dataclass(slots=True)
+class WriteJob:
+    """Work, how many rows it touches, and what is called with its result between commit and answer."""
+
+    work: Work
+    rows: int
+    committed: Callable[[Any], None] | None
+    answer: Future[Any] = field(default_factory=Future)
+    result: Any = None
+    error: BaseException | None = None
+
+
+class CommitCompanion(Protocol):
+    """Another file, written in the same thread, that has to be on the disk before each commit.
+
+    ``ahead`` puts it there; what it raises undoes the commit. ``settled``: the commit is done.
+    ``lost``: it is not, and what was put there for it belongs to nobody.
+    """
+
+    def ahead(self) -> None: ...
+
+    def settled(self) -> None: ...
+
+    def lost(self) -> None: ...
+
+
+class WriteThread:
+    """Owns the writing connection from :meth:`start` until :meth:`close` returns."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str, points: CleanPoints) -> None:
+        self._connection = connection
+        self._path = path
+        self._points = points
+        self.companions: list[CommitCompanion] = []
+        self._waiting: queue.SimpleQueue[WriteJob | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=f"store-writer {path}", daemon=True)
+        self._gate = threading.Lock()
+        self._open = True
+        self._held: WriteJob | None = None  # taken from the queue, too big for the commit it was taken for
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, job: WriteJob) -> Future[Any]:
+        """Queue the job. Raises StoreBusy if too much waits, StoreError after close."""
+        with self._gate:
+            if not self._open:
+                raise failures.closed(self._path)
+            if self._waiting.qsize() >= MOST_WAITING:
+                raise failures.busy(self._path)
+            self._waiting.put(job)
+        return job.answer
+
+    def close(self) -> None:
+        """Finish what waits, then end the thread. The connection is the caller's again."""
+        with self._gate:
+            if self._open:
+                self._open = False
+                self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._held or self._waiting.get()) is not None:
+            self._held = None
+            self._group(job)
+            self._points.committed(self._connection)
+
+    def _group(self, first: WriteJob) -> None:
+        """Commit the job together with waiting jobs that fit."""
+        group: list[WriteJob] = []
+        rows, deadline = 0, time.monotonic() + LONGEST_GROUP
+        job: WriteJob | None = first
+        while job is not None:
+            rows += job.rows
+            if job.answer.set_running_or_notify_cancel():
+                group.append(job)
+                if not self._run(job):
+                    break
+            job = self._next(rows, deadline)
+        self._finish(group)
+
+    def _next(self, rows: int, deadline: float) -> WriteJob | None:
+        if time.monotonic() > deadline or self._waiting.empty():
+            return None
+        job = self._waiting.get()
+        if job is None:
+            self._waiting.put(None)  # the end: found again after this commit
+        elif rows + job.rows > MOST_ROWS:
+            self._held = job
+            return None
+        return job
+
+    def _run(self, job: WriteJob) -> bool:
+        """Run the work in its savepoint. False if the transaction is lost, with all that is in it."""
+        connection = self._connection
+        try:
+            if not connection.in_transaction:
+                connection.execute("BEGIN IMMEDIATE")
+            connection.execute("SAVEPOINT work")
+            job.result = job.work(connection)
+            connection.execute("RELEASE work")
+        except BaseException as error:
+            job.error = failures.storage_error(error, self._path)
+            return self._undone()
+        return True
+
+    def _undone(self) -> bool:
+        """Undo the last piece of work alone; where SQLite rolled back the whole transaction, say False."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO work")
+                self._connection.execute("RELEASE work")
+                return True
+        except sqlite3.Error:
+            self._rollback()
+        return False
+
+    def _finish(self, group: list[WriteJob]) -> None:
+        lost: BaseException | None = None
+        try:
+            if self._connection.in_transaction:
+                for companion in self.companions:
+                    companion.ahead()
+                self._connection.execute("COMMIT")
+                for companion in self.companions:
+                    companion.settled()
+            else:
+                lost = next((job.error for job in reversed(group) if job.error), None)
+        except BaseException as error:
+            self._rollback()
+            lost = failures.storage_error(error, self._path)
+        for job in group:
+            self._answer(job, job.error or lost)
+
+    def _answer(self, job: WriteJob, error: BaseException | None) -> None:
+        if error is None and job.committed is not None:
+            try:
+                job.committed(job.result)
+            except BaseException as raised:
+                error = raised
+        if error is None:
+            job.answer.set_result(job.result)
+        else:
+            job.answer.set_exception(error)
+
+    def _rollback(self) -> None:
+        for companion in self.companions:
+            companion.lost()
+        # SQLite may have rolled back already; the error that matters is the first.
+        with contextlib.suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
