@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabane.gateway.tools.index import Match, Query, ToolIndex
+from tabane.gateway.tools.likeness import NameMatch, measure
 from tabane.gateway.tools.tool import Tool
 from tests.gateway.tools import corpus, tool
 
@@ -382,3 +383,11 @@ def test_tools_of_one_server_do_not_matter_to_their_order() -> None:
     one.replace("all", tools)
     other.replace("all", tools[::-1])
     assert one.search(Query("show the log", 20)) == other.search(Query("show the log", 20))
+
+
+@pytest.mark.parametrize("match", ["partial", "prefix"])
+def test_a_longer_match_is_more_alike(match: NameMatch) -> None:
+    likeness = measure(match)
+    assert likeness("read", "read") == 1
+    assert 1 > likeness("read", "read_file") > likeness("read", "read_many_files") > 0
+    assert likeness("read", "write") == 0

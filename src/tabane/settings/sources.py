@@ -15,9 +15,9 @@ from tabane.settings.files import read_trusted
 from tabane.settings.option import Option
 from tabane.settings.origins import allowed_entry
 from tabane.settings.places import config_folder, data_folder
-from tabane.settings.spelling import nearest
 from tabane.settings.table import OPTIONS, Settings, Source
 from tabane.settings.values import Unfit, expanded, value_of
+from tabane.text.nearest_names import nearest
 
 PREFIX = "TABANE_"
 ELSEWHERE = ("URL", "INSTANCE")

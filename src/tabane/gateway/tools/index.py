@@ -26,8 +26,8 @@ from tabane.search.glossary import glossary
 from tabane.search.sentences import first_sentence
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.likeness import Measure
     from tabane.gateway.tools.tool import Tool
+    from tabane.text.nearest_names import Similarity
 
 Match = Literal["relevance", "partial", "prefix", "exact", "fuzzy"]
 
@@ -166,7 +166,7 @@ class ToolIndex:
         )
         return [number for (number,) in rows]
 
-    def _named(self, query: Query, likeness: Measure) -> list[Hit]:
+    def _named(self, query: Query, likeness: Similarity) -> list[Hit]:
         wanted = normalise(query.query).strip()
         found = []
         for alias, server, name, title in self._select("alias, server, name, title", query):
