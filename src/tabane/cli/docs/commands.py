@@ -13,9 +13,10 @@ from tabane.cli.blocks import readable
 from tabane.cli.docs.answers import asked, document_ids, listed, whole
 from tabane.cli.docs.taking import add, import_chroma, watch, whole_path
 from tabane.cli.output import Group, Terminal, examples, hub_options, text
-from tabane.documents.files import decoding, kinds
+from tabane.documents.files import kinds
 from tabane.errors import BadArguments
 from tabane.messages import say
+from tabane.text.encodings import decode_strictly, is_encoding
 
 _MODES = ("hybrid", "vector", "lexical")
 
@@ -200,14 +201,14 @@ def _text(file: str, encoding: str | None) -> str:
         ) from None
     if file != "-" and kinds.is_converted(file, data):
         raise BadArguments(say("{path} is to be converted. Use: tabane docs add {path}", path=file), "FILE")
-    if encoding is not None and not decoding.is_encoding(encoding):
+    if encoding is not None and not is_encoding(encoding):
         raise BadArguments(
             say(
                 "There is no encoding {encoding}. For example: shift_jis, euc_jp, latin-1", encoding=encoding
             ),
             "--encoding",
         )
-    found = decoding.decoded(data) if encoding is None else decoding.decoded_with(data, encoding)
+    found = decode_strictly(data, encoding)
     if found is None:
         raise BadArguments(
             say("{path} is no text, or its encoding cannot be told; name it with --encoding.", path=file),

@@ -12,7 +12,6 @@ from typing import Any
 
 from tabane.documents.chroma.importing import ChromaImport
 from tabane.documents.files.adding import Adding
-from tabane.documents.files.decoding import is_encoding
 from tabane.documents.files.folder import Folder, Terms, with_colon
 from tabane.documents.files.kept import Keeping
 from tabane.documents.files.parameters import (
@@ -27,6 +26,7 @@ from tabane.documents.files.watching import Watch
 from tabane.errors import BadArguments, HubError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Progress, Turn
+from tabane.text.encodings import is_encoding
 
 log = logging.getLogger(__name__)
 

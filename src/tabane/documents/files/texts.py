@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from tabane.documents.document import Draft
-from tabane.documents.files import decoding, kinds
+from tabane.documents.files import kinds
 from tabane.documents.files.kept import Converter, Text
 from tabane.documents.files.roots import Roots
 from tabane.documents.naming import kind_of
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
+from tabane.text.encodings import decode_strictly, is_binary
+from tabane.text.japanese_encodings import Decoded
 
 
 class Texts:
@@ -73,11 +75,11 @@ def _said(text: Text) -> Text:
     return text
 
 
-def _decoded(data: bytes, encoding: str | None) -> decoding.Decoded:
-    found = decoding.decoded(data) if encoding is None else decoding.decoded_with(data, encoding)
+def _decoded(data: bytes, encoding: str | None) -> Decoded:
+    found = decode_strictly(data, encoding)
     if found is not None:
         return found
-    if decoding.is_binary(data):
+    if is_binary(data):
         raise BadArguments(binary())
     if encoding is not None:
         raise BadArguments(say("not in the encoding {encoding}", encoding=encoding))
