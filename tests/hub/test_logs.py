@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.tail import follow_file, last_lines
+from tabane.cli.tail import follow_file
+from tabane.gateway.processes.log_files import last_lines
 from tabane.hub.process.log_budget import MOST_CAUSES, LogBudget
 from tabane.hub.process.logs import TRACE, Logs
 from tests.hub.peers import until

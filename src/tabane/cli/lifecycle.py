@@ -108,7 +108,8 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
-    from tabane.cli.tail import follow_lines, last_lines, show_server_log
+    from tabane.cli.tail import follow_lines, show_server_log
+    from tabane.gateway.processes.log_files import last_lines
 
     if server:
         show_server_log(terminal, server, lines, follow=follow)

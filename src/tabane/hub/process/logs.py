@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
+from tabane.gateway.processes.log_files import RotatingFile
 from tabane.gateway.servers.redaction import Redactor
-from tabane.hub.local.owned import same_file
 from tabane.hub.process.log_budget import LogBudget
 
 _PIPE = 4096
@@ -88,53 +88,6 @@ class Budgeted(logging.Handler):
         return len(line)
 
 
-class RotatingFile:
-    """A file that becomes ``.1`` when it has ``size`` bytes, and so on up to ``count`` files; each 0600.
-
-    :class:`logging.handlers.RotatingFileHandler` does the same, and costs 2 MB to import. A log that
-    cannot be written (a full disk) is no reason to fail: the line is lost.
-    """
-
-    def __init__(self, path: str, size: int, count: int) -> None:
-        self._path, self._size, self._count = path, size, count
-        self._fd = self._open()
-        self._written = os.fstat(self._fd).st_size
-
-    def write(self, line: bytes) -> None:
-        """Add an entry, which ends with a newline."""
-        with contextlib.suppress(OSError):
-            if self._written and self._written + len(line) > self._size:
-                self._rotate()
-            self._written += os.write(self._fd, line)
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _rotate(self) -> None:
-        # A file that another process put there is not renamed: it may be the log of another hub.
-        if same_file(self._path, os.fstat(self._fd)):
-            self._rename()
-        # The old descriptor is closed only by its replacement: otherwise a client could get its number.
-        old, self._fd = self._fd, self._open()
-        os.close(old)
-        self._written = 0
-
-    def _rename(self) -> None:
-        names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._count))]
-        for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(newer, older)
-        if self._count == 1:
-            os.truncate(self._fd, 0)
-
-    def _open(self) -> int:
-        return os.open(
-            self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
-
-
 class Logs:
     """The logging of one hub: set up by making it, taken down by :meth:`close`."""
 
@@ -151,8 +104,8 @@ class Logs:
         logging.addLevelName(TRACE, "TRACE")
         self._formatter = Redacting()
         self._root = logging.getLogger()
-        self._file = RotatingFile(path, size, count)
-        outputs = [self._file.write, _aloud] if aloud else [self._file.write]
+        self._file = RotatingFile(path, size, count, keep_open=True)
+        outputs = [self._to_file, _aloud] if aloud else [self._to_file]
         self._handler = Budgeted(outputs, LogBudget(clock))
         self._handler.setFormatter(self._formatter)
         self._root.addHandler(self._handler)
@@ -179,6 +132,11 @@ class Logs:
         self._root.removeHandler(self._handler)
         self._handler.close()
         self._file.close()
+
+    def _to_file(self, line: bytes) -> None:
+        # A log that cannot be written (a full disk) is no reason to fail: the line is lost.
+        with contextlib.suppress(OSError):
+            self._file.append(line)
 
 
 def _aloud(line: bytes) -> None:
