@@ -17,6 +17,7 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.reader.cleaning import fence_after
 from tabane.reader.parameters import Format
+from tabane.text.cutting import cut_at
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -25,7 +26,6 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 _ROW = re.compile(r"[ \t>]*\|")
 _RULE = re.compile(r"[ \t>]*\|[ \t:|-]*-[ \t:|-]*\|?[ \t]*$")
-_SENTENCE = re.compile(r"[。！？](?=.)|[.!?](?=\s)|[,;、，](?=\s?)|\s(?=\S)")
 
 
 def tokens(text: str) -> int:
@@ -80,7 +80,7 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Par
         return Part(first.opening + whole[start:], start, len(whole), True)
     if best is None or (best.start - start) * 10 < limit - start:
         # The line is longer than a part: it is cut, and what is open at its start is open all along it.
-        end = _within_line(whole, max(start, inside.start), limit)
+        end = cut_at(whole, max(start, inside.start), limit)
         closing = f"\n{inside.closing}" if inside.closing else ""
         return Part(first.opening + whole[start:end] + closing, start, end, False)
     text = whole[start : best.start].rstrip("\n")
@@ -108,12 +108,6 @@ def _reach(whole: str, start: int, budget: int) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if tokens(window[:middle]) <= budget else (low, middle - 1)
     return start + low
-
-
-def _within_line(whole: str, start: int, limit: int) -> int:
-    """Where a line is cut: behind a sentence, a comma, a blank; else where it must be."""
-    ends = [found.end() for found in _SENTENCE.finditer(whole, start + (limit - start) // 2, limit)]
-    return ends[-1] if ends else limit
 
 
 def _lines(whole: str, structured: bool) -> Iterator[_Line]:

@@ -12,7 +12,8 @@ class RotatingFile:
     """A file that becomes ``.1`` when it has ``size`` bytes, and so on up to ``count`` files; each 0600.
 
     With ``keep_open`` it can be written even when the process has no descriptor left; without, it is opened
-    for each entry, so that many logs cost no descriptors. Several may write to one file, and any may rotate it.
+    for each entry, so that many logs cost no descriptors. Several processes may write to one file, and rotate
+    it.
     :class:`logging.handlers.RotatingFileHandler` does the same, and costs 2 MB to import.
     """
 

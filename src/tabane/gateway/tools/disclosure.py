@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from tabane.gateway.tools.page import page
 from tabane.gateway.tools.schemas import BRIEF, BRIEFEST, Parameter, Root, parameters, type_of
 from tabane.messages import say
-from tabane.search.sentences import first_sentence, one_line, shortened
+from tabane.search.sentences import first_sentence, one_line
+from tabane.text.cutting import shortened
 from tabane.text.nearest_names import nearest_qualified
 from tabane.wire.json import encode
 

@@ -20,7 +20,7 @@ import msgspec
 from tabane.errors import BadArguments
 from tabane.gateway.tools.schemas import literal
 from tabane.messages import Message, say
-from tabane.search.sentences import shortened
+from tabane.text.cutting import shortened
 from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:

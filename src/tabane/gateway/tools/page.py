@@ -22,7 +22,8 @@ from tabane.gateway.tools.schemas import (
     resolved,
     type_of,
 )
-from tabane.search.sentences import one_line, shortened
+from tabane.search.sentences import one_line
+from tabane.text.cutting import shortened
 from tabane.wire.json import Garbage, decode, fields
 
 if TYPE_CHECKING:
