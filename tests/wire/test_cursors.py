@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tabane.wire import cursors
 from tabane.wire.cursors import LONGEST, CursorCodec, ForeignCursor
-from tabane.wire.era import INVALID_PARAMS, Refusal
+from tabane.wire.era import INVALID_PARAMS, ProtocolRefusal
 
 
 class Place(NamedTuple):
@@ -65,13 +65,13 @@ def test_a_cursor_of_a_list_holds_its_key_and_is_none_of_another_list(
     cursor = cursors.list_cursor(kind, after)
     assert cursors.key_of_cursor(cursor, kind) == after
     if kind != other:
-        with pytest.raises(Refusal):
+        with pytest.raises(ProtocolRefusal):
             cursors.key_of_cursor(cursor, other)
 
 
 @pytest.mark.parametrize("cursor", ["", "0", "dG9vbHMKYQ", " {}", "{}=", "{} ", "\ud800", "/w"])
 def test_the_empty_string_and_what_is_nearly_ours_is_refused(cursor: str) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ProtocolRefusal) as caught:
         cursors.key_of_cursor(cursor.format(cursors.list_cursor("tools", "a")), "tools")
     assert caught.value.code == INVALID_PARAMS
     assert "list again from the start" in caught.value.message
@@ -102,7 +102,7 @@ def test_what_came_or_went_between_two_pages_shifts_nothing() -> None:
 
 
 def test_a_place_that_is_gone_is_refused_with_what_to_do() -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ProtocolRefusal) as caught:
         cursors.page(["a", "c"], "b", 2)
     assert caught.value.code == INVALID_PARAMS
     assert "list again from the start" in caught.value.message

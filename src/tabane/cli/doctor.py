@@ -15,9 +15,9 @@ from tabane.errors import HubError
 from tabane.messages import say
 
 if TYPE_CHECKING:
-    from tabane.hub.doctor.checkup import Mending
-    from tabane.hub.doctor.finding import Finding
-    from tabane.hub.doctor.patient import Patient
+    from tabane.hub.doctor.checkup import DoctorRepairs
+    from tabane.hub.doctor.finding import DoctorFinding
+    from tabane.hub.doctor.installation import Installation
 
 _MARKS = {"ok": "✓", "note": "·", "warning": "!", "fault": "✗"}
 _PLAIN_MARKS = {"ok": "+", "note": "-", "warning": "!", "fault": "x"}
@@ -47,10 +47,10 @@ _COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
 def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
     from tabane.hub.doctor import checkup
 
-    mending = checkup.Mending()
+    mending = checkup.DoctorRepairs()
     with terminal.working(say("Looking")):
         if fix:
-            patient, mending = checkup.mend(lambda: _patient(terminal))
+            patient, mending = checkup.repair(lambda: _patient(terminal))
         else:
             patient = _patient(terminal)
         _record_path(patient)
@@ -69,14 +69,14 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
 class Report:
     """The findings as they come: printed section by section, or kept for one JSON document."""
 
-    def __init__(self, terminal: Terminal, mending: Mending) -> None:
+    def __init__(self, terminal: Terminal, mending: DoctorRepairs) -> None:
         self._terminal, self._mending = terminal, mending
-        self._found: list[tuple[str, Finding]] = []
+        self._found: list[tuple[str, DoctorFinding]] = []
 
     def count(self, level: str) -> int:
         return sum(finding.level == level for _, finding in self._found)
 
-    def take(self, name: str, title: Any, findings: list[Finding]) -> None:
+    def take(self, name: str, title: Any, findings: list[DoctorFinding]) -> None:
         """A section of the check-up; one without findings is left out."""
         self._found += [(name, finding) for finding in findings]
         if findings and not self._terminal.json:
@@ -117,9 +117,9 @@ class Report:
             self._terminal.say(say("{count} of this is mended by: tabane doctor --fix", count=fixable))
 
 
-def _patient(terminal: Terminal) -> Patient:
+def _patient(terminal: Terminal) -> Installation:
     from tabane.cli.way import approach
-    from tabane.hub.doctor.patient import examine
+    from tabane.hub.doctor.installation import examine
     from tabane.hub.local import lock
     from tabane.hub.local.client import connect
     from tabane.hub.local.endpoint import Endpoint, home_of
@@ -135,7 +135,7 @@ def _patient(terminal: Terminal) -> Patient:
         return examine(os.environ, None, error)
 
 
-def _record_path(patient: Patient) -> None:
+def _record_path(patient: Installation) -> None:
     from tabane.hub.search_path import record
 
     if patient.settings.home.is_dir():
@@ -144,7 +144,7 @@ def _record_path(patient: Patient) -> None:
             record(patient.settings.home, os.environ)
 
 
-def _row(finding: Finding) -> dict[str, Any]:
+def _row(finding: DoctorFinding) -> dict[str, Any]:
     return {
         "level": finding.level,
         "title": finding.title.render(lang()),
@@ -153,7 +153,7 @@ def _row(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _print(findings: Iterable[Finding]) -> None:
+def _print(findings: Iterable[DoctorFinding]) -> None:
     """A line a finding, its mend below it; on a terminal in colour, and filled to its width."""
     marks = _MARKS if _can_say("".join(_MARKS.values()) + "→") else _PLAIN_MARKS
     arrow = "→" if marks is _MARKS else "->"

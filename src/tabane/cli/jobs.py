@@ -140,7 +140,7 @@ def watched(
 
     ``title`` stands before the bar in place of the job's own; ``tell`` is given each state on the way.
     """
-    from tabane.hub.local.client import Failed
+    from tabane.hub.local.client import HubCallFailed
 
     with Bar(lang()) as bar:
         wait = BEAT if bar.wanted else LONG
@@ -150,7 +150,7 @@ def watched(
             known = {"job": state["job"], "version": state["version"], "wait": wait}
             try:
                 state = client.call("follow_job", known)
-            except Failed:
+            except HubCallFailed:
                 raise
             except HubError:
                 raise HubError(

@@ -46,7 +46,7 @@ def stop(terminal: Terminal) -> None:
 @click.pass_obj
 def restart(terminal: Terminal) -> None:
     from tabane.hub.local import lock
-    from tabane.hub.process.stamp import refuse_downgrade
+    from tabane.hub.process.home_version import refuse_downgrade
 
     endpoint = terminal.endpoint()
     refuse_downgrade(endpoint.home)  # before the hub of the newer version is ended
@@ -158,9 +158,9 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
 )
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.
-    from tabane.hub.bridge import mcp as bridge
+    from tabane.hub.bridge import mcp_command as bridge
 
-    request = bridge.read(sys.argv[sys.argv.index("mcp") + 1 :], os.environ)
+    request = bridge.parse_arguments(sys.argv[sys.argv.index("mcp") + 1 :], os.environ)
     if request is None:
         raise click.UsageError(text(say("Give the options of tabane mcp after it, each in full.")))
     raise click.exceptions.Exit(bridge.run(request, os.environ))

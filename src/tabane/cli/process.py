@@ -84,12 +84,12 @@ def reach_hub(
 ) -> tuple[bool, HubClient]:
     """Whether a hub ran already, and a connection to the one that does now."""
     from tabane.cli.way import approach
-    from tabane.hub.local.approach import NoHub
     from tabane.hub.local.client import HubClient, connect, unreachable
+    from tabane.hub.local.connector import HubUnreachable
 
     way = approach(endpoint, tuple(flags), started_by, servers=servers)
     try:
         found = way.connect()
-    except NoHub as none:
+    except HubUnreachable as none:
         raise unreachable(none, lang()) from None
     return (True, HubClient(found)) if found else (False, connect(way, lang()))

@@ -52,11 +52,11 @@ def call(terminal: Terminal, method: str, params: str) -> None:
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    from tabane.wire.json import Garbage, decode
+    from tabane.wire.json import InvalidJson, decode
 
     try:
         value = decode(body)
-    except Garbage as error:
+    except InvalidJson as error:
         raise BadArguments(say("--params: not JSON: {detail}", detail=error)) from None
     if not isinstance(value, dict):
         raise BadArguments(say("--params: a JSON object is wanted."))

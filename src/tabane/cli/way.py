@@ -9,10 +9,10 @@ import click
 
 from tabane.build import this_build
 from tabane.hub.local import lock
-from tabane.hub.local.approach import Approach
+from tabane.hub.local.connector import HubConnector
 from tabane.hub.local.endpoint import Endpoint, absolute, here
-from tabane.hub.local.hello import Hello
-from tabane.hub.local.texts import spoken
+from tabane.hub.local.handshake import Hello
+from tabane.hub.local.localized import spoken
 
 
 def approach(
@@ -23,7 +23,7 @@ def approach(
     named: bool = False,
     anyhow: bool = False,
     servers: str | None = None,
-) -> Approach:
+) -> HubConnector:
     """The way to the hub at ``endpoint``; ``flags`` of None starts none.
 
     ``named`` is a hub that was asked for by its address: its home and servers file are its own affair.
@@ -41,7 +41,7 @@ def approach(
         servers=absolute(wanted, os.environ) if wanted and not named else None,
         code=this_build().code,
     )
-    return Approach(endpoint, hello, os.environ, flags, started_by)
+    return HubConnector(endpoint, hello, os.environ, flags, started_by)
 
 
 def _command() -> str:

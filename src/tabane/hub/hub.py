@@ -41,7 +41,7 @@ from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Finding, Hit, Manual
 from tabane.hub.jobs import Jobs
 from tabane.hub.limits import limits_of
-from tabane.hub.local.hello import Hello
+from tabane.hub.local.handshake import Hello
 from tabane.hub.models import Models
 from tabane.hub.reader import PageReader
 from tabane.hub.reference import Reference
@@ -54,7 +54,7 @@ from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privile
 from tabane.posts.clock import zone_of
 from tabane.search.embedding.cached import Vectors
 from tabane.settings import Mode, Settings, load_settings
-from tabane.wire.channel import Batch
+from tabane.wire.channel import LineBatch
 from tabane.wire.era import Era
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Hub:
     ) -> None:
         self.settings, self.loop = settings, loop
         self.environment = with_recorded_path(environment, settings.home)
-        self.batch = Batch()
+        self.batch = LineBatch()
         self.draining = False
         # Marks the ids of this hub's questions: a bridge may outlive it and meet the next.
         self.mark = f"tabane-{os.urandom(4).hex()}"

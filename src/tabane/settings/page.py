@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tabane.messages import Message
-from tabane.settings.option import Option
+from tabane.settings.option import SettingOption
 from tabane.settings.table import OPTIONS
 from tabane.settings.values import allowed, shown
 
@@ -43,7 +43,7 @@ def settings_page() -> str:
     return _HEAD + "\n".join(_section(option) for option in OPTIONS)
 
 
-def _section(option: Option) -> str:
+def _section(option: SettingOption) -> str:
     names = f"`{option.flag}`, `{option.environment}`"
     if option.kind == "switch":
         names = f"`{option.flag}` or `{option.flag.replace('--', '--no-', 1)}`, `{option.environment}`"
@@ -53,7 +53,7 @@ def _section(option: Option) -> str:
     )
 
 
-def _default(option: Option) -> str:
+def _default(option: SettingOption) -> str:
     if isinstance(option.default, Message):
         return option.default.render("en")
     if option.default in ((), ""):

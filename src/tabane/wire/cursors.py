@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tabane.wire.era import INVALID_PARAMS, Refusal
+from tabane.wire.era import INVALID_PARAMS, ProtocolRefusal
 
 LONGEST = 1 << 16
 """Characters of a cursor that is decoded; a longer one is not ours."""
@@ -76,7 +76,7 @@ def key_of_cursor(cursor: str, kind: str) -> str:
     try:
         return _of_list(kind).decode(cursor).decode(errors="surrogatepass")
     except ValueError:
-        raise Refusal(INVALID_PARAMS, f"cursor: not one of this list; {_AGAIN}") from None
+        raise ProtocolRefusal(INVALID_PARAMS, f"cursor: not one of this list; {_AGAIN}") from None
 
 
 def page(keys: Sequence[str], after: str | None, size: int) -> tuple[Sequence[str], str | None]:
@@ -89,7 +89,7 @@ def page(keys: Sequence[str], after: str | None, size: int) -> tuple[Sequence[st
     try:
         begin = 0 if after is None else keys.index(after) + 1
     except ValueError:
-        raise Refusal(INVALID_PARAMS, f"cursor: the list has changed since; {_AGAIN}") from None
+        raise ProtocolRefusal(INVALID_PARAMS, f"cursor: the list has changed since; {_AGAIN}") from None
     part = keys[begin : begin + size]
     return part, part[-1] if part and begin + size < len(keys) else None
 

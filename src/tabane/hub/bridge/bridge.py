@@ -15,15 +15,15 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 
-from tabane.hub.bridge import debugging, heads
+from tabane.hub.bridge import debugging, message_heads
+from tabane.hub.bridge.connectors import BridgeConnector
 from tabane.hub.bridge.debugging import Debug
 from tabane.hub.bridge.ledger import Ledger
-from tabane.hub.bridge.side import Side
-from tabane.hub.bridge.signals import Signals, Stopped
-from tabane.hub.bridge.way import Way
-from tabane.hub.local.approach import Connection, NoHub
+from tabane.hub.bridge.peer import LinePeer
+from tabane.hub.bridge.signals import BridgeStopped, Signals
+from tabane.hub.local.connector import HubConnection, HubUnreachable
+from tabane.hub.local.localized import lang_of, say
 from tabane.hub.local.stdio import waits
-from tabane.hub.local.texts import lang_of, say
 
 FULL = 1 << 20
 """Bytes that may wait for one side before the other is no longer read."""
@@ -49,11 +49,16 @@ class Bridge:
     """
 
     def __init__(
-        self, read_fd: int, write_fd: int, approach: Way, signals: Signals, debug: Debug | None = None
+        self,
+        read_fd: int,
+        write_fd: int,
+        approach: BridgeConnector,
+        signals: Signals,
+        debug: Debug | None = None,
     ) -> None:
         self._debug = debug
-        self._client = Side(read_fd, write_fd, 64 << 20)
-        self._hub: Side | None = None
+        self._client = LinePeer(read_fd, write_fd, 64 << 20)
+        self._hub: LinePeer | None = None
         self._approach, self._signals = approach, signals
         self._lang = lang_of(approach.hello.lang)
         self._ledger = Ledger()
@@ -80,15 +85,15 @@ class Bridge:
     def _run(self) -> int:
         try:
             self._meet(self._approach.reach())
-        except NoHub as none:
+        except HubUnreachable as none:
             return self.turn_away(none)
-        except Stopped:
+        except BridgeStopped:
             return 0
         self._watch(self._signals.fd, _IN)
         try:
             while not self._over():
                 self._turn()
-        except Stopped:
+        except BridgeStopped:
             pass
         self._farewell()
         return 0
@@ -126,7 +131,7 @@ class Bridge:
         elif fd == self._signals.fd:
             self._signalled()
         elif event & _GONE:
-            raise Stopped
+            raise BridgeStopped
 
     def _watch_all(self) -> None:
         client, hub = self._client, self._hub
@@ -163,7 +168,7 @@ class Bridge:
         try:
             self._client.flush()
         except OSError:
-            raise Stopped from None
+            raise BridgeStopped from None
         if self._hub is not None:
             try:
                 self._hub.flush()
@@ -177,7 +182,7 @@ class Bridge:
         try:
             lines = self._client.read()
         except OSError:
-            raise Stopped from None
+            raise BridgeStopped from None
         if lines is None:
             self._take([self._client.rest()])
             self._close(LAST_ANSWERS)
@@ -195,13 +200,13 @@ class Bridge:
         if hub is not None:
             self._give(hub, hub.answered())
         for head in self._client.oversized:
-            found = heads.of_client_head(head)
+            found = message_heads.of_client_head(head)
             self._fail([found or b"null"], say("The message is too long."), code=-32600)
         self._client.oversized.clear()
 
     def _signalled(self) -> None:
         if len(os.read(self._signals.fd, 64)) > 1 or self._closing:
-            raise Stopped
+            raise BridgeStopped
         self._close(self._grace)
 
     def _close(self, limit: float) -> None:
@@ -217,7 +222,7 @@ class Bridge:
 
     # -- the hub ---------------------------------------------------------------------------------
 
-    def _from_hub(self, hub: Side) -> None:
+    def _from_hub(self, hub: LinePeer) -> None:
         try:
             lines = hub.read()
         except OSError:
@@ -227,7 +232,7 @@ class Bridge:
         if lines is None or hub.ended:
             self._lose(hub)
 
-    def _give(self, hub: Side, lines: list[bytes]) -> None:
+    def _give(self, hub: LinePeer, lines: list[bytes]) -> None:
         ledger, client = self._ledger, self._client
         for line in lines:
             if self._debug is not None:
@@ -236,11 +241,11 @@ class Bridge:
             if passed is not None:
                 client.send(passed)
         for head in hub.oversized:
-            ids = [answer.id for answer in heads.of_hub(head) if ledger.from_hub(head)]
+            ids = [answer.id for answer in message_heads.of_hub(head) if ledger.from_hub(head)]
             self._fail(ids, say("The answer is too long to be passed on."))
         hub.oversized.clear()
 
-    def _meet(self, connection: Connection) -> None:
+    def _meet(self, connection: HubConnection) -> None:
         welcome = connection.welcome
         self._pid = welcome.pid
         hub = self._hub = self._approach.side(connection)
@@ -260,7 +265,7 @@ class Bridge:
         if self._hub is not None:
             self._lose(self._hub)
 
-    def _lose(self, hub: Side) -> None:
+    def _lose(self, hub: LinePeer) -> None:
         lost = self._ledger.lost(hub.not_begun())
         self._forget(hub.read_fd)
         hub.close()
@@ -295,7 +300,7 @@ class Bridge:
         try:
             self._meet(self._approach.reach())
             self._excuse = {}
-        except NoHub as none:
+        except HubUnreachable as none:
             self._excuse = none.texts
             self._fail(self._ledger.give_up(), none.texts)
             self._later()
@@ -306,7 +311,7 @@ class Bridge:
             return
         try:
             found = self._approach.connect()
-        except NoHub:
+        except HubUnreachable:
             found = None
         if found:
             self._meet(found)
@@ -321,7 +326,7 @@ class Bridge:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def turn_away(self, none: NoHub) -> int:
+    def turn_away(self, none: HubUnreachable) -> int:
         """There will be no hub: say so to the client's requests, and on standard error."""
         print(f"tabane: {none.text(self._lang)}", file=sys.stderr, flush=True)
         self._deadline = time.monotonic() + FIRST_REQUEST
@@ -334,7 +339,7 @@ class Bridge:
                     self._from_client()
                 self._fail(self._ledger.give_up(), none.texts)
             self._write_out()
-        except Stopped:
+        except BridgeStopped:
             pass
         return 1
 
@@ -342,7 +347,7 @@ class Bridge:
         owed = [*self._ledger.lost([]).owed, *self._ledger.give_up()]
         if owed:
             self._fail(owed, say("The connection to the hub was closed before this request was answered."))
-        with contextlib.suppress(Stopped):
+        with contextlib.suppress(BridgeStopped):
             self._write_out()
         if self._hub is not None:
             self._hub.close()

@@ -13,7 +13,7 @@ from tabane.gateway import gateway as gateways
 from tabane.hub.clients import library
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
-from tabane.wire.era import Era, Refusal
+from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import Members
 
 if TYPE_CHECKING:
@@ -141,5 +141,7 @@ def _after(params: Members, kind: str) -> str | None:
         return None
     given = json.text(cursor)
     if given is None:
-        raise Refusal(eras.INVALID_PARAMS, "cursor: a string that a list gave as nextCursor is required")
+        raise ProtocolRefusal(
+            eras.INVALID_PARAMS, "cursor: a string that a list gave as nextCursor is required"
+        )
     return cursors.key_of_cursor(given, kind)

@@ -14,8 +14,8 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.urls import tells_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
-from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
-from tabane.hub.doctor.patient import Patient, read_servers
+from tabane.hub.doctor.finding import DoctorFinding, Fix, fault, note, ok, warning
+from tabane.hub.doctor.installation import Installation, read_servers
 from tabane.hub.search_path import recorded
 from tabane.messages import Message, say
 
@@ -28,7 +28,7 @@ _INSTALLERS = {
 }
 
 
-def settings(patient: Patient) -> Iterator[Finding]:
+def settings(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether the settings are read, and what in them is not known."""
     if patient.settings_problem:
         yield fault(patient.settings_problem, fix=_closing(patient.settings_problem))
@@ -39,7 +39,7 @@ def settings(patient: Patient) -> Iterator[Finding]:
     yield from (warning(message) for message in patient.settings.warnings)
 
 
-def servers_file(patient: Patient) -> Iterator[Finding]:
+def servers_file(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether the servers file is read, what in it is wrong, and whether the hub has it in force."""
     path, found = patient.servers_path, patient.configuration
     if patient.configuration_problem:
@@ -63,7 +63,7 @@ def _closing(problem: Message) -> Fix | None:
     return closing(Path(path), 0o077 if os.path.basename(path) == "secrets.env" else 0o022)
 
 
-def _counted(patient: Patient, path: Path, servers: tuple[Server, ...]) -> Finding:
+def _counted(patient: Installation, path: Path, servers: tuple[Server, ...]) -> DoctorFinding:
     if not servers:
         return note(
             say("There are no servers yet in {path}", path=path),
@@ -80,7 +80,7 @@ def _counted(patient: Patient, path: Path, servers: tuple[Server, ...]) -> Findi
     )
 
 
-def _disabled(patient: Patient, servers: tuple[Server, ...]) -> Iterator[Finding]:
+def _disabled(patient: Installation, servers: tuple[Server, ...]) -> Iterator[DoctorFinding]:
     for server in servers:
         why = why_disabled(server)
         if why is not None and not patient.switched_off(server):
@@ -89,11 +89,11 @@ def _disabled(patient: Patient, servers: tuple[Server, ...]) -> Iterator[Finding
             )
 
 
-def _where(patient: Patient) -> Message:
+def _where(patient: Installation) -> Message:
     return say("See what stands there: {path}", path=patient.servers_path)
 
 
-def _in_force(patient: Patient) -> Iterator[Finding]:
+def _in_force(patient: Installation) -> Iterator[DoctorFinding]:
     assert patient.live is not None
     problem, served = patient.live.status.get("problem"), patient.live.servers_file
     if problem:
@@ -109,7 +109,7 @@ def _in_force(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def variables(patient: Patient) -> Iterator[Finding]:
+def variables(patient: Installation) -> Iterator[DoctorFinding]:
     """Variables that this terminal has, and that a hub which an assistant starts may not."""
     bare = {name: value for name, value in patient.environ.items() if name in PLAIN or name == "TABANE_HOME"}
     try:
@@ -132,12 +132,12 @@ def variables(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def _runs_disabled(patient: Patient, server: Server) -> bool:
+def _runs_disabled(patient: Installation, server: Server) -> bool:
     row = patient.live.rows.get(server.name) if patient.live else None
     return row is not None and row.get("state") == "disabled"
 
 
-def commands(patient: Patient) -> Iterator[Finding]:
+def commands(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether the command of each server is found, on the PATH that it is started with."""
     local = [server for server in patient.enabled if server.transport == "stdio"]
     missing = [server for server in local if not has_command(patient, server)]
@@ -153,7 +153,7 @@ def commands(patient: Patient) -> Iterator[Finding]:
         yield ok(say("PATH is recorded for hubs that an assistant starts"))
 
 
-def urls(patient: Patient) -> Iterator[Finding]:
+def urls(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether servers at a URL are asked in a way that keeps secrets, and their own authorities are there."""
     for server in patient.enabled:
         if tells_secrets(server):
@@ -171,7 +171,7 @@ def urls(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def has_command(patient: Patient, server: Server) -> bool:
+def has_command(patient: Installation, server: Server) -> bool:
     """Whether the command of that server is a program that can be found."""
     if server.needs_folder and "${" in server.command:
         return True

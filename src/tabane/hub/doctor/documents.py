@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tabane.hub.doctor.finding import Finding, ok, warning
-from tabane.hub.doctor.patient import Patient
+from tabane.hub.doctor.finding import DoctorFinding, ok, warning
+from tabane.hub.doctor.installation import Installation
 from tabane.messages import say
 
 
-def roots(patient: Patient) -> Iterator[Finding]:
+def roots(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether the folders are there that assistants may put files from."""
     for root in patient.settings.documents_roots:
         path = Path(root).expanduser()
@@ -21,7 +21,7 @@ def roots(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def watched(patient: Patient) -> Iterator[Finding]:
+def watched(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether the documents of watched folders are in step with them, as the hub that watches them says."""
     for row in patient.live.watched if patient.live else ():
         path = row["path"]

@@ -10,8 +10,8 @@ from contextlib import closing as closed
 from pathlib import Path
 
 from tabane.gateway.tools.listings import Listings
-from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
-from tabane.hub.doctor.patient import Patient
+from tabane.hub.doctor.finding import DoctorFinding, Fix, fault, note, ok, warning
+from tabane.hub.doctor.installation import Installation
 from tabane.hub.local import lock
 from tabane.hub.stores import FOLDER
 from tabane.messages import say
@@ -38,7 +38,7 @@ def closing(path: Path, bits: int) -> Fix | None:
     return lambda: os.chmod(path, mode & ~bits)
 
 
-def permissions(patient: Patient) -> Iterator[Finding]:
+def permissions(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether the home and all in it are the user's alone."""
     home = patient.settings.home
     if not home.is_dir():
@@ -72,7 +72,7 @@ def permissions(patient: Patient) -> Iterator[Finding]:
         yield ok(say("Tabane's home {path} is yours alone", path=home))
 
 
-def disk(patient: Patient) -> Iterator[Finding]:
+def disk(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether there is room for logs and caches."""
     folder = patient.settings.home
     while not folder.exists():
@@ -81,7 +81,7 @@ def disk(patient: Patient) -> Iterator[Finding]:
     yield room(found.f_bavail * found.f_frsize, patient.settings.home)
 
 
-def room(free: int, home: Path) -> Finding:
+def room(free: int, home: Path) -> DoctorFinding:
     """What is to be said of so many bytes free."""
     megabytes = free >> 20
     if free >= LITTLE:
@@ -93,7 +93,7 @@ def room(free: int, home: Path) -> Finding:
     )
 
 
-def caches(patient: Patient) -> Iterator[Finding]:
+def caches(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether the caches are whole, and hold nothing of servers that are gone."""
     home, runs = patient.settings.home, patient.live is not None
     for path in (home / name for name in _DATABASES):
@@ -158,7 +158,7 @@ def _whole(path: Path) -> bool:
         return False
 
 
-def _stale(patient: Patient, path: Path) -> list[str]:
+def _stale(patient: Installation, path: Path) -> list[str]:
     if not path.exists() or not _whole(path) or patient.configuration is None:
         return []
     known = {server.name for server in patient.configuration.servers}
@@ -175,7 +175,7 @@ def _forget(path: Path, servers: list[str]) -> None:
         listings.forget(servers)
 
 
-def _unless_served(patient: Patient, fix: Fix) -> Fix:
+def _unless_served(patient: Installation, fix: Fix) -> Fix:
     """Return a fix that does nothing if a hub has begun to use the home since the check."""
 
     def work() -> None:

@@ -16,7 +16,7 @@ Fix = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One sentence of a check-up. ``mend`` says what the user can do, ``fix`` does it where that is safe."""
 
     level: Level
@@ -25,17 +25,17 @@ class Finding:
     fix: Fix | None = None
 
 
-def ok(title: Message) -> Finding:
-    return Finding("ok", title)
+def ok(title: Message) -> DoctorFinding:
+    return DoctorFinding("ok", title)
 
 
-def note(title: Message, mend: Message | None = None, fix: Fix | None = None) -> Finding:
-    return Finding("note", title, mend, fix)
+def note(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("note", title, mend, fix)
 
 
-def warning(title: Message, mend: Message | None = None, fix: Fix | None = None) -> Finding:
-    return Finding("warning", title, mend, fix)
+def warning(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("warning", title, mend, fix)
 
 
-def fault(title: Message, mend: Message | None = None, fix: Fix | None = None) -> Finding:
-    return Finding("fault", title, mend, fix)
+def fault(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("fault", title, mend, fix)

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tabane.hub.doctor.finding import Finding, note, ok, warning
-from tabane.hub.doctor.patient import Patient
+from tabane.hub.doctor.finding import DoctorFinding, note, ok, warning
+from tabane.hub.doctor.installation import Installation
 from tabane.hub.models import Models
 from tabane.messages import language, say
 from tabane.search.embedding.cached import Vectors
 
 
-def model(patient: Patient) -> Iterator[Finding]:
+def model(patient: Installation) -> Iterator[DoctorFinding]:
     """Which model there is, as the hub says, or as it is found where none runs. Nothing is fetched."""
     told = patient.live.model if patient.live else _looked_at(patient)
     if told is None:
@@ -32,7 +32,7 @@ def model(patient: Patient) -> Iterator[Finding]:
         yield ok(say("Search by meaning: {model}, from {where}", model=told["id"], where=told["where"]))
 
 
-class _Unopened:
+class _UnopenedVectors:
     """What was embedded is for the hub alone to open."""
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -42,9 +42,9 @@ class _Unopened:
         return
 
 
-def _looked_at(patient: Patient) -> Mapping[str, Any]:
+def _looked_at(patient: Installation) -> Mapping[str, Any]:
     async def kept() -> Vectors:
-        return _Unopened()
+        return _UnopenedVectors()
 
     async def look() -> Mapping[str, Any]:
         models = Models(lambda: patient.settings, patient.environ, kept)

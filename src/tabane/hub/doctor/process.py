@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tabane.build import this_build
 from tabane.errors import TabaneError
-from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
-from tabane.hub.doctor.patient import Live, Patient
+from tabane.hub.doctor.finding import DoctorFinding, fault, note, ok, warning
+from tabane.hub.doctor.installation import Installation, LiveHub
 from tabane.hub.http.occupant import occupant, taken
-from tabane.hub.local import lock, stuck
-from tabane.hub.local.hello import newer
+from tabane.hub.local import hang_dumps, lock
+from tabane.hub.local.handshake import newer
 from tabane.hub.local.launch import COMMAND
-from tabane.hub.process.stamp import downgrade
+from tabane.hub.process.home_version import downgrade
 from tabane.messages import say
 from tabane.settings import Settings
 
@@ -26,7 +26,7 @@ _PROC = Path("/proc")
 _GONE = " (deleted)"
 
 
-def versions(patient: Patient) -> Iterator[Finding]:
+def versions(patient: Installation) -> Iterator[DoctorFinding]:
     """What is installed, and whether the hub that runs is the same."""
     python = platform.python_version()
     yield ok(
@@ -58,7 +58,7 @@ def versions(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def home_version(patient: Patient) -> Iterator[Finding]:
+def home_version(patient: Installation) -> Iterator[DoctorFinding]:
     """Check whether a newer version has used the home, so that this version does not start there."""
     try:
         found = downgrade(patient.settings.home)
@@ -69,7 +69,7 @@ def home_version(patient: Patient) -> Iterator[Finding]:
         yield fault(found.message, say("Update Tabane: uv tool upgrade tabane"))
 
 
-def hub(patient: Patient) -> Iterator[Finding]:
+def hub(patient: Installation) -> Iterator[DoctorFinding]:
     """Whether a hub runs and answers, and what the last one left behind."""
     if patient.live:
         servers = patient.live.status.get("servers_running", 0)
@@ -91,8 +91,8 @@ def hub(patient: Patient) -> Iterator[Finding]:
     yield from _homeless(_PROC)
 
 
-def _stuck(patient: Patient) -> Iterator[Finding]:
-    for dump in stuck.dumps(patient.endpoint.logs):
+def _stuck(patient: Installation) -> Iterator[DoctorFinding]:
+    for dump in hang_dumps.dumps(patient.endpoint.logs):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(dump.written))
         yield warning(
             say("A hub (process {pid}) was stuck and was ended on {when}", pid=dump.pid, when=when),
@@ -103,7 +103,7 @@ def _stuck(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _over_http(live: Live) -> Iterator[Finding]:
+def _over_http(live: LiveHub) -> Iterator[DoctorFinding]:
     if live.status.get("http"):
         yield ok(say("MCP over HTTP: {url}", url=live.status["http"]))
     elif live.status.get("http_problem"):
@@ -113,7 +113,7 @@ def _over_http(live: Live) -> Iterator[Finding]:
         )
 
 
-def _port_taken(settings: Settings) -> Iterator[Finding]:
+def _port_taken(settings: Settings) -> Iterator[DoctorFinding]:
     if settings.http and taken(settings.host, settings.port):
         found = occupant(settings.port)
         yield warning(
@@ -127,7 +127,7 @@ def _port_taken(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _left_behind(patient: Patient) -> Iterator[Finding]:
+def _left_behind(patient: Installation) -> Iterator[DoctorFinding]:
     holder = lock.read_holder(patient.endpoint.lock)
     if holder is not None and holder.ended is None:
         yield note(
@@ -154,7 +154,7 @@ def _delete_unless_served(socket: Path, lock_file: str) -> None:
             held.release()
 
 
-def _homeless(processes: Path) -> Iterator[Finding]:
+def _homeless(processes: Path) -> Iterator[DoctorFinding]:
     """Hubs of this user whose home was deleted under them: nobody finds them any more. Linux tells."""
     if not processes.is_dir():
         return

@@ -9,20 +9,20 @@ from functools import partial
 from typing import Any
 
 from tabane.hub import collections
-from tabane.hub.doctor.finding import Finding, fault, ok, warning
-from tabane.hub.doctor.patient import Patient
+from tabane.hub.doctor.finding import DoctorFinding, fault, ok, warning
+from tabane.hub.doctor.installation import Installation
 from tabane.hub.stores import Stores
 from tabane.messages import say
 
 
-def stores(patient: Patient) -> Iterator[Finding]:
+def stores(patient: Installation) -> Iterator[DoctorFinding]:
     """How each store is, as the hub that has it open says, or as it is found where none runs."""
     rows = patient.live.stores if patient.live else _looked_at(patient, mend=False)
     for row in rows:
         yield _finding(patient, row)
 
 
-def _finding(patient: Patient, row: dict[str, Any]) -> Finding:
+def _finding(patient: Installation, row: dict[str, Any]) -> DoctorFinding:
     path = row["path"]
     again = say("Make it anew: tabane doctor --fix")
     fix = patient.live.mend_stores if patient.live else partial(_mend, patient)
@@ -39,7 +39,7 @@ def _finding(patient: Patient, row: dict[str, Any]) -> Finding:
     return ok(say("{path} is whole", path=path))
 
 
-def _looked_at(patient: Patient, *, mend: bool) -> list[dict[str, Any]]:
+def _looked_at(patient: Installation, *, mend: bool) -> list[dict[str, Any]]:
     async def look() -> list[dict[str, Any]]:
         found = Stores(patient.settings.home, collections.SHAPES)
         try:
@@ -54,5 +54,5 @@ def _looked_at(patient: Patient, *, mend: bool) -> list[dict[str, Any]]:
         os.umask(before)
 
 
-def _mend(patient: Patient) -> None:
+def _mend(patient: Installation) -> None:
     _looked_at(patient, mend=True)

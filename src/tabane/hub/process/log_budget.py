@@ -15,17 +15,17 @@ from typing import NamedTuple
 MINUTE = 60.0
 
 
-class Bound(NamedTuple):
+class LogLimit(NamedTuple):
     """Entries and bytes in a minute."""
 
     entries: int
     bytes: int
 
 
-OF_SERVER = Bound(60, 32 << 10)
+OF_SERVER = LogLimit(60, 32 << 10)
 """Limit for one server."""
 
-OF_PLACE = Bound(300, 256 << 10)
+OF_PLACE = LogLimit(300, 256 << 10)
 """Limit for one line of source, whatever the cause."""
 
 MOST_CAUSES = 1024
@@ -34,17 +34,17 @@ MOST_CAUSES = 1024
 _GATEWAY = "tabane.gateway."
 
 
-class Cause(NamedTuple):
+class LogCause(NamedTuple):
     """A server, or a line of source (``server`` is empty then)."""
 
     server: str
     place: str = ""
 
 
-_OTHERS = Cause("", "others")
+_OTHERS = LogCause("", "others")
 
 
-class _Count:
+class _LogCauseCount:
     """Entries and bytes of one cause in the minute that began at ``began``."""
 
     __slots__ = ("began", "bytes", "entries", "suppressed")
@@ -58,7 +58,7 @@ class LogBudget:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._counts: dict[Cause, _Count] = {}
+        self._counts: dict[LogCause, _LogCauseCount] = {}
 
     def admits(self, record: logging.LogRecord) -> bool:
         """Return whether the entry is written; :meth:`spend` its size then."""
@@ -85,23 +85,23 @@ class LogBudget:
             if suppressed:
                 yield _summary(cause, suppressed)
 
-    def _count(self, cause: Cause) -> _Count:
+    def _count(self, cause: LogCause) -> _LogCauseCount:
         if cause not in self._counts and len(self._counts) >= MOST_CAUSES:
             cause = _OTHERS
-        return self._counts.setdefault(cause, _Count(self._clock()))
+        return self._counts.setdefault(cause, _LogCauseCount(self._clock()))
 
 
-def cause_of(record: logging.LogRecord) -> Cause:
+def cause_of(record: logging.LogRecord) -> LogCause:
     """Return the server that an entry is about, or the line of source that wrote it."""
     server = getattr(record, "server", None)
     if not isinstance(server, str) and record.name.startswith(_GATEWAY):
         server = record.args[0] if isinstance(record.args, tuple) and record.args else None
     if isinstance(server, str) and server:
-        return Cause(server[:100])
-    return Cause("", f"{record.name}:{record.lineno}")
+        return LogCause(server[:100])
+    return LogCause("", f"{record.name}:{record.lineno}")
 
 
-def _summary(cause: Cause, count: int) -> logging.LogRecord:
+def _summary(cause: LogCause, count: int) -> logging.LogRecord:
     if cause.server:
         text, about = "%s: … %d more messages of this server were suppressed", cause.server
     else:

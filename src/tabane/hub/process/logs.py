@@ -33,7 +33,7 @@ _LEVELS = {
 }
 
 
-class Redacting(logging.Formatter):
+class RedactingFormatter(logging.Formatter):
     """Lines with a time, a level and a place, in which no secret stands and which nobody can forge."""
 
     default_msec_format = "%s.%03d"
@@ -56,7 +56,7 @@ class Redacting(logging.Formatter):
         return text.replace("\n", "\n    ")
 
 
-class Budgeted(logging.Handler):
+class BudgetedHandler(logging.Handler):
     """Passes each entry that the budget admits, formatted and cut, to each of ``outputs``."""
 
     def __init__(self, outputs: Iterable[Callable[[bytes], None]], budget: LogBudget) -> None:
@@ -88,7 +88,7 @@ class Budgeted(logging.Handler):
         return len(line)
 
 
-class Logs:
+class HubLogs:
     """The logging of one hub: set up by making it, taken down by :meth:`close`."""
 
     def __init__(
@@ -102,11 +102,11 @@ class Logs:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         logging.addLevelName(TRACE, "TRACE")
-        self._formatter = Redacting()
+        self._formatter = RedactingFormatter()
         self._root = logging.getLogger()
         self._file = RotatingFile(path, size, count, keep_open=True)
         outputs = [self._to_file, _aloud] if aloud else [self._to_file]
-        self._handler = Budgeted(outputs, LogBudget(clock))
+        self._handler = BudgetedHandler(outputs, LogBudget(clock))
         self._handler.setFormatter(self._formatter)
         self._root.addHandler(self._handler)
         self.set_level(level)

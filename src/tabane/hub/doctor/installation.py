@@ -29,7 +29,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveHub:
     """The hub that runs: its version, process, servers file, and what it says of itself and each server."""
 
     version: str
@@ -44,7 +44,7 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class Installation:
     """Everything that was gathered. Where something could not be read, its problem says why.
 
     ``settings`` are the defaults where those of the user cannot be read. ``environ`` is this process's;
@@ -58,7 +58,7 @@ class Patient:
     configuration: Configuration | None = None
     configuration_problem: Message | None = None
     written: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    live: Live | None = None
+    live: LiveHub | None = None
     hub_problem: Message | None = None
 
     @property
@@ -84,10 +84,10 @@ class Patient:
         return bool(server.disabled and off)
 
 
-def live(client: HubClient) -> Live:
+def live(client: HubClient) -> LiveHub:
     """What a hub says. Raises HubError."""
     rows = client.call("list_servers", limit=CONNECT_LIMIT)["results"]
-    return Live(
+    return LiveHub(
         client.welcome.version,
         client.welcome.pid,
         client.welcome.servers,
@@ -116,7 +116,7 @@ def _said(client: HubClient, operation: str) -> dict[str, Any] | None:
     return found
 
 
-def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubError | None) -> Patient:
+def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubError | None) -> Installation:
     """Gather the facts. Never raises for what is wrong with them."""
     settings, settings_problem = _settings(environ)
     running = None
@@ -125,7 +125,7 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
             running = live(hub)
         except HubError as error:
             hub_problem = error
-    patient = Patient(
+    patient = Installation(
         environ=environ,
         endpoint=Endpoint(home_of(environ), environ),
         settings=settings,
@@ -136,7 +136,7 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
     return _with_configuration(patient)
 
 
-def read_servers(patient: Patient, environ: Mapping[str, str]) -> Configuration:
+def read_servers(patient: Installation, environ: Mapping[str, str]) -> Configuration:
     """The servers file as it reads in an environment. Raises TabaneError."""
     required = "servers" in patient.settings.sources
     return read_configuration(
@@ -144,7 +144,7 @@ def read_servers(patient: Patient, environ: Mapping[str, str]) -> Configuration:
     )
 
 
-def _with_configuration(patient: Patient) -> Patient:
+def _with_configuration(patient: Installation) -> Installation:
     try:
         configuration = read_servers(patient, patient.environ)
         written = _definitions(patient.servers_path)

@@ -19,19 +19,19 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.upstream import Connect
 from tabane.hub.doctor.configuration import has_command
-from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
-from tabane.hub.doctor.patient import Patient, Row
+from tabane.hub.doctor.finding import DoctorFinding, fault, note, ok, warning
+from tabane.hub.doctor.installation import Installation, Row
 from tabane.hub.limits import limits_of
 from tabane.hub.local.endpoint import here
 from tabane.hub.trial import tried
 from tabane.messages import Message, say
-from tabane.wire.channel import Batch
+from tabane.wire.channel import LineBatch
 
 AT_ONCE = 8
 """Servers that are started at the same time."""
 
 
-def to_start(patient: Patient) -> list[Server]:
+def to_start(patient: Installation) -> list[Server]:
     """The servers that a check-up would start or ask: enabled, not running, their command found."""
     return [
         server
@@ -40,7 +40,7 @@ def to_start(patient: Patient) -> list[Server]:
     ]
 
 
-def running(patient: Patient) -> Iterator[Finding]:
+def running(patient: Installation) -> Iterator[DoctorFinding]:
     """The servers that are left alone, since they run in the hub or were stopped there by hand."""
     for server in patient.enabled:
         row = _row(patient, server)
@@ -58,7 +58,7 @@ def running(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def starts(patient: Patient) -> list[Finding]:
+def starts(patient: Installation) -> list[DoctorFinding]:
     """Start every other server, several at once, and say how each did, in the order of the file.
 
     Blocks until all have ended again; each start is limited by the settings.
@@ -69,12 +69,12 @@ def starts(patient: Patient) -> list[Finding]:
     return asyncio.run(_all(patient, servers)) if servers else []
 
 
-async def _all(patient: Patient, servers: Sequence[Server]) -> list[Finding]:
+async def _all(patient: Installation, servers: Sequence[Server]) -> list[DoctorFinding]:
     processes, places = Processes(), asyncio.Semaphore(AT_ONCE)
     with tempfile.TemporaryDirectory(prefix="tabane-") as logs:
         connect = Connector(
             asyncio.get_running_loop(),
-            Batch(),
+            LineBatch(),
             processes,
             Path(logs),
             patient.children,
@@ -86,7 +86,9 @@ async def _all(patient: Patient, servers: Sequence[Server]) -> list[Finding]:
             await processes.close()
 
 
-async def _one(patient: Patient, server: Server, connect: Connect, places: asyncio.Semaphore) -> Finding:
+async def _one(
+    patient: Installation, server: Server, connect: Connect, places: asyncio.Semaphore
+) -> DoctorFinding:
     async with places:
         began = time.monotonic()
         try:
@@ -104,7 +106,7 @@ async def _one(patient: Patient, server: Server, connect: Connect, places: async
     return _works(say("{server} starts in {seconds} s: {count} tools, protocol {version}", **words))
 
 
-def _works(title: Message) -> Finding:
+def _works(title: Message) -> DoctorFinding:
     return (
         ok(title)
         if title.fields["count"]
@@ -116,7 +118,7 @@ def _words(server: Server, count: int, row: Row) -> dict[str, object]:
     return {"server": server.name, "count": count, "version": row.get("version") or "?"}
 
 
-def _trouble(patient: Patient, server: Server) -> Finding | None:
+def _trouble(patient: Installation, server: Server) -> DoctorFinding | None:
     """What the running hub has against a server that starts well here."""
     row = patient.live.rows.get(server.name) if patient.live else None
     if row is None or not row.get("error"):
@@ -131,7 +133,7 @@ def _trouble(patient: Patient, server: Server) -> Finding | None:
     )
 
 
-def _row(patient: Patient, server: Server) -> Row | None:
+def _row(patient: Installation, server: Server) -> Row | None:
     """What the hub says of a server that is to be left alone."""
     row = patient.live.rows.get(server.name) if patient.live else None
     return row if row is not None and row.get("state") in ("ready", "stopped") else None
