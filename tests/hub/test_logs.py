@@ -16,8 +16,7 @@ import pytest
 
 from tabane.cli.tail import follow_file
 from tabane.gateway.processes.log_files import last_lines
-from tabane.hub.process.log_budget import MOST_CAUSES, LogBudget
-from tabane.hub.process.logs import TRACE, HubLogs
+from tabane.hub.process.logs import MOST_CAUSES, TRACE, HubLogs, LogBudget
 from tests.hub.peers import until
 from tests.patience import LONG
 

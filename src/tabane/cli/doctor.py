@@ -16,8 +16,7 @@ from tabane.messages import say
 
 if TYPE_CHECKING:
     from tabane.hub.doctor.checkup import DoctorRepairs
-    from tabane.hub.doctor.finding import DoctorFinding
-    from tabane.hub.doctor.installation import Installation
+    from tabane.hub.doctor.installation import DoctorFinding, Installation
 
 _MARKS = {"ok": "✓", "note": "·", "warning": "!", "fault": "✗"}
 _PLAIN_MARKS = {"ok": "+", "note": "-", "warning": "!", "fault": "x"}

@@ -1,4 +1,4 @@
-"""The way from a bridge to its hub: over the socket of a home, or over TCP."""
+"""How a bridge connects to its hub: over the socket of a home, or over TCP."""
 
 from __future__ import annotations
 

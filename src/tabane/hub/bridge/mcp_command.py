@@ -82,26 +82,26 @@ def run(request: BridgeOptions, environ: Mapping[str, str]) -> int:
     if request.standalone and not request.url:
         try:
             status = _standalone(read_fd, write_fd, request, environ)
-        except HubUnreachable as none:
-            failure, status = none, None
+        except HubUnreachable as error:
+            failure, status = error, None
         if status is not None:
             return status
     signals = Signals()
-    way: BridgeConnector = LocalBridgeConnector(
+    connector: BridgeConnector = LocalBridgeConnector(
         home, _hello(request, "mcp", home.home, environ), environ, None
     )
     try:
-        way = _way(request, home, signals, environ)
-    except HubUnreachable as none:
-        failure = none
-    bridge = Bridge(read_fd, write_fd, way, signals, debug_of(environ))
-    return bridge.turn_away(failure) if failure else bridge.run()
+        connector = _connector(request, home, signals, environ)
+    except HubUnreachable as error:
+        failure = error
+    bridge = Bridge(read_fd, write_fd, connector, signals, debug_of(environ))
+    return bridge.refuse_client(failure) if failure else bridge.run()
 
 
-def _way(
+def _connector(
     request: BridgeOptions, home: Endpoint, signals: Signals, environ: Mapping[str, str]
 ) -> BridgeConnector:
-    """Return the way to the requested hub. Raises NoHub if its URL is not valid."""
+    """Return the connector to the requested hub. Raises NoHub if its URL is not valid."""
     if not request.url:
         hello = _hello(request, "mcp", home.home, environ)
         return LocalBridgeConnector(home, hello, environ, request.flags, pause=signals.pause)

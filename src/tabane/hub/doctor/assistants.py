@@ -10,25 +10,24 @@ from pathlib import Path
 
 from tabane.gateway.servers.clients import CLIENTS
 from tabane.gateway.servers.importing import Found, Source, adopted, is_tabane, joined, sources
-from tabane.hub.doctor.finding import DoctorFinding, fault, note, ok, warning
-from tabane.hub.doctor.installation import Installation
+from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
 from tabane.messages import say
 from tabane.settings.places import home_folder
 
 
-def assistants(patient: Installation) -> Iterator[DoctorFinding]:
+def assistants(installation: Installation) -> Iterator[DoctorFinding]:
     """Every file of an assistant that is there."""
-    looked = _looked(patient.environ)
+    looked = _looked(installation.environ)
     for source in looked:
         if source.problem:
             yield warning(say("{title}: {problem}", title=source.title, problem=source.problem))
             continue
         ours = [found for found in source.servers if is_tabane(found.definition)]
         for found in ours:
-            yield _entry(found, patient.environ)
+            yield _entry(found, installation.environ)
         if ours:
-            yield from _twice(source, patient.written)
+            yield from _twice(source, installation.written)
     if not any(is_tabane(found.definition) for source in looked for found in source.servers):
         yield note(
             say("No assistant of those that are known is set up to use Tabane"),

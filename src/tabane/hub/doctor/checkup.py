@@ -6,18 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tabane.errors import TabaneError
-from tabane.hub.doctor import (
-    assistants,
-    configuration,
-    documents,
-    files,
-    models,
-    process,
-    server_starts,
-    stores,
-)
-from tabane.hub.doctor.finding import DoctorFinding
-from tabane.hub.doctor.installation import Installation
+from tabane.hub.doctor import assistants, configuration, files, process, server_starts, stored_data
+from tabane.hub.doctor.installation import DoctorFinding, Installation
 from tabane.messages import Message, say
 
 Check = Callable[[Installation], Iterable[DoctorFinding]]
@@ -48,9 +38,9 @@ SECTIONS = (
             configuration.urls,
         ),
     ),
-    DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, stores.stores)),
-    DoctorSection("documents", say("Documents"), (documents.roots, documents.watched)),
-    DoctorSection("models", say("Search by meaning"), (models.model,)),
+    DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, stored_data.stores)),
+    DoctorSection("documents", say("Documents"), (stored_data.roots, stored_data.watched)),
+    DoctorSection("models", say("Search by meaning"), (stored_data.model,)),
     DoctorSection("assistants", say("Assistants"), (assistants.assistants,)),
 )
 """The checks that take no time."""
@@ -67,18 +57,18 @@ class DoctorRepairs:
     failed: tuple[tuple[DoctorFinding, str], ...] = ()
 
 
-def findings(section: DoctorSection, patient: Installation) -> list[DoctorFinding]:
+def findings(section: DoctorSection, installation: Installation) -> list[DoctorFinding]:
     """What the checks of a section find."""
-    return [finding for check in section.checks for finding in check(patient)]
+    return [finding for check in section.checks for finding in check(installation)]
 
 
 def repair(look: Callable[[], Installation]) -> tuple[Installation, DoctorRepairs]:
     """Mend what is safe to mend, look again, and go on while that brings up something new."""
     done: list[DoctorFinding] = []
     failed: dict[str, tuple[DoctorFinding, str]] = {}
-    patient = look()
+    installation = look()
     for _ in range(ROUNDS):
-        fixable = [finding for finding in _fixable(patient) if str(finding.title) not in failed]
+        fixable = [finding for finding in _fixable(installation) if str(finding.title) not in failed]
         if not fixable:
             break
         for finding in fixable:
@@ -87,13 +77,13 @@ def repair(look: Callable[[], Installation]) -> tuple[Installation, DoctorRepair
                 done.append(finding)
             else:
                 failed[str(finding.title)] = finding, reason
-        patient = look()
-    return patient, DoctorRepairs(tuple(done), tuple(failed.values()))
+        installation = look()
+    return installation, DoctorRepairs(tuple(done), tuple(failed.values()))
 
 
-def _fixable(patient: Installation) -> Iterator[DoctorFinding]:
+def _fixable(installation: Installation) -> Iterator[DoctorFinding]:
     for section in SECTIONS:
-        yield from (finding for finding in findings(section, patient) if finding.fix)
+        yield from (finding for finding in findings(section, installation) if finding.fix)
 
 
 def _fixed(finding: DoctorFinding) -> str | None:

@@ -1,4 +1,7 @@
-"""The facts that the checks look at, gathered once: settings, servers file, and the hub that runs."""
+"""What the checks of the doctor look at, and what they report.
+
+The facts are gathered once: settings, servers file, and the hub that runs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tabane.errors import HubError, TabaneError
 from tabane.gateway.servers.configuration import (
@@ -24,6 +27,39 @@ from tabane.messages import Message
 from tabane.settings import Settings, load_settings
 from tabane.settings.places import config_folder
 from tabane.settings.values import expanded
+
+Level = Literal["ok", "note", "warning", "fault"]
+"""``ok`` is in order, ``note`` good to know, ``warning`` will hurt some day, ``fault`` does not work now."""
+
+Fix = Callable[[], None]
+"""Mends what was found, without a loss to the user. May raise OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """One sentence of a check-up. ``mend`` says what the user can do, ``fix`` does it where that is safe."""
+
+    level: Level
+    title: Message
+    mend: Message | None = None
+    fix: Fix | None = None
+
+
+def ok(title: Message) -> DoctorFinding:
+    return DoctorFinding("ok", title)
+
+
+def note(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("note", title, mend, fix)
+
+
+def warning(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("warning", title, mend, fix)
+
+
+def fault(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("fault", title, mend, fix)
+
 
 Row = Mapping[str, Any]
 
@@ -125,7 +161,7 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
             running = live(hub)
         except HubError as error:
             hub_problem = error
-    patient = Installation(
+    installation = Installation(
         environ=environ,
         endpoint=Endpoint(home_of(environ), environ),
         settings=settings,
@@ -133,24 +169,24 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
         live=running,
         hub_problem=hub_problem.message if hub_problem else None,
     )
-    return _with_configuration(patient)
+    return _with_configuration(installation)
 
 
-def read_servers(patient: Installation, environ: Mapping[str, str]) -> Configuration:
+def read_servers(installation: Installation, environ: Mapping[str, str]) -> Configuration:
     """The servers file as it reads in an environment. Raises TabaneError."""
-    required = "servers" in patient.settings.sources
+    required = "servers" in installation.settings.sources
     return read_configuration(
-        patient.servers_path, variables_of(patient.settings, environ), required=required
+        installation.servers_path, variables_of(installation.settings, environ), required=required
     )
 
 
-def _with_configuration(patient: Installation) -> Installation:
+def _with_configuration(installation: Installation) -> Installation:
     try:
-        configuration = read_servers(patient, patient.environ)
-        written = _definitions(patient.servers_path)
+        configuration = read_servers(installation, installation.environ)
+        written = _definitions(installation.servers_path)
     except TabaneError as error:
-        return replace(patient, configuration_problem=error.message)
-    return replace(patient, configuration=configuration, written=written)
+        return replace(installation, configuration_problem=error.message)
+    return replace(installation, configuration=configuration, written=written)
 
 
 def _definitions(path: Path) -> dict[str, Any]:

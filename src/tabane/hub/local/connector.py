@@ -1,4 +1,4 @@
-"""The way to a hub: connect where one serves, wait where one comes or goes, start one where there is none."""
+"""Connections to the hub of a home: connects to it, waits while it starts or ends, starts one if none runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tabane.build import on_disk
-from tabane.hub.local import handshake as hellos
-from tabane.hub.local import launch, lock
+from tabane.hub.local import handshake, launch, lock
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.localized import say
@@ -81,7 +80,7 @@ class HubConnector:
         self.endpoint, self.hello = endpoint, hello
         self._environ, self._flags, self._started_by = environ, flags, started_by
         self._pause = pause
-        self._old_stays, self._replaced = False, 0
+        self._keep_older, self._replaced = False, 0
 
     @property
     def starts(self) -> bool:
@@ -93,10 +92,10 @@ class HubConnector:
 
         Raises :class:`HubUnreachable` where trying again is of no use.
         """
-        found = self._greet(self.hello)
+        found = self._say_hello(self.hello)
         if found is None:
             return None
-        if self.hello.role == "mcp" and hellos.supersedes(self.hello, found.welcome, on_disk().name):
+        if self.hello.role == "mcp" and handshake.supersedes(self.hello, found.welcome, on_disk().name):
             return self._replace(found)
         return found
 
@@ -110,7 +109,7 @@ class HubConnector:
                 return found
             left = deadline - time.monotonic()
             if left <= 0:
-                raise HubUnreachable(self._silent(), "silent")
+                raise HubUnreachable(self._unresponsive(), "silent")
             if self._flags is None:
                 if not lock.held(self.endpoint.lock):
                     raise HubUnreachable(say("No hub is running. Start one with: tabane start"), "absent")
@@ -132,7 +131,7 @@ class HubConnector:
             os.close(pipe)
         if outcome.state == launch.READY:
             # If this build is older, so is the code on disk, and the next hub would be old again.
-            self._old_stays = True
+            self._keep_older = True
         if outcome.state == launch.FAILED:
             raise HubUnreachable(outcome.texts or self._died(), "failed")
 
@@ -146,9 +145,9 @@ class HubConnector:
             said += chunk
             if not chunk or chunk.endswith(b"\n"):
                 return said
-        raise HubUnreachable(self._silent(), "silent")
+        raise HubUnreachable(self._unresponsive(), "silent")
 
-    def _greet(self, hello: Hello) -> HubConnection | None:
+    def _say_hello(self, hello: Hello) -> HubConnection | None:
         fd = self._open()
         if fd is None:
             return None
@@ -180,7 +179,7 @@ class HubConnector:
 
     def _welcome(self, fd: int, hello: Hello) -> HubConnection | None:
         try:
-            os.write(fd, hellos.encode(hello))
+            os.write(fd, handshake.encode(hello))
             said = self._first_line(fd)
         except OSError:
             return None
@@ -188,8 +187,8 @@ class HubConnector:
             return None
         line, _, rest = said.partition(b"\n")
         try:
-            answer = hellos.read_answer(line)
-        except hellos.InvalidHello as error:
+            answer = handshake.read_answer(line)
+        except handshake.InvalidHello as error:
             text = say("What listens at {path} is no hub: {why}", path=self.endpoint.socket, why=error)
             raise HubUnreachable(text, "stranger") from None
         if isinstance(answer, Welcome):
@@ -200,8 +199,8 @@ class HubConnector:
         said, deadline = b"", time.monotonic() + ANSWER_LIMIT
         while b"\n" not in said:
             left = deadline - time.monotonic()
-            if left <= 0 or len(said) > hellos.MAX_HELLO:
-                raise HubUnreachable(self._silent(), "silent")
+            if left <= 0 or len(said) > handshake.MAX_HELLO:
+                raise HubUnreachable(self._unresponsive(), "silent")
             self._pause(left, fd)
             try:
                 chunk = os.read(fd, 1 << 16)
@@ -217,20 +216,20 @@ class HubConnector:
             return None
         if self.hello.role != "replace":
             raise HubUnreachable(answer.texts or {"en": answer.code}, answer.code)
-        self._old_stays = True
+        self._keep_older = True
         return None
 
     def _replace(self, old: HubConnection) -> HubConnection | None:
         """Ask an older hub to make way. None when it has gone; the connection where it will not."""
-        if self._old_stays:
+        if self._keep_older:
             return old
         # A process of the older version may start the next hub first: that hub is asked too.
         self._replaced += 1
-        self._old_stays = self._replaced >= MOST_REPLACED
+        self._keep_older = self._replaced >= MOST_REPLACED
         os.close(old.fd)
         mine, self.hello = self.hello, self.hello._replace(role="replace")
         try:
-            going = self._greet(self.hello)
+            going = self._say_hello(self.hello)
         finally:
             self.hello = mine
         if going:
@@ -252,7 +251,7 @@ class HubConnector:
             except OSError:
                 return
 
-    def _silent(self) -> dict[str, str]:
+    def _unresponsive(self) -> dict[str, str]:
         holder = lock.read_holder(self.endpoint.lock)
         return say(
             "The hub (process {pid}) does not answer. End it and start another with: tabane restart",

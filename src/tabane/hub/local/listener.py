@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from tabane.hub.local import handshake as hellos
+from tabane.hub.local import handshake
 from tabane.hub.local.admission import HubIdentity, refusal, trusted, uid_in
 from tabane.hub.local.handshake import Hello, HelloRefused, InvalidHello, Welcome
 from tabane.hub.local.localized import say
@@ -160,7 +160,7 @@ class HubListener:
             answer = HelloRefused("full", say("The hub has as many connections as it takes."))
         try:
             # A few hundred bytes into an empty buffer: taken whole, or the peer is gone.
-            peer.send(hellos.encode(answer))
+            peer.send(handshake.encode(answer))
         except OSError:
             peer.close()
             return
@@ -191,7 +191,7 @@ class _PendingHello:
 
     def _readable(self) -> None:
         try:
-            chunk = self._peer.recv(hellos.MAX_HELLO)
+            chunk = self._peer.recv(handshake.MAX_HELLO)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -199,12 +199,12 @@ class _PendingHello:
         self._heard += chunk
         if self._heard.endswith(b"\n"):
             self._said(self._heard)
-        elif not chunk or len(self._heard) > hellos.MAX_HELLO:
+        elif not chunk or len(self._heard) > handshake.MAX_HELLO:
             self.close()
 
     def _said(self, line: bytes) -> None:
         try:
-            hello = hellos.read_hello(line)
+            hello = handshake.read_hello(line)
         except InvalidHello as error:
             log.warning("a connection did not begin with a hello: %s", error)
             self.close()
