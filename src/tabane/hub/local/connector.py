@@ -1,4 +1,4 @@
-"""Connections to the hub of a home: connects to it, waits while it starts or ends, starts one if none runs."""
+"""Connections to the hub of a home: finds it, waits while it starts or ends, starts one if none runs."""
 
 from __future__ import annotations
 
