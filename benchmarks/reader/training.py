@@ -27,13 +27,13 @@ from benchmarks.reader.labels import labels, structured
 from benchmarks.reader.pages import Gold, pages
 from benchmarks.reader.scoring import Score, scored, words
 
-from tabane.reader.decoding import decoded
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Block
 from tabane.reader.extraction.choosing import chosen
 from tabane.reader.extraction.content import cut, title
 from tabane.reader.extraction.pruning import filled
 from tabane.reader.extraction.tree import parsed
+from tabane.text.encodings import decode_leniently
 
 FILE = Path(__file__).parents[2] / "src/tabane/reader/extraction/forest.json.gz"
 SHAPE = {
@@ -100,7 +100,7 @@ def lesson(gold: Gold) -> Lesson:
     A block weighs by its share of the marked words, to the power of 0.7: every page counts alike, whatever
     its length, and many short blocks count more than their words would.
     """
-    html = decoded(gold.html, None, "text/html") if isinstance(gold.html, bytes) else gold.html
+    html = decode_leniently(gold.html, None, "text/html") if isinstance(gold.html, bytes) else gold.html
     cutting = cut(parsed(html))
     name = title(cutting.boxes[0].element)
     rows = features.rows(cutting.boxes, cutting.blocks, name)

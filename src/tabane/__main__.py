@@ -9,11 +9,11 @@ def main() -> None:
     """Run the command line, and exit with the status of the command."""
     command, arguments = sys.argv[1:2], sys.argv[2:]
     if command == ["mcp"]:
-        from tabane.hub.bridge import mcp
+        from tabane.hub.bridge import mcp_command
 
-        request = mcp.read(arguments, _environment())
+        request = mcp_command.parse_arguments(arguments, _environment())
         if request is not None:
-            sys.exit(mcp.run(request, _environment()))
+            sys.exit(mcp_command.run(request, _environment()))
     elif command == ["_hub"]:
         from tabane.hub.process.serve import run_detached
 

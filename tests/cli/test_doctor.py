@@ -19,7 +19,7 @@ import pytest
 
 from tabane.hub.doctor import process
 from tabane.hub.doctor.files import LITTLE, TOO_LITTLE, room
-from tabane.hub.doctor.patient import examine
+from tabane.hub.doctor.installation import examine
 from tabane.hub.local import lock
 from tests.cli.home import Home, Outcome, hub
 from tests.cli.test_install import file_of, write

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.hub.hub import Hub
-from tabane.hub.local.hello import Hello
+from tabane.hub.local.handshake import Hello
 from tabane.settings import load_settings
 from tests.patience import LONG
 

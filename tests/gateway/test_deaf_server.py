@@ -12,7 +12,7 @@ from tabane.errors import UpstreamOverloaded
 from tabane.gateway.upstreams.call import Call, Reply
 from tabane.gateway.upstreams.carrier import LineCarrier
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.wire.channel import Batch, LineChannel
+from tabane.wire.channel import LineBatch, LineChannel
 
 MOST = 4 << 20
 
@@ -31,7 +31,7 @@ def test_a_request_that_does_not_fit_fails_alone() -> None:
         fd = ours.detach()
         channel = LineChannel(
             loop,
-            Batch(),
+            LineBatch(),
             fd,
             fd,
             on_line=conversation.receive,

@@ -16,7 +16,7 @@ from tabane.gateway.tools.cost import cost_of
 from tabane.gateway.tools.judging import Judging
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import Validator
-from tabane.hub.process.log_budget import cause_of
+from tabane.hub.process.logs import cause_of
 from tabane.workers.pool import Budget
 from tests.dataplane.place import Json, Line, child, place, text
 from tests.dataplane.ways import CALLS, user

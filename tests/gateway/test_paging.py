@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from itertools import pairwise
 from typing import Any
 
@@ -113,15 +112,6 @@ def test_a_long_line_is_cut_after_words_and_sentences() -> None:
 def test_what_has_no_border_is_cut_anywhere_and_fills_its_parts() -> None:
     assert [len(part) for part in parts_of("x" * 2_500, 1_000)] == [1_000, 1_000, 500]
     assert [len(part) for part in parts_of("束" * 1_000, 1_000)] == [333, 333, 333, 1]
-
-
-@pytest.mark.parametrize("cluster", ["👩‍👩‍👧‍👦", "🇯🇵", "👍🏽", "が", "é", "ﾊﾞ", "한", "❤️", "\r\n"])
-@pytest.mark.parametrize("offset", range(30))
-def test_no_character_of_a_reader_is_cut(cluster: str, offset: int) -> None:
-    cluster = unicodedata.normalize("NFD", cluster)
-    parts = parts_of("x" * offset + cluster * 80, 100)
-    assert len(parts) > 1
-    assert all((part.lstrip("x").count(cluster) * len(cluster)) == len(part.lstrip("x")) for part in parts)
 
 
 def test_json_is_cut_between_the_elements_of_its_outermost_array() -> None:

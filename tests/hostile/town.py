@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from tabane import __version__
-from tabane.hub.local.approach import Approach
 from tabane.hub.local.client import HubClient
+from tabane.hub.local.connector import HubConnector
 from tabane.hub.local.endpoint import Endpoint
-from tabane.hub.local.hello import Hello
+from tabane.hub.local.handshake import Hello
 from tests.hostile.entry import Entry
 from tests.hostile.schemas import SCHEMAS
 from tests.hub.peers import INITIALIZE, Client, Lines, until
@@ -212,7 +212,7 @@ class Town:
 
     def _hub(self) -> HubClient:
         endpoint = Endpoint(str(self.user.home), self.user.variables)
-        approach = Approach(
+        approach = HubConnector(
             endpoint, Hello(__version__, "rpc", str(self.user.home)), self.user.variables, None
         )
         return HubClient(approach.reach(LIMIT))

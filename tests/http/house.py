@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tabane.hub.http.door import HttpDoor, Waits
-from tabane.hub.process.administration import Administration
+from tabane.hub.process.administration import HubAdministration
 from tabane.hub.process.table import table_of
 from tabane.operations import Caller
 from tabane.wire.sse import Event, EventParser
@@ -250,7 +250,7 @@ async def house(
     """A hub over those servers, served at a free port."""
     os.chmod(folder, 0o700)
     async with place(folder, servers or {}, http=True, port=0, **settings) as here:
-        administration, process = Administration(), Process()
+        administration, process = HubAdministration(), Process()
         administration.of(process)
         door = HttpDoor(here.hub, waits or Waits(), table_of(here.hub, administration))
         door.open()

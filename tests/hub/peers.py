@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tabane.build import this_build
-from tabane.hub.local import hello as hellos
+from tabane.hub.local import handshake as hellos
 from tabane.hub.local import lock
 from tabane.hub.local.endpoint import Endpoint
 from tests.patience import LONG
@@ -176,15 +176,15 @@ class Line:
 class PlayedHub:
     """A hub whose every word is the test's: the lock is held and the socket listened at."""
 
-    def __init__(self, home: Path, version: str | None = None, held: lock.Lock | None = None) -> None:
+    def __init__(self, home: Path, version: str | None = None, held: lock.HomeLock | None = None) -> None:
         self._home = home
         version = version or this_build().name
         self._endpoint = Endpoint(str(home), os.environ)
         self._endpoint.prepare()
         self.welcome = hellos.Welcome(version, os.getpid(), None)
-        mine: lock.Lock = held or until(lambda: lock.acquire(self._endpoint.lock), "the lock of the home")
-        self._lock: lock.Lock | None = mine
-        mine.write(lock.Holder(os.getpid(), version, lock.HAND))
+        mine: lock.HomeLock = held or until(lambda: lock.acquire(self._endpoint.lock), "the lock of the home")
+        self._lock: lock.HomeLock | None = mine
+        mine.write(lock.LockHolder(os.getpid(), version, lock.HAND))
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(PATIENCE)
         with contextlib.suppress(FileNotFoundError):
@@ -193,7 +193,7 @@ class PlayedHub:
         self._socket.listen()
         self.connections: list[Line] = []
 
-    def accept(self, answer: hellos.Welcome | hellos.Refused | None = None) -> Line:
+    def accept(self, answer: hellos.Welcome | hellos.HelloRefused | None = None) -> Line:
         """The next connection, welcomed or answered otherwise. Those that say nothing are passed over."""
         while True:
             peer, _ = self._socket.accept()

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from tabane.build import this_build
-from tabane.hub.local.approach import MOST_REPLACED
-from tabane.hub.local.hello import DRAIN, Refused, Welcome
+from tabane.hub.local.connector import MOST_REPLACED
+from tabane.hub.local.handshake import DRAIN, HelloRefused, Welcome
 from tests.hub.peers import (
     INITIALIZE,
     Client,
@@ -386,7 +386,7 @@ def test_a_refusal_names_the_reason_to_every_request_and_ends_the_bridge(
 ) -> None:
     client = connect(LC_ALL="ja_JP.UTF-8")
     client.send(request(0, "initialize", **INITIALIZE))
-    hub.accept(Refused("servers", {"en": "serves /a.json, not /b.json", "ja": "/a.json と /b.json"}))
+    hub.accept(HelloRefused("servers", {"en": "serves /a.json, not /b.json", "ja": "/a.json と /b.json"}))
     assert client.next() == {
         "jsonrpc": "2.0",
         "id": 0,
@@ -440,7 +440,7 @@ def test_an_older_hub_that_stays_is_used(home: Path, connect: Connect) -> None:
     with played_hub(home, "0.0.1") as old:
         client = connect()
         old.accept()
-        old.accept(Refused("standalone", {"en": "no"}))
+        old.accept(HelloRefused("standalone", {"en": "no"}))
         line = old.accept()
         assert line.hello.role == "mcp"
         client.send(request(1))

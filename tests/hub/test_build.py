@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.build import COMMIT_FILE, commit_of, this_build
-from tabane.hub.local.hello import Hello, Welcome, supersedes
+from tabane.hub.local.handshake import Hello, Welcome, supersedes
 from tests.conftest import ROOT, absent
 
 ONE, OTHER = "a" * 40, "0123456789" * 4

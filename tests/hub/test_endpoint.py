@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 
 from tabane.hub.local import lock
-from tabane.hub.local.endpoint import Endpoint, Unsafe, at_url, check_private, home_of
+from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, at_url, check_private, home_of
 from tabane.settings import load_settings
 
 
@@ -68,7 +68,7 @@ def test_a_client_with_another_environment_finds_the_socket_by_the_note_in_the_l
     path = Endpoint(home, {"XDG_RUNTIME_DIR": str(tmp_path)}).prepare()
     held = lock.acquire(os.path.join(home, "hub.lock"))
     assert held is not None
-    held.write(lock.Holder(1, "1", lock.HAND, socket=path))
+    held.write(lock.LockHolder(1, "1", lock.HAND, socket=path))
     assert Endpoint(home, {}).reachable() == path
     held.release()
 
@@ -85,9 +85,9 @@ def test_a_folder_that_somebody_else_could_have_laid_there_is_not_used(tmp_path:
         folder.symlink_to(tmp_path / "target")
     else:
         folder.touch()
-    with pytest.raises(Unsafe):
+    with pytest.raises(UnsafeEndpoint):
         endpoint.prepare()
-    with pytest.raises(Unsafe):
+    with pytest.raises(UnsafeEndpoint):
         endpoint.reachable()
 
 
@@ -95,7 +95,7 @@ def test_a_folder_that_somebody_else_could_have_laid_there_is_not_used(tmp_path:
 def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     os.chown(tmp_path, 12345, -1)
-    with pytest.raises(Unsafe):
+    with pytest.raises(UnsafeEndpoint):
         check_private(str(tmp_path))
 
 
@@ -118,7 +118,7 @@ def test_a_lock_is_one_holders_and_says_whose(tmp_path: Path) -> None:
     assert first is not None
     assert lock.held(path)
     assert lock.acquire(path) is None
-    note = lock.Holder(7, "1.0", lock.HAND, ("--lang=ja",), 1.5, "/s", None)
+    note = lock.LockHolder(7, "1.0", lock.HAND, ("--lang=ja",), 1.5, "/s", None)
     first.write(note)
     first.write(note._replace(flags=()))
     assert lock.read_holder(path) == note._replace(flags=())
@@ -138,4 +138,4 @@ def test_a_note_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
     [(None, True), ("restart", True), ("replace", True), ("stop", False), ("idle", False)],
 )
 def test_a_hub_is_continued_where_it_did_not_mean_to_end(ended: str | None, continued: bool) -> None:
-    assert lock.Holder(1, "1", lock.HAND, ended=ended).to_be_continued is continued
+    assert lock.LockHolder(1, "1", lock.HAND, ended=ended).to_be_continued is continued

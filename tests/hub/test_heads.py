@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.hub.bridge import heads
-from tabane.hub.bridge.heads import Answer, Head
+from tabane.hub.bridge import message_heads
+from tabane.hub.bridge.message_heads import ClientMessageHead, HubMessageHead
 from tabane.wire.json import error_line, request_line, result_line
 
 IDS = st.one_of(st.integers(), st.text(max_size=30), st.none())
@@ -28,7 +28,7 @@ def test_a_request_is_read_whatever_its_spelling(
 ) -> None:
     members = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
     line = json.dumps({name: members[name] for name in order}, ensure_ascii=ascii_only).encode()
-    assert heads.of_client(line) == [Head(heads.canonical(number), method)]
+    assert message_heads.of_client(line) == [ClientMessageHead(message_heads.canonical(number), method)]
 
 
 @given(IDS, METHODS, JSON, st.permutations(["jsonrpc", "id", "method", "params"]))
@@ -37,25 +37,25 @@ def test_a_large_request_is_read_the_same(number: Any, method: str, params: Any,
         "jsonrpc": "2.0",
         "id": number,
         "method": method,
-        "params": [params, {"id": 9}, "x" * heads.LARGE],
+        "params": [params, {"id": 9}, "x" * message_heads.LARGE],
     }
     line = json.dumps({name: members[name] for name in order}).encode()
-    assert heads.of_client(line) == [Head(heads.canonical(number), method)]
+    assert message_heads.of_client(line) == [ClientMessageHead(message_heads.canonical(number), method)]
 
 
 @pytest.mark.parametrize("inner", ['{"id":7}', '"\\"id\\":7}"', '"},\\"id\\":7}"'])
 def test_an_id_inside_a_large_request_is_not_taken_for_its_own(inner: str) -> None:
-    text = '{"id":1,"method":"m","params":{"x":"%s","y":%s}}' % ("x" * heads.LARGE, inner)  # noqa: UP031
-    assert heads.of_client(text.encode()) == [Head(b"1", "m")]
+    text = '{"id":1,"method":"m","params":{"x":"%s","y":%s}}' % ("x" * message_heads.LARGE, inner)  # noqa: UP031
+    assert message_heads.of_client(text.encode()) == [ClientMessageHead(b"1", "m")]
 
 
 @given(st.binary(max_size=200))
 def test_anything_else_is_no_message_and_does_no_harm(line: bytes) -> None:
-    assert isinstance(heads.of_client(line), list)
-    assert isinstance(heads.of_hub(line), list)
-    assert isinstance(heads.of_hub(b'{"jsonrpc":"2.0","id":' + line), list)
-    heads.reason(line)
-    heads.of_client_head(line)
+    assert isinstance(message_heads.of_client(line), list)
+    assert isinstance(message_heads.of_hub(line), list)
+    assert isinstance(message_heads.of_hub(b'{"jsonrpc":"2.0","id":' + line), list)
+    message_heads.reason(line)
+    message_heads.of_client_head(line)
 
 
 @given(IDS, JSON)
@@ -64,34 +64,47 @@ def test_the_answers_that_the_hub_writes_are_recognised(number: Any, value: Any)
         json.dumps(number, ensure_ascii=False).encode("utf-8", "replace"),
         json.dumps(value).encode(),
     )
-    name = heads.canonical(json.loads(spelt))
-    assert heads.of_hub(result_line(spelt, body).rstrip()) == [Answer(name, False, False)]
-    assert heads.of_hub(error_line(spelt, b'{"code":1,"message":""}').rstrip()) == [Answer(name, False, True)]
+    name = message_heads.canonical(json.loads(spelt))
+    assert message_heads.of_hub(result_line(spelt, body).rstrip()) == [HubMessageHead(name, False, False)]
+    assert message_heads.of_hub(error_line(spelt, b'{"code":1,"message":""}').rstrip()) == [
+        HubMessageHead(name, False, True)
+    ]
 
 
 def test_a_question_of_the_hub_is_told_from_an_answer() -> None:
-    assert heads.of_hub(request_line(3, b'"ping"', b"{}").rstrip()) == [Answer(b"3", True, False)]
-    assert heads.of_hub(b'{"jsonrpc":"2.0","method":"notifications/progress"}') == []
+    assert message_heads.of_hub(request_line(3, b'"ping"', b"{}").rstrip()) == [
+        HubMessageHead(b"3", True, False)
+    ]
+    assert message_heads.of_hub(b'{"jsonrpc":"2.0","method":"notifications/progress"}') == []
 
 
 def test_a_batch_is_all_its_messages() -> None:
     batch = b'[{"id":1,"method":"a"},{"method":"b"},{"id":"c","result":1},7]'
-    assert heads.of_client(batch) == [Head(b"1", "a"), Head(None, "b"), Head(b'"c"', None)]
+    assert message_heads.of_client(batch) == [
+        ClientMessageHead(b"1", "a"),
+        ClientMessageHead(None, "b"),
+        ClientMessageHead(b'"c"', None),
+    ]
     answers = b'[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"error":{}}]'
-    assert heads.of_hub(answers) == [Answer(b"1", False, False), Answer(b"2", False, True)]
+    assert message_heads.of_hub(answers) == [
+        HubMessageHead(b"1", False, False),
+        HubMessageHead(b"2", False, True),
+    ]
 
 
 def test_ids_are_the_same_however_they_are_escaped() -> None:
-    assert heads.of_client('{"id":"あ","method":"m"}'.encode()) == heads.of_client(
+    assert message_heads.of_client('{"id":"あ","method":"m"}'.encode()) == message_heads.of_client(
         b'{"id":"\\u3042","method":"m"}'
     )
-    assert heads.of_hub('{"jsonrpc":"2.0","id":"あ","result":1}'.encode())[0].id == heads.canonical("あ")
+    assert message_heads.of_hub('{"jsonrpc":"2.0","id":"あ","result":1}'.encode())[
+        0
+    ].id == message_heads.canonical("あ")
 
 
 def test_the_reason_of_an_error() -> None:
-    assert heads.reason(b'{"id":1,"error":{"data":{"reason":"draining"}}}') == "draining"
-    assert heads.reason(b'{"id":1,"error":{"data":[]}}') is None
-    assert heads.reason(b'{"id":1,"result":{}}') is None
+    assert message_heads.reason(b'{"id":1,"error":{"data":{"reason":"draining"}}}') == "draining"
+    assert message_heads.reason(b'{"id":1,"error":{"data":[]}}') is None
+    assert message_heads.reason(b'{"id":1,"result":{}}') is None
 
 
 @pytest.mark.parametrize(
@@ -103,4 +116,4 @@ def test_the_reason_of_an_error() -> None:
     ],
 )
 def test_the_id_of_a_line_of_which_only_the_head_is_left(head: bytes, found: bytes | None) -> None:
-    assert heads.of_client_head(head) == found
+    assert message_heads.of_client_head(head) == found

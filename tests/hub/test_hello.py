@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import HubDraining
-from tabane.hub.local import hello as hellos
-from tabane.hub.local.hello import BadHello, Hello, Refused, Welcome, newer
+from tabane.hub.local import handshake as hellos
+from tabane.hub.local.handshake import Hello, HelloRefused, InvalidHello, Welcome, newer
 
 TEXT = st.text(max_size=50)
 HELLOS = st.builds(
@@ -38,7 +38,7 @@ def test_a_hello_arrives_as_it_was_sent(hello: Hello) -> None:
 def test_an_answer_arrives_as_it_was_sent() -> None:
     welcome = Welcome("1.0", 7, "/a.json", 1000, 2.0)
     assert hellos.read_answer(hellos.encode(welcome)) == welcome
-    refused = Refused("servers", {"en": "no", "ja": "否"})
+    refused = HelloRefused("servers", {"en": "no", "ja": "否"})
     assert hellos.read_answer(hellos.encode(refused)) == refused
     assert (refused.text("ja"), refused.text("fr")) == ("否", "no")
 
@@ -46,9 +46,9 @@ def test_an_answer_arrives_as_it_was_sent() -> None:
 @given(st.binary(max_size=100) | st.recursive(st.integers() | TEXT, lambda x: st.dictionaries(TEXT, x)).map(
     lambda value: json.dumps(value).encode()))  # fmt: skip
 def test_anything_else_is_refused(line: bytes) -> None:
-    with pytest.raises(BadHello):
+    with pytest.raises(InvalidHello):
         hellos.read_hello(line)
-    with pytest.raises(BadHello):
+    with pytest.raises(InvalidHello):
         hellos.read_answer(line)
 
 
@@ -66,7 +66,7 @@ def test_anything_else_is_refused(line: bytes) -> None:
     ],
 )
 def test_a_hello_with_members_that_do_not_fit_is_refused(body: dict[str, object]) -> None:
-    with pytest.raises(BadHello):
+    with pytest.raises(InvalidHello):
         hellos.read_hello(json.dumps({"tabane": "hello", **body}).encode())
 
 

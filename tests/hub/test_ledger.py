@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tabane.hub.bridge.ledger import KEPT, Ledger
-from tabane.hub.local.hello import DRAIN
+from tabane.hub.local.handshake import DRAIN
 from tests.hub.peers import INITIALIZE, answer, request
 
 

@@ -616,7 +616,7 @@ def test_servers_write_files_with_the_umask_of_their_user(user: User) -> None:
 
 LIGHT = """
 import sys
-import tabane.__main__, tabane.hub.bridge.mcp
+import tabane.__main__, tabane.hub.bridge.mcp_command
 heavy = {"asyncio", "click", "msgspec", "logging", "subprocess", "dataclasses", "pathlib", "hashlib"}
 loaded = heavy & set(sys.modules)
 rooms = ("tabane.messages", "tabane.settings", "tabane.gateway", "tabane.cli")

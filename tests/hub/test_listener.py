@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tabane.hub.local import hello as hellos
+from tabane.hub.local import handshake as hellos
 from tabane.hub.local import listener as door
-from tabane.hub.local.admission import House, refusal, trusted, uid_in
-from tabane.hub.local.hello import Hello, Refused, Welcome
-from tabane.hub.local.listener import Listener
+from tabane.hub.local.admission import HubIdentity, refusal, trusted, uid_in
+from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
+from tabane.hub.local.listener import HubListener
 from tests.patience import LONG
 
 HELLO = Hello("1.0", "mcp", home="/home", servers="/s.json")
-HOUSE = House("1.0", "/home", "/s.json", True)
+HOUSE = HubIdentity("1.0", "/home", "/s.json", True)
 LIMIT = LONG
 
 
@@ -31,7 +31,7 @@ class Reception:
         self.taken: list[tuple[int, Hello]] = []
         self.changed = asyncio.Event()
 
-    def house(self) -> House:
+    def house(self) -> HubIdentity:
         return HOUSE
 
     def welcome(self) -> Welcome:
@@ -45,7 +45,7 @@ class Reception:
         self.changed.set()
 
 
-Scene = Callable[[Listener, Reception, str], Awaitable[None]]
+Scene = Callable[[HubListener, Reception, str], Awaitable[None]]
 
 
 def play(
@@ -61,7 +61,7 @@ def play(
     async def run() -> None:
         path = str(tmp_path / "hub.sock")
         reception = Reception(places)
-        listener = Listener(asyncio.get_running_loop(), path, reception, peer_uid, hello_limit)
+        listener = HubListener(asyncio.get_running_loop(), path, reception, peer_uid, hello_limit)
         listener.open()
         try:
             await asyncio.wait_for(scene(listener, reception, path), LIMIT)
@@ -88,7 +88,7 @@ async def remainder(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-async def greet(path: str, hello: Hello) -> Welcome | Refused:
+async def greet(path: str, hello: Hello) -> Welcome | HelloRefused:
     reader, writer = await enter(path, hellos.encode(hello))
     try:
         return hellos.read_answer(await reader.readline())
@@ -97,7 +97,7 @@ async def greet(path: str, hello: Hello) -> Welcome | Refused:
 
 
 def test_a_hello_is_answered_and_the_connection_handed_over(tmp_path: Path) -> None:
-    async def scene(listener: Listener, reception: Reception, path: str) -> None:
+    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
         reader, writer = await enter(path, hellos.encode(HELLO)[:10])
         writer.write(hellos.encode(HELLO)[10:])
         assert hellos.read_answer(await reader.readline()) == Welcome("1.0", 7, "/s.json")
@@ -126,7 +126,7 @@ def test_a_hello_is_answered_and_the_connection_handed_over(tmp_path: Path) -> N
     ],
 )
 def test_what_is_no_hello_is_shown_out_and_the_next_one_served(tmp_path: Path, line: bytes) -> None:
-    async def scene(listener: Listener, reception: Reception, path: str) -> None:
+    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
         reader, writer = await enter(path, line)
         assert await remainder(reader) == b""
         writer.close()
@@ -136,7 +136,7 @@ def test_what_is_no_hello_is_shown_out_and_the_next_one_served(tmp_path: Path, l
 
 
 def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
-    async def scene(listener: Listener, reception: Reception, path: str) -> None:
+    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
         reader, writer = await enter(path, b'{"tabane"')
         assert await reader.read() == b""
         writer.close()
@@ -146,7 +146,7 @@ def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_many_who_say_nothing_leave_room_again(tmp_path: Path) -> None:
-    async def scene(listener: Listener, reception: Reception, path: str) -> None:
+    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
         silent = [await enter(path, b"") for _ in range(door.MOST_GREETINGS)]
         reader, writer = await enter(path, b"")
         assert await remainder(reader) == b""
@@ -159,15 +159,15 @@ def test_many_who_say_nothing_leave_room_again(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-async def _greeted(path: str) -> Welcome | Refused | None:
+async def _greeted(path: str) -> Welcome | HelloRefused | None:
     try:
         return await greet(path, HELLO)
-    except (hellos.BadHello, OSError):
+    except (hellos.InvalidHello, OSError):
         return None
 
 
 def test_another_user_is_shown_out_before_a_word(tmp_path: Path) -> None:
-    async def scene(listener: Listener, reception: Reception, path: str) -> None:
+    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
         reader, writer = await enter(path, b"")
         assert await reader.read() == b""
         writer.close()
@@ -180,7 +180,7 @@ def test_a_peer_whose_user_cannot_be_told_is_shown_out(tmp_path: Path) -> None:
     def unknown(peer: socket.socket) -> int:
         raise OSError("no")
 
-    async def scene(listener: Listener, reception: Reception, path: str) -> None:
+    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
         reader, writer = await enter(path, b"")
         assert await reader.read() == b""
         writer.close()
@@ -195,10 +195,10 @@ def test_the_kernel_tells_the_user_of_a_peer() -> None:
 
 
 def test_a_full_house_says_so(tmp_path: Path) -> None:
-    async def scene(listener: Listener, reception: Reception, path: str) -> None:
+    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
         assert isinstance(await greet(path, HELLO), Welcome)
         answer = await greet(path, HELLO)
-        assert isinstance(answer, Refused)
+        assert isinstance(answer, HelloRefused)
         assert answer.code == "full"
 
     play(tmp_path, scene, places=1)
@@ -209,7 +209,7 @@ def test_a_socket_that_a_dead_hub_left_is_replaced(tmp_path: Path) -> None:
     left.bind(str(tmp_path / "hub.sock"))
     left.close()
 
-    async def scene(listener: Listener, reception: Reception, path: str) -> None:
+    async def scene(listener: HubListener, reception: Reception, path: str) -> None:
         assert isinstance(await greet(path, HELLO), Welcome)
         assert os.stat(path).st_mode & 0o777 == 0o600
 
@@ -230,7 +230,7 @@ def test_a_socket_that_a_dead_hub_left_is_replaced(tmp_path: Path) -> None:
         (HELLO._replace(version="2.0", role="replace"), HOUSE._replace(replaceable=False), "standalone"),
     ],
 )
-def test_whom_a_hub_serves(hello: Hello, house: House, code: str | None) -> None:
+def test_whom_a_hub_serves(hello: Hello, house: HubIdentity, code: str | None) -> None:
     answer = refusal(hello, house)
     assert (answer and answer.code) == code
     if answer:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tabane.cli.log_files import follow_file, last_lines
-from tabane.hub.process.log_budget import MOST_CAUSES, LogBudget
-from tabane.hub.process.logs import TRACE, Logs
+from tabane.cli.log_files import follow_file
+from tabane.gateway.processes.log_files import last_lines
+from tabane.hub.process.logs import MOST_CAUSES, TRACE, HubLogs, LogBudget
 from tests.hub.peers import until
 from tests.patience import LONG
 
@@ -31,8 +31,10 @@ def path(tmp_path: Path) -> Iterator[str]:
     root.setLevel(before)
 
 
-def opened(path: str, level: str = "info", size: int = 1 << 20, count: int = 3) -> contextlib.closing[Logs]:
-    return contextlib.closing(Logs(path, level, size, count, aloud=False))
+def opened(
+    path: str, level: str = "info", size: int = 1 << 20, count: int = 3
+) -> contextlib.closing[HubLogs]:
+    return contextlib.closing(HubLogs(path, level, size, count, aloud=False))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ SERVER = logging.getLogger("tabane.gateway.upstreams.conversation")
 
 def test_a_server_that_floods_the_log_is_summed_up_and_the_rest_of_the_history_stays(path: str) -> None:
     now = [0.0]
-    with contextlib.closing(Logs(path, "info", 64 << 10, 1, aloud=False, clock=lambda: now[0])) as logs:
+    with contextlib.closing(HubLogs(path, "info", 64 << 10, 1, aloud=False, clock=lambda: now[0])) as logs:
         log.info("the hub runs")
         for number in range(20_000):
             SERVER.warning("%s: skipped line %d", "noisy", number)

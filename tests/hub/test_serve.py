@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tabane.errors import CallerError
-from tabane.hub.bridge import mcp
+from tabane.hub.bridge import mcp_command
 from tabane.hub.local import launch
-from tabane.hub.local.launch import Outcome
-from tabane.hub.local.lock import BRIDGE, HAND, STANDALONE, Holder
-from tabane.hub.process.daemon import Origin
+from tabane.hub.local.launch import LaunchOutcome
+from tabane.hub.local.lock import BRIDGE, HAND, STANDALONE, LockHolder
+from tabane.hub.process.daemon import LaunchOrigin
 from tabane.hub.process.serve import flags_of, inherited
 from tabane.settings import load_settings
 
@@ -27,8 +27,8 @@ def test_a_flag_that_is_none_is_refused(flag: str) -> None:
         flags_of([flag])
 
 
-def holder(started_by: str, ended: str | None, *flags: str) -> Holder:
-    return Holder(1, "1", started_by, flags, ended=ended)
+def holder(started_by: str, ended: str | None, *flags: str) -> LockHolder:
+    return LockHolder(1, "1", started_by, flags, ended=ended)
 
 
 @pytest.mark.parametrize(
@@ -44,34 +44,41 @@ def holder(started_by: str, ended: str | None, *flags: str) -> Holder:
     ],
 )
 def test_a_hub_stands_in_for_one_that_did_not_mean_to_end(
-    last: Holder | None, started_by: str, flags: tuple[str, ...]
+    last: LockHolder | None, started_by: str, flags: tuple[str, ...]
 ) -> None:
-    origin = inherited(Origin(BRIDGE, ["--lang=en"]), last)
+    origin = inherited(LaunchOrigin(BRIDGE, ["--lang=en"]), last)
     assert (origin.started_by, origin.flags) == (started_by, flags)
 
 
 def test_a_hub_started_by_hand_stands_in_for_nobody() -> None:
-    origin = inherited(Origin(HAND, []), holder(BRIDGE, None, "--grace=1"))
+    origin = inherited(LaunchOrigin(HAND, []), holder(BRIDGE, None, "--grace=1"))
     assert (origin.started_by, origin.flags) == (HAND, ())
 
 
 def test_how_a_start_went_is_told_through_the_pipe() -> None:
-    for outcome in (Outcome(launch.READY, {}, 7), Outcome(launch.FAILED, {"en": "no", "ja": "否"})):
+    for outcome in (
+        LaunchOutcome(launch.READY, {}, 7),
+        LaunchOutcome(launch.FAILED, {"en": "no", "ja": "否"}),
+    ):
         assert launch.read_outcome(outcome.encode()) == outcome
 
 
 @pytest.mark.parametrize("said", [b"", b"{", b"[]", b'{"state": "ready"}', b"null", b"\xff"])
 def test_a_hub_that_says_nothing_readable_has_failed(said: bytes) -> None:
-    assert launch.read_outcome(said) == Outcome(launch.FAILED, {})
+    assert launch.read_outcome(said) == LaunchOutcome(launch.FAILED, {})
 
 
 def test_the_arguments_of_mcp() -> None:
-    request = mcp.read(["--mode", "full", "--servers=/s.json", "--home", "/h"], {"TABANE_MODE": "light"})
-    assert request == mcp.Request("full", "/s.json", "/h", None, False, ("--home=/h", "--servers=/s.json"))
-    assert mcp.read([], {"TABANE_SERVERS": "/t.json", "TABANE_MODE": "light"}) == mcp.Request(
-        "light", "/t.json", None, None, False, ()
+    request = mcp_command.parse_arguments(
+        ["--mode", "full", "--servers=/s.json", "--home", "/h"], {"TABANE_MODE": "light"}
     )
-    alone = mcp.read(["--standalone", "--websocket", "unix:/h"], {})
+    assert request == mcp_command.BridgeOptions(
+        "full", "/s.json", "/h", None, False, ("--home=/h", "--servers=/s.json")
+    )
+    assert mcp_command.parse_arguments(
+        [], {"TABANE_SERVERS": "/t.json", "TABANE_MODE": "light"}
+    ) == mcp_command.BridgeOptions("light", "/t.json", None, None, False, ())
+    alone = mcp_command.parse_arguments(["--standalone", "--websocket", "unix:/h"], {})
     assert alone is not None
     assert (alone.standalone, alone.url) == (True, "unix:/h")
 
@@ -81,4 +88,4 @@ def test_the_arguments_of_mcp() -> None:
     [["--help"], ["--mode"], ["--mode=loud"], ["--standalone=1"], ["x"], ["--servers"], ["--bogus", "1"]],
 )
 def test_arguments_that_mcp_does_not_understand_are_left_to_the_command_line(arguments: list[str]) -> None:
-    assert mcp.read(arguments, {}) is None
+    assert mcp_command.parse_arguments(arguments, {}) is None

@@ -58,7 +58,7 @@ class User:
         return client
 
     @property
-    def holder(self) -> lock.Holder:
+    def holder(self) -> lock.LockHolder:
         """The note in the lock file."""
         found = lock.read_holder(str(self.home / "hub.lock"))
         assert found is not None

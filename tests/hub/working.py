@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tabane.errors import StoreFull
 from tabane.hub.local import lock as locks
-from tabane.hub.process.daemon import Daemon, Origin, open_logs, prepare_home
+from tabane.hub.process.daemon import Daemon, LaunchOrigin, open_logs, prepare_home
 from tabane.messages import say
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, OperationTable, Privilege, Progress
 from tabane.operations.job_turns import Turn
@@ -116,7 +116,7 @@ async def serve(started_by: str) -> None:
     lock = locks.acquire(str(settings.home / "hub.lock"))
     assert lock is not None
     with contextlib.closing(open_logs(settings, aloud=False)) as logs:
-        hub = Working(settings, os.environ, lock, Origin(started_by, []), logs)
+        hub = Working(settings, os.environ, lock, LaunchOrigin(started_by, []), logs)
         hub.open()
         print("open", flush=True)
         await hub.serve()

@@ -18,7 +18,7 @@ from tabane.hub.http.door import HttpDoor, Waits
 from tabane.messages import Message
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, StreamPart
 from tabane.wire import websocket
-from tabane.wire.websocket import Decoder, Event
+from tabane.wire.websocket import Event, WebSocketDecoder
 from tests.dataplane.place import SOON, Json, Place, place, run, until
 
 __all__ = ["SOON", "Frames", "House", "Json", "house", "request", "run", "until"]
@@ -119,7 +119,7 @@ class Frames:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
-        self._decoder = Decoder(1 << 26, masked=False)
+        self._decoder = WebSocketDecoder(1 << 26, masked=False)
         self._events: list[Event] = []
         self.pongs = True
         """Whether it answers pings, as a client has to."""
@@ -140,7 +140,7 @@ class Frames:
                     return None
                 self._events += self._decoder.feed(data)
             event = self._events.pop(0)
-            if not isinstance(event, websocket.Ping):
+            if not isinstance(event, websocket.WebSocketPing):
                 return event
             self.pings += 1
             if self.pongs:
@@ -154,7 +154,7 @@ class Frames:
 
     async def next(self) -> Any:
         event = await self.event()
-        assert isinstance(event, websocket.Message), event
+        assert isinstance(event, websocket.WebSocketMessage), event
         assert event.text
         return json.loads(event.data)
 

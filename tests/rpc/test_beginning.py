@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from tabane.hub.jobs import Jobs
-from tabane.hub.process.administration import Administration
+from tabane.hub.process.administration import HubAdministration
 from tabane.hub.rpc.permission import LOOPBACK, Entrance, Visitor
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable, Progress
@@ -46,7 +46,7 @@ class Process:
 def test_it_says_how_far_the_beginning_is_until_that_is_over(tmp_path: Any) -> None:
     async def scenario() -> None:
         jobs = Jobs(asyncio.get_running_loop())
-        process, administration = Process(jobs), Administration()
+        process, administration = Process(jobs), HubAdministration()
         administration.of(process)
         table = OperationTable(administration.table())
         door = Door(table, Entrance(table, lambda: True, lambda: tmp_path))

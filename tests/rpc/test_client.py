@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tabane.errors import BadArguments, HubError
-from tabane.hub.local.client import Declined, Failed
+from tabane.hub.local.client import HubCallDeclined, HubCallFailed
 from tabane.hub.rpc.client import connect_to
 from tests.rpc.house import House, house, run
 
@@ -33,12 +33,12 @@ def test_calls_and_streams_are_answered(tmp_path: Path) -> None:
             assert client.call("secret", {"text": "束ね" * 100_000}) == "束ね" * 100_000
             parts = list(client.stream("count", {"parts": 5, "size": 300_000}))
             assert [part["number"] for part in parts] == [1, 2, 3, 4, 5]
-            with pytest.raises(Declined, match="not found"):
+            with pytest.raises(HubCallDeclined, match="not found"):
                 client.call("nothing")
-            with pytest.raises(Failed, match="internal"):
+            with pytest.raises(HubCallFailed, match="internal"):
                 client.call("fail")
             assert client.call("echo") == ""
-        with connect_to(here.url("/rpc", "http")) as client, pytest.raises(Failed, match="token"):
+        with connect_to(here.url("/rpc", "http")) as client, pytest.raises(HubCallFailed, match="token"):
             client.call("secret")
 
     play(tmp_path, scene)

@@ -18,7 +18,7 @@ from tabane.hub.rpc import dispatcher
 from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import say
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, OperationTable, Privilege, StreamPart
-from tabane.wire.channel import Batch
+from tabane.wire.channel import LineBatch
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,7 +119,9 @@ def play(scene: Callable[[Program, Works], Awaitable[None]], **limits: int) -> N
         mine.setblocking(False)
         caller = Caller("local", Face.RPC, "rpc-1", lang="en", client="test")
         closed = loop.create_future()
-        session = RpcSession(loop, Batch(), mine.detach(), works.door(), caller, closed.set_result, **limits)
+        session = RpcSession(
+            loop, LineBatch(), mine.detach(), works.door(), caller, closed.set_result, **limits
+        )
         session.start()
         reader, writer = await asyncio.open_unix_connection(sock=theirs, limit=1 << 26)
         try:

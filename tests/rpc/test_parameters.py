@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from websockets.sync.client import ClientConnection, connect
 
 from tabane.hub.http.door import HttpDoor
-from tabane.hub.process.administration import Administration
+from tabane.hub.process.administration import HubAdministration
 from tabane.hub.process.table import table_of, whole_table
 from tabane.operations import Face, Operation, OperationTable
 from tests.dataplane.place import place
@@ -176,7 +176,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         folder = tmp_path_factory.mktemp("served")
         folder.chmod(0o700)
         async with place(folder, {}, http=True, port=0) as here:
-            door = HttpDoor(here.hub, table=OperationTable(list(table_of(here.hub, Administration()))))
+            door = HttpDoor(here.hub, table=OperationTable(list(table_of(here.hub, HubAdministration()))))
             door.open()
             found.append(Served(door.port, str(door.token)))
             ready.set()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabane.wire.websocket import Message
+from tabane.wire.websocket import WebSocketMessage
 from tests.rpc.house import House, house, request, run
 from tests.rpc.test_post import peer, post
 
@@ -148,7 +148,7 @@ def test_every_legal_id_comes_back_as_it_was_written(tmp_path: Path, written: li
             for text in written:
                 frames.write(f'{{"jsonrpc":"2.0","method":"echo","id":{text}}}'.encode())
                 answer = f'{{"jsonrpc":"2.0","id":{text},"result":""}}'
-                assert await frames.event() == Message(answer.encode(), True)
+                assert await frames.event() == WebSocketMessage(answer.encode(), True)
             assert (await post(await peer(here), request("echo"))).status == 200
 
     run(scenario)

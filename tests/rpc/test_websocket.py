@@ -216,13 +216,13 @@ def test_pings_are_answered_and_closing_is_closed(tmp_path: Path) -> None:
         async with house(tmp_path) as here:
             frames = await here.frames()
             frames.write(b"are you there?", websocket.PING)
-            assert await frames.event() == websocket.Pong(b"are you there?")
+            assert await frames.event() == websocket.WebSocketPong(b"are you there?")
             frames.writer.write(websocket.close_frame(3000, "enough", b"abcd"))
-            assert await frames.event() == websocket.Closed(3000, "")
+            assert await frames.event() == websocket.WebSocketClosed(3000, "")
             assert await frames.event() is None
             frames = await here.frames()
             frames.writer.write(websocket.close_frame(websocket.NO_CODE, "", b"abcd"))
-            assert await frames.event() == websocket.Closed(websocket.NO_CODE, "")
+            assert await frames.event() == websocket.WebSocketClosed(websocket.NO_CODE, "")
 
     run(scenario)
 
@@ -301,7 +301,7 @@ def test_what_is_wrong_is_answered_and_the_connection_lives_on(
             frames = await here.frames()
             frames.write(payload, opcode)
             event = await frames.event()
-            assert isinstance(event, websocket.Message)
+            assert isinstance(event, websocket.WebSocketMessage)
             assert len(event.data) < 20_000
             error = json.loads(event.data)["error"]
             assert error["code"] == code, error
@@ -330,7 +330,7 @@ def test_what_breaks_the_protocol_ends_the_connection_with_its_code(
             frames, other = await here.frames(), await here.frames()
             frames.writer.write(data + websocket.frame(GOOD, key=b"abcd"))
             closed = await frames.event()
-            assert isinstance(closed, websocket.Closed)
+            assert isinstance(closed, websocket.WebSocketClosed)
             assert (closed.code, bool(closed.reason)) == (code, True)
             assert "result" in await other.ask("echo")
             assert await frames.event() is None
@@ -371,7 +371,7 @@ def test_a_batch_never_passes_what_a_client_takes_either(tmp_path: Path) -> None
             long = {"text": "x" * 400_000}
             frames.send([request("echo", long, 1), request("echo", long, 2), request("echo", long, 3)])
             event = await frames.event()
-            assert isinstance(event, websocket.Message)
+            assert isinstance(event, websocket.WebSocketMessage)
             assert len(event.data) <= MOST_ANSWER
             answers = json.loads(event.data)
             assert [answer["id"] for answer in answers] == [1, 2, 3]

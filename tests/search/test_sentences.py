@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.sentences import first_sentence, one_line, shortened
+from tabane.search.sentences import first_sentence, one_line
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,3 @@ def test_the_first_sentence_is_one_line_and_no_longer_than_the_text(text: str) -
     found = first_sentence(text)
     assert found == one_line(found)
     assert len(found) <= len(text)
-
-
-def test_a_text_is_shortened_at_the_end_of_a_word() -> None:
-    assert shortened("read the whole file", 16) == "read the whole…"
-    assert shortened("short", 16) == "short"
-
-
-@given(st.text(max_size=200), st.integers(2, 50))
-def test_a_shortened_text_is_no_longer_than_asked(text: str, most: int) -> None:
-    assert len(shortened(text, most)) <= most

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
-from tabane.settings import OPTIONS, Option, Settings, Source, load_settings
-from tabane.settings.page import settings_page
+from tabane.settings import OPTIONS, SettingOption, Settings, SettingSource, load_settings
+from tabane.settings.__main__ import settings_page
 from tabane.settings.places import config_folder, data_folder
-from tabane.settings.values import Unfit, shown, value_of
+from tabane.settings.values import InvalidSetting, shown, value_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,11 +37,11 @@ def test_without_any_source_every_setting_has_its_default(tmp_path: Path) -> Non
     settings = load(tmp_path)
     explained = {entry.name: entry for entry in settings.explain()}
     assert list(explained) == [option.name for option in OPTIONS]
-    assert explained["home"].source == Source("environment", "TABANE_HOME")
+    assert explained["home"].source == SettingSource("environment", "TABANE_HOME")
     for option in OPTIONS:
         if option.kind != "path":
             assert explained[option.name].value == option.default
-            assert explained[option.name].source == Source("default")
+            assert explained[option.name].source == SettingSource("default")
 
 
 def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> No
         },
     )
     assert (settings.mode, settings.list_wait, settings.grace) == ("light", 0.5, 3)
-    assert settings.sources["mode"] == Source("flag", "--mode")
-    assert settings.sources["list_wait"] == Source("environment", "TABANE_LIST_WAIT")
-    assert settings.sources["grace"] == Source("file", f"{tmp_path / 'tabane.toml'}:4")
+    assert settings.sources["mode"] == SettingSource("flag", "--mode")
+    assert settings.sources["list_wait"] == SettingSource("environment", "TABANE_LIST_WAIT")
+    assert settings.sources["grace"] == SettingSource("file", f"{tmp_path / 'tabane.toml'}:4")
 
 
 def test_the_servers_file_lies_beside_the_settings_file_unless_named(tmp_path: Path) -> None:
@@ -260,13 +260,15 @@ NUMBERS = [option for option in OPTIONS if option.kind in ("whole", "number", "b
 
 
 @given(st.sampled_from(NUMBERS), st.data())
-def test_numbers_are_taken_within_their_limits_and_nowhere_else(option: Option, data: st.DataObject) -> None:
+def test_numbers_are_taken_within_their_limits_and_nowhere_else(
+    option: SettingOption, data: st.DataObject
+) -> None:
     limits = st.sampled_from([option.lowest, option.highest]).map(float if option.kind == "number" else int)
     value = data.draw(st.floats() | limits if option.kind == "number" else st.integers() | limits)
     fits = option.lowest <= value <= option.highest
     try:
         taken = value_of(option, repr(value), typed=False)
-    except Unfit:
+    except InvalidSetting:
         taken = None
     assert taken == (value if fits else None)
 

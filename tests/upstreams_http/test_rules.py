@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from email.utils import formatdate
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from yarl import URL
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.servers.urls import is_hub
 from tabane.gateway.upstreams.answers import error_in, messages, one_line
-from tabane.gateway.upstreams.patience import BUSY, Patience, seconds_until
+from tabane.gateway.upstreams.patience import BUSY, Patience
 from tabane.gateway.upstreams.redirection import followed, stays
 from tabane.gateway.upstreams.refused import is_expired
 
@@ -44,21 +43,6 @@ def test_what_may_have_been_begun_is_not_asked_again(status: int, after: float |
 def test_a_break_is_survived_once_where_that_is_safe(safe: bool) -> None:
     patience = Patience(safe)
     assert [patience.survives_break() for _ in range(3)] == [safe, False, False]
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [(None, None), ("3", 3.0), (" 0 ", 0.0), ("soon", None), ("-1", None), ("²", None), ("", None),
-     (formatdate(1_000_060, usegmt=True), 60.0), (formatdate(999_000, usegmt=True), 0.0)],
-)  # fmt: skip
-def test_when_to_come_back_is_seconds_or_a_date(text: str | None, seconds: float | None) -> None:
-    assert seconds_until(text, 1_000_000.0) == seconds
-
-
-@given(st.text())
-def test_when_to_come_back_may_be_anything(text: str) -> None:
-    found = seconds_until(text, 1_000_000.0)
-    assert found is None or found >= 0
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.wire import channel as channels
-from tabane.wire.channel import HEAD_SIZE, Batch, LineChannel, Splitter
+from tabane.wire.channel import HEAD_SIZE, LineBatch, LineChannel, LineSplitter
 from tests.patience import LONG
 
 DEADLINE = LONG
@@ -40,7 +40,7 @@ def cut_streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
 
 def split(chunks: list[bytes], limit: int) -> tuple[list[bytes], list[bytes]]:
     """The lines of a stream, its unfinished one too, and the heads of those that were too long."""
-    splitter = Splitter(limit)
+    splitter = LineSplitter(limit)
     lines = [line for chunk in chunks for line in splitter.feed(chunk)]
     lines += [last for last in [splitter.end()] if last]
     return lines, splitter.oversized
@@ -64,7 +64,7 @@ def test_a_line_that_is_too_long_is_dropped_and_the_next_one_read(size: int) -> 
 
 
 def test_a_stream_without_newlines_holds_no_more_than_its_limit() -> None:
-    splitter = Splitter(1 << 20)
+    splitter = LineSplitter(1 << 20)
     tracemalloc.start()
     try:
         for _ in range(64):
@@ -76,7 +76,7 @@ def test_a_stream_without_newlines_holds_no_more_than_its_limit() -> None:
 
 
 def test_single_bytes_do_not_cost_more_than_what_they_are() -> None:
-    splitter = Splitter(1 << 20)
+    splitter = LineSplitter(1 << 20)
     tracemalloc.start()
     try:
         for _ in range(300_000):
@@ -583,7 +583,7 @@ class Ends:
         self._mine = mine.detach()
         self._spares: list[int] = []
         self._channels: list[LineChannel] = []
-        self.batch = Batch()
+        self.batch = LineBatch()
         self.lines: list[bytes] = []
         self.heads: list[bytes] = []
         self.closed: list[str] = []

@@ -20,7 +20,7 @@ from tabane.wire.era import (
     META_VERSION,
     MODERN,
     UNSUPPORTED_VERSION,
-    Refusal,
+    ProtocolRefusal,
 )
 from tabane.wire.json import Members, fields
 from tests.wire.texts import SPACE, STRINGS, VALUES, member_lists
@@ -87,14 +87,14 @@ def test_initialize_is_answered_with_the_version_asked_for_or_the_newest_handsha
 def test_an_envelope_that_lacks_something_is_refused_by_name(
     meta: dict[str, str], code: int, words: str
 ) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ProtocolRefusal) as caught:
         era.check_envelope(members(meta))
     assert caught.value.code == code
     assert words in caught.value.message
 
 
 def test_a_version_that_is_not_known_is_told_which_are() -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ProtocolRefusal) as caught:
         era.check_envelope(members({**ENVELOPE, META_VERSION: '"2099-01-01"'}))
     assert caught.value.data == {"supported": [MODERN], "requested": "2099-01-01"}
 

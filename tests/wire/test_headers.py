@@ -20,10 +20,10 @@ from tabane.wire.era import (
     META_VERSION,
     MODERN,
     UNSUPPORTED_VERSION,
-    Refusal,
+    ProtocolRefusal,
     take_meta,
 )
-from tabane.wire.headers import Mirror, check_headers, decode_value, encode_value
+from tabane.wire.headers import HeaderMirror, check_headers, decode_value, encode_value
 from tabane.wire.json import Members, fields
 
 Pairs = list[tuple[str, str]]
@@ -215,7 +215,7 @@ def test_a_schema_of_any_depth_is_read() -> None:
     for _ in range(300):
         deep = {"properties": {"p": deep}}
     (mirror,) = headers.mirrors(definition(deep))
-    assert mirror == Mirror("A", ("p",) * 300, "string")
+    assert mirror == HeaderMirror("A", ("p",) * 300, "string")
 
 
 # -- what is sent --------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def verdict(sent: Pairs, method: str, params: Any) -> int | None:
     meta = take_meta(rest)
     try:
         check_headers(sent, method, rest, meta, MIRRORS if method == "tools/call" else ())
-    except Refusal as refusal:
+    except ProtocolRefusal as refusal:
         return refusal.code
     return None
 
@@ -453,7 +453,7 @@ def without(sent: Pairs, name: str) -> Pairs:
 )
 def test_a_mismatch_names_the_header_and_says_what_is_wrong(sent: Pairs, header: str, words: str) -> None:
     rest = members(CALL)
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ProtocolRefusal) as caught:
         check_headers(sent, "tools/call", rest, take_meta(rest), MIRRORS)
     assert caught.value.code == HEADER_MISMATCH
     assert caught.value.data["header"] == header
@@ -465,7 +465,7 @@ def test_a_mismatch_does_not_repeat_arguments_nor_long_values() -> None:
     rest = members({**CALL, "name": "n" * 10_000, "arguments": {"region": "s3cret"}})
     meta = take_meta(rest)
     for name in ("a", "n" * 10_000):
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(ProtocolRefusal) as caught:
             check_headers(
                 [*RIGHT[:2], ("mcp-name", name), ("mcp-param-region", "x")], "tools/call", rest, meta, MIRRORS
             )

@@ -9,11 +9,11 @@ from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 
 from tabane.settings.origins import allowed_entry, canonical_origin
 from tabane.wire import http
-from tabane.wire.era import LEGACY, MODERN, UNSUPPORTED_VERSION, Era, Refusal
-from tabane.wire.http import Accepted
+from tabane.wire.era import LEGACY, MODERN, UNSUPPORTED_VERSION, Era, ProtocolRefusal
+from tabane.wire.http import AcceptedTypes
 
 BOTH, JSON, EVENTS, NONE = (
-    Accepted(*kinds) for kinds in ((True, True), (True, False), (False, True), (False, False))
+    AcceptedTypes(*kinds) for kinds in ((True, True), (True, False), (False, True), (False, False))
 )
 
 
@@ -45,7 +45,7 @@ def test_errors_have_the_status_that_the_official_sdk_gives_them(code: int) -> N
         ("", BOTH),
     ],
 )
-def test_what_a_client_takes_is_read(header: str | None, kinds: Accepted) -> None:
+def test_what_a_client_takes_is_read(header: str | None, kinds: AcceptedTypes) -> None:
     assert http.accepted(header) == kinds
 
 
@@ -62,7 +62,9 @@ def test_what_a_client_takes_is_read(header: str | None, kinds: Accepted) -> Non
         (JSON, "subscriptions/listen", False),
     ],
 )
-def test_a_post_is_served_where_it_can_be_answered(kinds: Accepted, method: str | None, served: bool) -> None:
+def test_a_post_is_served_where_it_can_be_answered(
+    kinds: AcceptedTypes, method: str | None, served: bool
+) -> None:
     assert http.may_post(kinds, method) is served
 
 
@@ -77,7 +79,7 @@ def test_a_post_is_served_where_it_can_be_answered(kinds: Accepted, method: str 
     ],
 )
 def test_an_answer_is_json_unless_something_was_sent_before_it(
-    kinds: Accepted, method: str, begun: bool, json: bool
+    kinds: AcceptedTypes, method: str, begun: bool, json: bool
 ) -> None:
     assert http.answers_json(kinds, method, begun) is json
 
@@ -143,7 +145,7 @@ def test_a_legacy_request_speaks_what_it_says_or_what_was_settled(
 
 @pytest.mark.parametrize("header", ["", "2025-06-19", "1.0", "x" * 5000])
 def test_a_version_that_is_none_is_refused_with_those_there_are(header: str) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ProtocolRefusal) as caught:
         http.legacy_version(header)
     assert caught.value.code == UNSUPPORTED_VERSION
     assert http.status_of(caught.value.code) == 400

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
 from tabane.wire import json as wire
-from tabane.wire.json import Frame, Garbage, Members
+from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tests.wire.texts import STRINGS, VALUES, arrays, member_lists
 
 
@@ -60,7 +60,7 @@ def test_each_element_keeps_its_spelling(text: str) -> None:
      '{"a":NaN}x', '{"a":NaN,}', '{"a" NaN}', '{NaN:1}'],
 )  # fmt: skip
 def test_what_is_no_object_has_no_fields(text: str) -> None:
-    with pytest.raises(Garbage):
+    with pytest.raises(InvalidJson):
         wire.fields(text.encode())
 
 
@@ -68,7 +68,7 @@ def test_what_is_no_object_has_no_fields(text: str) -> None:
     "text", ["", "{}", "[", "[1,]", "[,1]", "[1 2]", "[NaN", "[NaN,]", "[NaN]x", "[NaN 1]"]
 )
 def test_what_is_no_array_has_no_elements(text: str) -> None:
-    with pytest.raises(Garbage):
+    with pytest.raises(InvalidJson):
         wire.elements(text.encode())
 
 
@@ -85,9 +85,9 @@ def test_nesting_of_some_hundred_levels_passes() -> None:
 def test_nesting_without_end_is_garbage_and_not_a_crash() -> None:
     deep = b"[" * 500_000
     for text in (deep, deep + b"]" * 500_000):
-        with pytest.raises(Garbage):
+        with pytest.raises(InvalidJson):
             wire.decode_frame(b'{"id":1,"result":' + text + b"}")
-        with pytest.raises(Garbage):
+        with pytest.raises(InvalidJson):
             wire.decode(text)
 
 
@@ -100,17 +100,17 @@ FRAME_MEMBERS = ("id", "method", "params", "result", "error")
 def test_arbitrary_bytes_are_a_frame_or_garbage(line: bytes) -> None:
     try:
         frame = wire.decode_frame(line)
-    except Garbage:
+    except InvalidJson:
         return
     assert isinstance(json.loads(line.decode()), dict)
-    assert isinstance(frame, Frame)
+    assert isinstance(frame, JsonRpcFrame)
 
 
 @given(VALUES)
 def test_arbitrary_json_is_a_frame_or_garbage(text: str) -> None:
     try:
         wire.decode_frame(text.encode())
-    except Garbage:
+    except InvalidJson:
         value = json.loads(text, parse_int=str)
         assert not isinstance(value, dict) or not isinstance(value.get("method", ""), str)
 
@@ -151,14 +151,14 @@ def test_ids_and_methods_are_read_however_they_are_spelt(line: bytes, id_: bytes
      b'\xef\xbb\xbf{"id":1}', b'{"id":"\xff"}', b'{"id":"\xed\xa0\x80"}', '{"id":1}'.encode("utf-16")],
 )  # fmt: skip
 def test_what_is_no_message_is_garbage(line: bytes) -> None:
-    with pytest.raises(Garbage):
+    with pytest.raises(InvalidJson):
         wire.decode_frame(line)
 
 
 def test_garbage_does_not_quote_the_line() -> None:
     """Reasons are logged, and a stray line may hold a secret."""
     for line in (b"token=hunter2", b'{"id":NaN,"token":hunter2}', b'{"token":"hunter2\xff"}'):
-        with pytest.raises(Garbage) as caught:
+        with pytest.raises(InvalidJson) as caught:
             wire.decode_frame(line)
         assert "hunter2" not in str(caught.value)
 
@@ -183,7 +183,7 @@ def test_any_value_survives_being_encoded_lone_surrogates_too(value: object) -> 
 def test_any_json_is_decoded_but_for_numbers_too_long_to_convert(text: str) -> None:
     try:
         value = wire.decode(text.encode())
-    except Garbage:
+    except InvalidJson:
         assert "7" * 5000 in text
     else:
         assert repr(value) == repr(json.loads(text))
@@ -225,7 +225,7 @@ def test_what_is_no_string_has_no_text(raw: bytes | None) -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"tru", b"\xff", b'"\xed\xa0\x80"', '{"a":1}'.encode("utf-16")])
 def test_decode_refuses_what_is_not_json_in_utf_8(raw: bytes) -> None:
-    with pytest.raises(Garbage):
+    with pytest.raises(InvalidJson):
         wire.decode(raw)
 
 
@@ -290,7 +290,7 @@ def test_long_answers_pass_untouched_with_what_json_has_not(value: str) -> None:
     "broken", ["NaN1", "1NaN", "--Infinity", '"\\ud8"', "{NaN:1}", "[NaN", '"\\ud800', "[" * 5000]
 )
 def test_long_texts_that_are_no_json_are_garbage(broken: str) -> None:
-    with pytest.raises(Garbage):
+    with pytest.raises(InvalidJson):
         wire.decode_frame(f'{{"id":7,"filling":"{"y" * LENGTH}","result":{broken}}}'.encode())
 
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tabane.errors import BadArguments, HubError, UnknownName
 from tabane.messages import say
 from tabane.wire import rpc
-from tabane.wire.rpc import Invalid, Message, Request
+from tabane.wire.rpc import InvalidRequest, Request, RpcMessage
 
 
-def invalid(message: Message) -> list[Any]:
+def invalid(message: RpcMessage) -> list[Any]:
     """The errors that the parts of a message are answered with, as (id, code)."""
-    found = [json.loads(part.answer) for part in message.parts if isinstance(part, Invalid)]
+    found = [json.loads(part.answer) for part in message.parts if isinstance(part, InvalidRequest)]
     return [(answer["id"], answer["error"]["code"]) for answer in found]
 
 
@@ -39,7 +39,7 @@ def test_a_request_is_read_and_its_id_kept_as_written(number: Any, method: str, 
 
 
 def test_a_request_without_id_is_a_notification_and_without_params_has_none() -> None:
-    assert rpc.read(b'{"jsonrpc":"2.0","method":"m"}') == Message([Request(None, "m", b"{}")], False)
+    assert rpc.read(b'{"jsonrpc":"2.0","method":"m"}') == RpcMessage([Request(None, "m", b"{}")], False)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.wire.sse import HEAD, KEEP_ALIVE, Event, EventParser, TooLarge, encode_event
+from tabane.wire.sse import HEAD, KEEP_ALIVE, Event, EventParser, EventTooLarge, encode_event
 from tests.patience import assert_in_proportion
 
 
@@ -119,7 +119,7 @@ def fed(chunks: list[bytes], limit: int) -> tuple[list[Event], list[bytes], str,
     for chunk in chunks:
         try:
             events += parser.feed(chunk)
-        except TooLarge as dropped:
+        except EventTooLarge as dropped:
             events += dropped.events
             heads += dropped.heads
     return events, [head[:1] for head in heads], parser.last_id, parser.retry
@@ -170,7 +170,7 @@ def test_an_id_or_name_that_breaks_its_line_is_refused(text: str) -> None:
 
 def test_an_event_that_is_too_large_is_dropped_and_the_next_ones_are_read() -> None:
     parser = EventParser(limit=10)
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(EventTooLarge) as caught:
         parser.feed(b"data: before\n\nid: 5\ndata: 01234567890\ndata: more\n\ndata: after\n\ndata: ")
     assert caught.value.events == [message(b"before"), message(b"after")]
     assert caught.value.heads == [b"01234567890"]
@@ -181,7 +181,7 @@ def test_an_event_that_is_too_large_is_dropped_and_the_next_ones_are_read() -> N
 def test_it_is_dropped_as_soon_as_it_is_too_large_and_said_once() -> None:
     parser = EventParser(limit=2 * HEAD)
     parser.feed(b"data: " + b"x" * HEAD)
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(EventTooLarge) as caught:
         parser.feed(b"y" * (HEAD + 1))
     assert caught.value.heads == [b"x" * HEAD]
     for _ in range(3):
@@ -191,7 +191,7 @@ def test_it_is_dropped_as_soon_as_it_is_too_large_and_said_once() -> None:
 
 def test_nothing_is_left_of_an_event_whose_later_lines_were_too_large() -> None:
     parser = EventParser(limit=2 * HEAD)
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(EventTooLarge) as caught:
         parser.feed(b"data: " + b"x" * 2 * HEAD + b"\ndata: y\n\ndata: next\n\n")
     assert caught.value.heads == [b"x" * HEAD]
     assert caught.value.events == [message(b"next")]
@@ -200,14 +200,14 @@ def test_nothing_is_left_of_an_event_whose_later_lines_were_too_large() -> None:
 @pytest.mark.parametrize("line", [b"data\n", b"data: a\n", b"data:\r"])
 def test_many_small_lines_are_too_large_together(line: bytes) -> None:
     parser = EventParser(limit=100)
-    with pytest.raises(TooLarge):
+    with pytest.raises(EventTooLarge):
         parser.feed(line * 200)
 
 
 @pytest.mark.parametrize("start", [b": ", b"id: ", b"event: ", b"unknown"])
 def test_lines_of_other_fields_are_bounded_too(start: bytes) -> None:
     parser = EventParser(limit=100)
-    with pytest.raises(TooLarge):
+    with pytest.raises(EventTooLarge):
         parser.feed(start + b"x" * 200)
     assert parser.feed(b"\n\ndata: a\n\n") == [message(b"a")]
 
@@ -221,7 +221,7 @@ def test_comments_do_not_add_up() -> None:
 
 def test_an_event_at_the_limit_passes() -> None:
     assert EventParser(limit=4).feed(b"data: a\ndata: bc\n\n") == [message(b"a\nbc")]
-    with pytest.raises(TooLarge):
+    with pytest.raises(EventTooLarge):
         EventParser(limit=4).feed(b"data: a\ndata: bcd\n\n")
 
 

@@ -13,7 +13,16 @@ from websockets import frames as oracle
 from websockets.protocol import CLIENT, OPEN, Protocol
 
 from tabane.wire import websocket
-from tabane.wire.websocket import Closed, Decoder, Event, Fault, Message, Oversized, Ping, Pong
+from tabane.wire.websocket import (
+    Event,
+    Fault,
+    OversizedMessage,
+    WebSocketClosed,
+    WebSocketDecoder,
+    WebSocketMessage,
+    WebSocketPing,
+    WebSocketPong,
+)
 
 KEY = b"\x01\x80\xff\x00"
 
@@ -24,7 +33,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 
 def read(chunks: list[bytes], limit: int = 1 << 20, *, masked: bool = True) -> list[Event]:
-    decoder = Decoder(limit, masked=masked)
+    decoder = WebSocketDecoder(limit, masked=masked)
     return [event for chunk in chunks for event in decoder.feed(chunk)]
 
 
@@ -47,13 +56,13 @@ def said(client: Protocol, message: list[tuple[str, bytes]]) -> list[Event]:
         for number, part in enumerate(parts[1:], 2):
             client.send_ping(b"between")
             client.send_continuation(part, fin=number == len(parts))
-        return [*[Ping(b"between")] * (len(parts) - 1), Message(b"".join(parts), False)]
+        return [*[WebSocketPing(b"between")] * (len(parts) - 1), WebSocketMessage(b"".join(parts), False)]
     kind, data = message[0]
     if kind in ("text", "binary"):
         (client.send_text if kind == "text" else client.send_binary)(data)
-        return [Message(data, kind == "text")]
+        return [WebSocketMessage(data, kind == "text")]
     (client.send_ping if kind == "ping" else client.send_pong)(data)
-    return [Ping(data) if kind == "ping" else Pong(data)]
+    return [WebSocketPing(data) if kind == "ping" else WebSocketPong(data)]
 
 
 @given(st.lists(messages, max_size=4), st.lists(st.integers(0, 10_000), max_size=20))
@@ -64,7 +73,7 @@ def test_what_the_library_says_is_heard_however_it_is_cut(
     expected = [event for message in talk for event in said(client, message)]
     client.send_close(1000, "再見")
     data = b"".join(part for part in client.data_to_send() if part)
-    assert read(cut(data, places)) == [*expected, Closed(1000, "再見")]
+    assert read(cut(data, places)) == [*expected, WebSocketClosed(1000, "再見")]
 
 
 @given(st.binary(max_size=300) | st.sampled_from([bytes(125), bytes(126), bytes(65_535), bytes(65_536)]))
@@ -111,20 +120,22 @@ def head(first: int, length: int = 0, *, masked: bool = True) -> bytes:
     ],
 )
 def test_what_breaks_the_protocol_has_its_close_code(data: bytes, code: int) -> None:
-    decoder = Decoder(1 << 20, masked=True)
+    decoder = WebSocketDecoder(1 << 20, masked=True)
     events: list[Event] = []
     with pytest.raises(Fault) as caught:
         events += decoder.feed(websocket.frame(b"good", websocket.TEXT, KEY) + data)
     assert caught.value.code == code
     # What came before it was heard.
-    decoder = Decoder(1 << 20, masked=True)
-    assert next(decoder.feed(websocket.frame(b"good", websocket.TEXT, KEY) + data)) == Message(b"good", True)
+    decoder = WebSocketDecoder(1 << 20, masked=True)
+    assert next(decoder.feed(websocket.frame(b"good", websocket.TEXT, KEY) + data)) == WebSocketMessage(
+        b"good", True
+    )
 
 
 def test_a_message_that_is_too_long_is_passed_over_and_costs_nothing() -> None:
     long = b'{"id":7,' + b"x" * (8 << 20)
     data = websocket.frame(long, websocket.TEXT, KEY) + websocket.frame(b"next", websocket.TEXT, KEY)
-    decoder = Decoder(1 << 16, masked=True)
+    decoder = WebSocketDecoder(1 << 16, masked=True)
     events: list[Event] = []
     tracemalloc.start()
     try:
@@ -133,7 +144,7 @@ def test_a_message_that_is_too_long_is_passed_over_and_costs_nothing() -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert events == [Oversized(long[:4096]), Message(b"next", True)]
+    assert events == [OversizedMessage(long[:4096]), WebSocketMessage(b"next", True)]
     assert peak < 1 << 19
 
 
@@ -143,19 +154,19 @@ def test_the_limit_is_of_the_whole_message_in_parts_or_not(size: int, limit: int
     data = os.urandom(size)
     parts = [bytes([0x02, 0x80 | size // 2]) + KEY, bytes([0x80, 0x80 | (size - size // 2)]) + KEY]
     halves = [websocket.masked_with(half, KEY) for half in (data[: size // 2], data[size // 2 :])]
-    expected = Message(data, False) if size <= limit else Oversized(data[:limit])
+    expected = WebSocketMessage(data, False) if size <= limit else OversizedMessage(data[:limit])
     for whole in (websocket.frame(data, websocket.BINARY, KEY), parts[0] + halves[0] + parts[1] + halves[1]):
         assert read([whole], limit) == [expected]
 
 
 def test_nothing_is_heard_after_the_end() -> None:
     data = websocket.close_frame(1000, "", KEY) + websocket.frame(b"late", websocket.TEXT, KEY)
-    assert read([data, b"\xff\xff"]) == [Closed(1000, "")]
+    assert read([data, b"\xff\xff"]) == [WebSocketClosed(1000, "")]
 
 
 def test_a_reason_is_cut_to_what_a_close_frame_holds() -> None:
     (closed,) = read([websocket.close_frame(1002, "束" * 60)], masked=False)
-    assert closed == Closed(1002, "束" * 41)
+    assert closed == WebSocketClosed(1002, "束" * 41)
 
 
 def test_the_answer_to_a_key_is_that_of_the_rfc() -> None:

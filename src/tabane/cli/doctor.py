@@ -16,9 +16,8 @@ from tabane.errors import HubError
 from tabane.messages import say
 
 if TYPE_CHECKING:
-    from tabane.hub.doctor.checkup import Mending
-    from tabane.hub.doctor.finding import Finding
-    from tabane.hub.doctor.patient import Patient
+    from tabane.hub.doctor.checkup import DoctorRepairs
+    from tabane.hub.doctor.installation import DoctorFinding, Installation
 
 _MARKS = {"ok": "✓", "note": "·", "warning": "!", "fault": "✗"}
 _PLAIN_MARKS = {"ok": "+", "note": "-", "warning": "!", "fault": "x"}
@@ -44,10 +43,10 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
 def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
     from tabane.hub.doctor import checkup
 
-    mending = checkup.Mending()
+    mending = checkup.DoctorRepairs()
     with terminal.working(say("Looking")):
         if fix:
-            patient, mending = checkup.mend(lambda: _patient(terminal))
+            patient, mending = checkup.repair(lambda: _patient(terminal))
         else:
             patient = _patient(terminal)
         _record_path(patient)
@@ -66,14 +65,14 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
 class CheckupPrinter:
     """Prints findings section by section, or collects them for one JSON document."""
 
-    def __init__(self, terminal: Terminal, mending: Mending) -> None:
+    def __init__(self, terminal: Terminal, mending: DoctorRepairs) -> None:
         self._terminal, self._mending = terminal, mending
-        self._found: list[tuple[str, Finding]] = []
+        self._found: list[tuple[str, DoctorFinding]] = []
 
     def count(self, level: str) -> int:
         return sum(finding.level == level for _, finding in self._found)
 
-    def take(self, name: str, title: Any, findings: list[Finding]) -> None:
+    def take(self, name: str, title: Any, findings: list[DoctorFinding]) -> None:
         """Add a section. A section without findings is not printed."""
         self._found += [(name, finding) for finding in findings]
         if findings and not self._terminal.json:
@@ -114,9 +113,9 @@ class CheckupPrinter:
             self._terminal.say(say("{count} of this is mended by: tabane doctor --fix", count=fixable))
 
 
-def _patient(terminal: Terminal) -> Patient:
+def _patient(terminal: Terminal) -> Installation:
     from tabane.cli.hub_process import approach
-    from tabane.hub.doctor.patient import examine
+    from tabane.hub.doctor.installation import examine
     from tabane.hub.local import lock
     from tabane.hub.local.client import connect
     from tabane.hub.local.endpoint import Endpoint, home_of
@@ -132,7 +131,7 @@ def _patient(terminal: Terminal) -> Patient:
         return examine(os.environ, None, error)
 
 
-def _record_path(patient: Patient) -> None:
+def _record_path(patient: Installation) -> None:
     from tabane.hub.search_path import record
 
     if patient.settings.home.is_dir():
@@ -141,7 +140,7 @@ def _record_path(patient: Patient) -> None:
             record(patient.settings.home, os.environ)
 
 
-def _row(finding: Finding) -> dict[str, Any]:
+def _row(finding: DoctorFinding) -> dict[str, Any]:
     return {
         "level": finding.level,
         "title": finding.title.render(lang()),
@@ -150,7 +149,7 @@ def _row(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _print(findings: Iterable[Finding]) -> None:
+def _print(findings: Iterable[DoctorFinding]) -> None:
     """Print each finding and its fix; on a terminal in color and wrapped to its width."""
     marks = _MARKS if can_print("".join(_MARKS.values()) + "→") else _PLAIN_MARKS
     arrow = "→" if marks is _MARKS else "->"

@@ -56,7 +56,7 @@ def watched(
 
     ``title`` replaces the job's own title at the bar. ``tell`` is called with each state while it runs.
     """
-    from tabane.hub.local.client import Failed
+    from tabane.hub.local.client import HubCallFailed
 
     with Bar(lang()) as bar:
         wait = BEAT if bar.wanted else LONG
@@ -66,7 +66,7 @@ def watched(
             known = {"job": state["job"], "version": state["version"], "wait": wait}
             try:
                 state = client.call("follow_job", known)
-            except Failed:
+            except HubCallFailed:
                 raise
             except HubError:
                 raise HubError(

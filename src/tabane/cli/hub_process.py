@@ -13,10 +13,10 @@ import click
 from tabane.build import this_build
 from tabane.errors import HubError
 from tabane.hub.local import lock
-from tabane.hub.local.approach import Approach, NoHub
+from tabane.hub.local.connector import HubConnector, HubUnreachable
 from tabane.hub.local.endpoint import Endpoint, absolute, here
-from tabane.hub.local.hello import Hello
-from tabane.hub.local.texts import spoken
+from tabane.hub.local.handshake import Hello
+from tabane.hub.local.localized import spoken
 from tabane.messages import Lang, say
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def reach_hub(
     route = approach(endpoint, tuple(flags), started_by, servers=servers)
     try:
         connection = route.connect()
-    except NoHub as none:
+    except HubUnreachable as none:
         raise unreachable(none, lang) from None
     return (True, HubClient(connection)) if connection else (False, connect(route, lang))
 
@@ -104,7 +104,7 @@ def approach(
     named: bool = False,
     anyhow: bool = False,
     servers: str | None = None,
-) -> Approach:
+) -> HubConnector:
     """Return how to connect to the hub at ``endpoint``. If ``flags`` is None, no hub is started.
 
     ``named``: the user named the hub by its address, so its home and servers file are not checked.
@@ -122,7 +122,7 @@ def approach(
         servers=absolute(wanted, os.environ) if wanted and not named else None,
         code=this_build().code,
     )
-    return Approach(endpoint, hello, os.environ, flags, started_by)
+    return HubConnector(endpoint, hello, os.environ, flags, started_by)
 
 
 def _command() -> str:

@@ -19,7 +19,7 @@ from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.servers.clients import CLIENTS, Client, client_named
 from tabane.messages import Message, say
 from tabane.settings.places import home_folder
-from tabane.settings.spelling import nearest
+from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

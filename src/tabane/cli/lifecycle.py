@@ -45,7 +45,7 @@ def stop(terminal: Terminal) -> None:
 @click.pass_obj
 def restart(terminal: Terminal) -> None:
     from tabane.hub.local import lock
-    from tabane.hub.process.stamp import refuse_downgrade
+    from tabane.hub.process.home_version import refuse_downgrade
 
     endpoint = terminal.endpoint()
     refuse_downgrade(endpoint.home)  # before the hub of the newer version is ended
@@ -103,7 +103,8 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
-    from tabane.cli.log_files import follow_lines, last_lines, show_server_log
+    from tabane.cli.log_files import follow_lines, show_server_log
+    from tabane.gateway.processes.log_files import last_lines
 
     if server:
         show_server_log(terminal, server, lines, follow=follow)
@@ -143,9 +144,9 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
 )
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.
-    from tabane.hub.bridge import mcp as bridge
+    from tabane.hub.bridge import mcp_command as bridge
 
-    request = bridge.read(sys.argv[sys.argv.index("mcp") + 1 :], os.environ)
+    request = bridge.parse_arguments(sys.argv[sys.argv.index("mcp") + 1 :], os.environ)
     if request is None:
         raise click.UsageError(text(say("Give the options of tabane mcp after it, each in full.")))
     raise click.exceptions.Exit(bridge.run(request, os.environ))

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import click
 
 from tabane.cli.output import Terminal
+from tabane.gateway.processes.log_files import last_lines
 from tabane.gateway.processes.stderr import file_name
 from tabane.messages import say
 
@@ -47,19 +48,6 @@ def follow_lines(terminal: Terminal, path: str, end: int) -> None:
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(line)
-
-
-def last_lines(path: str, count: int) -> tuple[list[str], int]:
-    """Return the last ``count`` lines of a file, and the size of the file. Raises OSError."""
-    with open(path, "rb") as file:
-        at = end = file.seek(0, os.SEEK_END)
-        data = b""
-        while at > 0 and data.count(b"\n") <= count:
-            step = min(_CHUNK, at)
-            at -= step
-            file.seek(at)
-            data = file.read(step) + data
-    return data.decode(errors="replace").splitlines()[-count:], end
 
 
 def follow_file(path: str, end: int) -> Iterator[str]:

@@ -29,7 +29,7 @@ from tabane.gateway.servers.variables import Variables
 from tabane.hub.local import lock
 from tabane.messages import say
 from tabane.settings import Settings, load_settings
-from tabane.settings.spelling import nearest
+from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient

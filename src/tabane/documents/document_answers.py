@@ -157,7 +157,9 @@ def described(document: Document) -> Json:
     }
 
 
-def found(answer: DocumentAnswer, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool) -> DocumentSearchAnswer:
+def found(
+    answer: DocumentAnswer, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool
+) -> DocumentSearchAnswer:
     """Return the documents that a search found. ``texts`` by filepath are shown; ``asked`` is repeated.
 
     ``brief``: return only the best part of the best passage of each document, because an assistant pays for

@@ -9,11 +9,22 @@ from tabane.documents.document import Document
 from tabane.documents.document_reader import DocumentReader
 from tabane.errors import BadArguments
 from tabane.messages import say
+from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 MOST_SHOWN = 300_000
 """Characters of all texts in one answer: a message over the network has a megabyte at most."""
 
 _MARK = 16  # characters of a hash that a cursor carries
+
+
+class PartCursor(NamedTuple):
+    """Where the next part of a document begins, and the hash by which its text is known."""
+
+    mark: str
+    start: int
+
+
+_CURSORS = CursorCodec("document", PartCursor)
 
 
 class DocumentPart(NamedTuple):
@@ -45,8 +56,8 @@ class DocumentParts:
             message = say("cursor: {filepath} is another text by now: begin again", filepath=filepath)
             raise BadArguments(message, "cursor")
         end = start + len(text)
-        more = f"{document.hash[:_MARK]}:{end}" if text and end < document.length else None
-        return DocumentPart(document, text, start, more)
+        more = PartCursor(document.hash[:_MARK], end) if text and end < document.length else None
+        return DocumentPart(document, text, start, more and _CURSORS.encode(more))
 
     async def beginnings(self, documents: Sequence[Document], longest: int | None) -> Mapping[str, str]:
         """The texts of documents by their names, up to ``longest`` characters of each."""
@@ -61,8 +72,8 @@ class DocumentParts:
         return found
 
 
-def _read(cursor: str) -> tuple[str, int]:
-    mark, _, start = cursor.partition(":")
-    if len(mark) != _MARK or not start.isascii() or not start.isdigit() or len(start) > _MARK:
-        raise BadArguments(say("cursor: this is none of get_document"), "cursor")
-    return mark, int(start)
+def _read(cursor: str) -> PartCursor:
+    try:
+        return _CURSORS.decode(cursor)
+    except ForeignCursor:
+        raise BadArguments(say("cursor: this is none of get_document"), "cursor") from None

@@ -1,28 +1,24 @@
-"""Where a long text may be cut so that each part reads well; pure.
+"""Where a long result may be cut so that each part reads well; pure.
 
-A text is UTF-8. It is cut after a line, else after a space or an ideographic full stop, else between two
-characters that are not one to a reader. JSON is cut between the elements of its outermost array or object,
-or of their children where one is too long; the parts put together are always the text itself.
+A text is UTF-8, and cut as :mod:`tabane.text.cutting` says. JSON is cut between the
+elements of its outermost array or object, or of their children if one is too long; the parts put together are
+always the text itself.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import NamedTuple
 
 import msgspec
 
+from tabane.text.cutting import cut_at
 from tabane.wire import json
 
 DEEPEST = 32
 """Levels of nesting between whose elements a JSON text is cut."""
 
-_LINES = (b"\n",)
-_LINES_IN_JSON = (b"\n", b"\\n")
-_WORDS = (b" ", "。".encode())
-_MOST_JOINED = 32
-_MOST_HALVES = 4_096
+_LINES_IN_JSON = ("\n", "\\n")
 _LONGEST_KEY = 40
 
 Label = int | bytes
@@ -72,80 +68,18 @@ def path(text: bytes, place: Place) -> str:
 # -- plain text --------------------------------------------------------------------------------------
 
 
-def _in_text(text: bytes, start: int, end: int, lines: tuple[bytes, ...] = _LINES) -> int:
-    # A border in the first quarter would make a part that is hardly worth asking for.
-    for begin in (start + (end - start) // 4, start):
-        for borders in (lines, _WORDS):
-            found = max(_after_last(text, border, begin, end) for border in borders)
-            if found > start:
-                return found if borders is lines else _between_characters(text, start, found)
-    return _between_characters(text, start, end)
+def _in_text(text: bytes, start: int, end: int, lines: tuple[str, ...] = ("\n",)) -> int:
+    after = end = _letter_at(text, end)
+    while after < len(text) and (after == end or text[after] & 0xC0 == 0x80):
+        after += 1
+    part = text[start:after].decode("utf-8", "surrogatepass")
+    cut = cut_at(part, 0, len(part) - 1, lines)
+    return start + len(part[:cut].encode("utf-8", "surrogatepass"))
 
 
-def _after_last(text: bytes, border: bytes, begin: int, end: int) -> int:
-    found = text.rfind(border, begin, end)
-    return found + len(border) if found >= 0 else -1
-
-
-def _between_characters(text: bytes, start: int, at: int) -> int:
-    """The last place up to ``at`` that does not cut what a reader sees as one character."""
-    while at > start and text[at] & 0xC0 == 0x80:
-        at -= 1
-    back = at
-    for _ in range(_MOST_JOINED):
-        if back <= start:
-            break
-        if not _joined(text, start, back):
-            return back
-        back = _previous(text, back)
-    return at
-
-
-def _joined(text: bytes, start: int, at: int) -> bool:
-    before, after = _character(text, _previous(text, at)), _character(text, at)
-    if _is_flag_half(before) and _is_flag_half(after):
-        return _flag_halves(text, start, at) % 2 == 1
-    return before == "\u200d" or (before, after) == ("\r", "\n") or _extends(after)
-
-
-def _extends(character: str) -> bool:
-    """Whether a character belongs to the one before it: marks, joiners, skin tones, jamo, dakuten."""
-    return unicodedata.category(character)[0] == "M" or any(
-        first <= character <= last for first, last in _EXTENDING
-    )
-
-
-_EXTENDING = (
-    ("\u1160", "\u11ff"),
-    ("\u200c", "\u200d"),
-    ("\uff9e", "\uff9f"),
-    ("\U0001f3fb", "\U0001f3ff"),
-    ("\U000e0020", "\U000e007f"),
-)
-
-
-def _is_flag_half(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _flag_halves(text: bytes, start: int, at: int) -> int:
-    """How many halves of flags stand before a place, up to the begin of the part, which cuts none."""
-    count = 0
-    while at > start and count < _MOST_HALVES and _is_flag_half(_character(text, _previous(text, at))):
-        at = _previous(text, at)
-        count += 1
-    return count
-
-
-def _character(text: bytes, at: int) -> str:
-    first = text[at]
-    length = 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-    return text[at : at + length].decode("utf-8", "surrogatepass")
-
-
-def _previous(text: bytes, at: int) -> int:
-    at -= 1
-    while at > 0 and text[at] & 0xC0 == 0x80:
+def _letter_at(text: bytes, at: int) -> int:
+    """Return where the letter begins that a place is in."""
+    while text[at] & 0xC0 == 0x80:
         at -= 1
     return at
 

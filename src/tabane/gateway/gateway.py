@@ -21,7 +21,6 @@ from tabane.gateway.offers.watches import OnUpdated, Watches
 from tabane.gateway.processes.stderr import LogFile
 from tabane.gateway.servers.server import Server, Share
 from tabane.gateway.tools.catalogue import Plan
-from tabane.gateway.tools.disclosure import nearest
 from tabane.gateway.tools.index import ToolHits, ToolQuery
 from tabane.gateway.tools.listings import Listing
 from tabane.gateway.tools.tool import Tool
@@ -32,6 +31,7 @@ from tabane.gateway.upstreams.peer import Peer
 from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
 from tabane.messages import Message, say
 from tabane.operations import Caller
+from tabane.text.nearest_names import nearest, nearest_qualified
 from tabane.wire.era import Era
 
 log = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class Gateway:
 
     def unknown(self, name: str) -> UnknownName:
         """The error for a name that is no tool's, with the nearest names."""
-        near = tuple(nearest(self.catalogue.names, name))
+        near = nearest_qualified(name, self.catalogue.names)
         if near:
             message = say("Unknown tool: {name}. Did you mean {near}?", name=name, near=", ".join(near))
         else:
@@ -258,7 +258,7 @@ class Gateway:
             prompt = self.prompts.find(name)
         if prompt is None:
             self._check_disabled(name)
-            near = tuple(nearest(self.prompts.names, name))
+            near = nearest_qualified(name, self.prompts.names)
             if near:
                 message = say("Unknown prompt: {name}. Did you mean {near}?", name=name, near=", ".join(near))
             else:
@@ -300,7 +300,7 @@ class Gateway:
         """The configured server of that name. Raises UnknownName with the nearest."""
         server = self.servers.get(name)
         if server is None:
-            near = tuple(nearest(list(self.servers), name))
+            near = nearest(name, self.servers)
             raise UnknownName(
                 say(
                     "Unknown server: {name}. Configured: {names}",

@@ -390,6 +390,6 @@ def _row(tool: Tool) -> dict[str, Any]:
 def _said(reply: Reply) -> str:
     try:
         body = json.decode(reply.error) if reply.error is not None else None
-    except json.Garbage:
+    except json.InvalidJson:
         return "unreadable"
     return f"{body.get('message')} ({body.get('code')})" if isinstance(body, dict) else str(body)

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from tabane.gateway.cutting import Place, is_json, next_place, path
 from tabane.wire import json
-from tabane.wire.json import Garbage, Members
+from tabane.wire.json import InvalidJson, Members
 
 BYTES_OF_TOKEN = 4
 LEAST_TOKENS = 1_000
@@ -92,7 +92,7 @@ def read_long(result: bytes | Raw, tokens: int) -> Long | None:
     try:
         members = json.fields(result)
         content = tuple(_block(raw) for raw in json.elements(members.get("content", Raw(b"[]"))))
-    except Garbage:
+    except InvalidJson:
         return None
     long = Long(members, content, budget - ROOM_FOR_NOTE, budget)
     return long if long.size > budget else None
@@ -183,6 +183,6 @@ def _content(part: Part, note: str) -> Raw:
 def _meta(given: Raw | None, ours: dict[str, Any]) -> Raw:
     try:
         members = json.fields(given) if given is not None else {}
-    except Garbage:
+    except InvalidJson:
         members = {}
     return Raw(json.join({**members, META: Raw(json.encode(ours))}))

@@ -156,5 +156,5 @@ class _Run:
 def _says_failed(result: Raw) -> bool:
     try:
         return bytes(json.fields(result).get("isError", b"")) == b"true"
-    except json.Garbage:
+    except json.InvalidJson:
         return False

@@ -11,7 +11,7 @@ from tabane.errors import BadArguments, CallerError, TabaneError
 from tabane.gateway.tools.tool import Tool
 from tabane.messages import Lang, say
 from tabane.wire import json
-from tabane.wire.json import Garbage, Members
+from tabane.wire.json import InvalidJson, Members
 
 
 class Inner(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ def inner_call(params: Members, *, read_only: bool = False) -> Inner:
     """
     try:
         given = json.fields(params.get("arguments", Raw(b"{}")))
-    except Garbage:
+    except InvalidJson:
         raise BadArguments(say("arguments must be an object with name and arguments."), "arguments") from None
     name = json.text(given.get("name"))
     if not name:
@@ -64,7 +64,7 @@ def _arguments(raw: Raw | None) -> Raw:
         raw = Raw((json.text(raw) or "").encode("utf-8", "surrogatepass"))
     try:
         json.fields(raw)
-    except Garbage:
+    except InvalidJson:
         raise BadArguments(
             say("arguments: an object with the tool's parameters is required."), "arguments"
         ) from None
@@ -80,7 +80,7 @@ def upstream_failure(tool: Tool, error: Raw) -> bytes:
     """An upstream's JSON-RPC error as the result of a tool, whole in ``_meta``."""
     try:
         body: Any = json.decode(error)
-    except Garbage:
+    except InvalidJson:
         body = None
     message = body.get("message") if isinstance(body, dict) else None
     code = body.get("code") if isinstance(body, dict) else None

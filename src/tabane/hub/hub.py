@@ -38,7 +38,7 @@ from tabane.hub.documents import DocumentStore, Terms
 from tabane.hub.embedding import Embedding
 from tabane.hub.jobs import Jobs
 from tabane.hub.limits import limits_of
-from tabane.hub.local.hello import Hello
+from tabane.hub.local.handshake import Hello
 from tabane.hub.manual import ManualSource, documentation_table
 from tabane.hub.models import Models
 from tabane.hub.reader import PageReader
@@ -53,7 +53,7 @@ from tabane.posts.parameters import ImportPosts
 from tabane.posts.time_periods import zone_of
 from tabane.search.embedding.cached import Vectors
 from tabane.settings import Mode, Settings, load_settings
-from tabane.wire.channel import Batch
+from tabane.wire.channel import LineBatch
 from tabane.wire.era import Era
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Hub:
     ) -> None:
         self.settings, self.loop = settings, loop
         self.environment = with_recorded_path(environment, settings.home)
-        self.batch = Batch()
+        self.batch = LineBatch()
         self.draining = False
         # Marks the ids of this hub's questions: a bridge may outlive it and meet the next.
         self.mark = f"tabane-{os.urandom(4).hex()}"

@@ -31,7 +31,7 @@ from tabane.hub.limits import limits_of
 from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings import Settings
-from tabane.wire.channel import Batch
+from tabane.wire.channel import LineBatch
 from tabane.wire.json import join
 
 Keep = Callable[[Listing], None]
@@ -60,7 +60,7 @@ class Trials:
         settings: Callable[[], Settings],
         environment: Mapping[str, str],
         loop: asyncio.AbstractEventLoop,
-        batch: Batch,
+        batch: LineBatch,
         processes: Processes,
         keep: Keep,
     ) -> None:
@@ -102,7 +102,7 @@ def try_alone(
     async def run() -> dict[str, Any]:
         processes = Processes()
         loop = asyncio.get_running_loop()
-        trials = Trials(lambda: settings, environment, loop, Batch(), processes, listings.append)
+        trials = Trials(lambda: settings, environment, loop, LineBatch(), processes, listings.append)
         try:
             return await trials.run(caller, params)
         finally:

@@ -2,9 +2,77 @@
 
 A :class:`Message` is a sentence that has not been said yet: an English template (the msgid) and
 its fields. It travels with errors and results and is rendered at the face that shows it, in that
-face's language. The Japanese catalogue is ``locales/ja/LC_MESSAGES/tabane.po``.
+face's language. The Japanese catalog is ``locales/ja/LC_MESSAGES/tabane.po``.
 """
 
-from tabane.messages.catalogue import Lang, Message, language, say
+from __future__ import annotations
 
-__all__ = ["Lang", "Message", "language", "say"]
+import gettext
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+Lang = Literal["en", "ja"]
+
+_LOCALES = Path(__file__).parent / "locales"
+
+
+class Message:
+    """A sentence with named fields, rendered when and where it is shown.
+
+    ``template`` is English and is the key of the catalog; fields stand in it as ``{name}``.
+    A field may be another Message.
+    """
+
+    __slots__ = ("fields", "template")
+
+    def __init__(self, template: str, **fields: object) -> None:
+        self.template = template
+        self.fields = fields
+
+    def render(self, lang: Lang = "en") -> str:
+        """The sentence in ``lang``. Never raises: an untranslated template is said in English."""
+        fields = {k: v.render(lang) if isinstance(v, Message) else v for k, v in self.fields.items()}
+        # gettext answers the empty sentence with the head of its catalog.
+        template = _translations(lang).gettext(self.template) if self.template else ""
+        return template.format(**fields) if fields else template
+
+    def __str__(self) -> str:
+        return self.render("en")
+
+    def __repr__(self) -> str:
+        return f"Message({self.template!r}, {self.fields!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and self.template == other.template and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash((self.template, tuple(sorted(self.fields))))
+
+
+def say(template: str, **fields: object) -> Message:
+    """A Message, at the place where it is written. Babel finds the templates by this name.
+
+    A template without fields is shown as it stands: braces in it need no doubling.
+    """
+    return Message(template, **fields)
+
+
+def language(setting: str, *locales: str | None) -> Lang:
+    """The language to speak: the setting, else the first locale that is given (``ja_JP.UTF-8`` → ja).
+
+    ``setting`` is ``auto``, ``ja`` or ``en``; anything that is not Japanese is answered in English.
+    """
+    if setting in ("ja", "en"):
+        return "ja" if setting == "ja" else "en"
+    for locale in locales:
+        if locale and locale.split(".")[0] not in ("C", "POSIX"):
+            return "ja" if locale.lower().startswith("ja") else "en"
+    return "en"
+
+
+@lru_cache(maxsize=2)
+def _translations(lang: Lang) -> gettext.NullTranslations:
+    if lang == "en":
+        return gettext.NullTranslations()
+    return gettext.translation("tabane", str(_LOCALES), [lang], fallback=True)

@@ -14,6 +14,7 @@ from tabane.posts.time_periods import Unit, periods
 from tabane.search.engine import Collection as Posts
 from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
+from tabane.text.nearest_names import closest
 
 SUGGESTED = 5
 _MOST_PERIODS = 90_000
@@ -165,15 +166,10 @@ async def suggested(census: Census, names: Sequence[str]) -> dict[str, list[str]
 
 
 def _nearest(users: Sequence[str], missing: Sequence[str]) -> dict[str, list[str]]:
-    from rapidfuzz.distance import Indel
-    from rapidfuzz.process import extract
-
     known = [comparable_user(user) for user in users]
-    found: dict[str, list[str]] = {}
-    for name in missing:
-        near = extract(comparable_user(name), known, scorer=Indel.normalized_similarity, limit=SUGGESTED)
-        found[name] = [users[place] for _, _, place in near]
-    return found
+    return {
+        name: [users[place] for place in closest(comparable_user(name), known, SUGGESTED)] for name in missing
+    }
 
 
 async def timeline(

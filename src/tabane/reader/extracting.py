@@ -21,10 +21,10 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     Bytes are decoded as they say themselves, or else by ``charset``, which a header gave. Links are absolute
     against ``url``. Any input gives a page; ``markdown`` is empty where nothing was found.
     """
-    from tabane.reader.decoding import decoded
     from tabane.reader.extraction.article import article
+    from tabane.text.encodings import decode_leniently
 
-    text = decoded(html, charset, "text/html") if isinstance(html, bytes) else html
+    text = decode_leniently(html, charset, "text/html") if isinstance(html, bytes) else html
     found = article(text[:_LARGE], url)
     return Page(
         url=url,

@@ -18,7 +18,7 @@ from tabane.reader import texts
 from tabane.reader.cleaning import cleaned, without_links
 from tabane.reader.guard import target
 from tabane.reader.page import Page
-from tabane.reader.paging import Cursor, decode, digest, encode, part, tokens
+from tabane.reader.paging import PageCursor, decode, digest, encode, part, tokens
 from tabane.reader.parameters import (
     DEFAULT_TOKENS,
     LEAST_TOKENS,
@@ -95,12 +95,12 @@ class Reader:
         return {"forgotten": await self._shelf.forget(params.url) if self._shelf else 0}
 
 
-def _wish(params: ReadUrl, default: int) -> Cursor:
+def _wish(params: ReadUrl, default: int) -> PageCursor:
     """What is wanted: as the cursor says, and otherwise as the parameters do."""
     url = _address(params.url)
     if params.cursor is None:
         budget = params.max_tokens or default
-        return Cursor(0, params.format or "markdown", params.links is not False, budget, b"", digest(url))
+        return PageCursor(0, params.format or "markdown", params.links is not False, budget, b"", digest(url))
     wish = decode(params.cursor, url)
     return wish._replace(budget=params.max_tokens) if params.max_tokens else wish
 
@@ -134,7 +134,7 @@ def facts(page: Page, caller: Caller) -> dict[str, Any]:
     return found
 
 
-def _given(page: Page, value: dict[str, Any], wish: Cursor, caller: Caller) -> dict[str, Any]:
+def _given(page: Page, value: dict[str, Any], wish: PageCursor, caller: Caller) -> dict[str, Any]:
     """The facts with the part that is wanted of the content."""
     whole = page.markdown if wish.links or wish.form == "raw" else without_links(page.markdown)
     place = {"start": wish.start, "end": len(whole), "length": len(whole)}

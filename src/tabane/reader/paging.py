@@ -7,10 +7,8 @@ next part are closed in this one and opened again there. Offsets are characters 
 
 from __future__ import annotations
 
-import binascii
 import hashlib
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, get_args
@@ -19,6 +17,8 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.reader.cleaning import fence_after
 from tabane.reader.parameters import Format
+from tabane.text.cutting import cut_at
+from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 
@@ -26,7 +26,6 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 _ROW = re.compile(r"[ \t>]*\|")
 _RULE = re.compile(r"[ \t>]*\|[ \t:|-]*-[ \t:|-]*\|?[ \t]*$")
-_SENTENCE = re.compile(r"[。！？](?=.)|[.!?](?=\s)|[,;、，](?=\s?)|\s(?=\S)")
 
 
 def tokens(text: str) -> int:
@@ -81,7 +80,7 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Par
         return Part(first.opening + whole[start:], start, len(whole), True)
     if best is None or (best.start - start) * 10 < limit - start:
         # The line is longer than a part: it is cut, and what is open at its start is open all along it.
-        end = _within_line(whole, max(start, inside.start), limit)
+        end = cut_at(whole, max(start, inside.start), limit)
         closing = f"\n{inside.closing}" if inside.closing else ""
         return Part(first.opening + whole[start:end] + closing, start, end, False)
     text = whole[start : best.start].rstrip("\n")
@@ -109,12 +108,6 @@ def _reach(whole: str, start: int, budget: int) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if tokens(window[:middle]) <= budget else (low, middle - 1)
     return start + low
-
-
-def _within_line(whole: str, start: int, limit: int) -> int:
-    """Where a line is cut: behind a sentence, a comma, a blank; else where it must be."""
-    ends = [found.end() for found in _SENTENCE.finditer(whole, start + (limit - start) // 2, limit)]
-    return ends[-1] if ends else limit
 
 
 def _lines(whole: str, structured: bool) -> Iterator[_Line]:
@@ -182,7 +175,7 @@ class _State:
             self.head = (*self.head, line)
 
 
-class Cursor(NamedTuple):
+class PageCursor(NamedTuple):
     """Where the next part of a page begins, as it was asked for: what a cursor holds."""
 
     start: int
@@ -193,54 +186,29 @@ class Cursor(NamedTuple):
     url: bytes  # the digest of the URL that was asked for
 
 
-_LAYOUT = struct.Struct(">BBIIB8s8s")
-_VERSION = 1
-_CHECK = 4  # bytes at the end that tell a cursor from what only looks like one
+_CURSORS = CursorCodec("page", PageCursor)
 
 
 def digest(text: str) -> bytes:
-    """Eight bytes that name a text."""
+    """Return eight bytes that name a text."""
     return hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def encode(cursor: Cursor) -> str:
-    """The cursor as it is handed out: opaque, and the same for the same place."""
-    body = _LAYOUT.pack(
-        _VERSION,
-        FORMATS.index(cursor.form),
-        cursor.start,
-        cursor.budget,
-        cursor.links,
-        cursor.page,
-        cursor.url,
-    )
-    return binascii.b2a_base64(body + _check(body), newline=False).decode().translate(_TO_URL).rstrip("=")
+def encode(cursor: PageCursor) -> str:
+    """Return the cursor as it is handed out."""
+    return _CURSORS.encode(cursor)
 
 
-def decode(text: str, url: str) -> Cursor:
-    """What a cursor says. Raises BadArguments where it is none, or belongs to another URL."""
+def decode(text: str, url: str) -> PageCursor:
+    """Decode a cursor. Raises BadArguments if it is not one, or belongs to another URL."""
     try:
-        packed = binascii.a2b_base64(text.translate(_FROM_URL) + "=" * (-len(text) % 4))
-        body, check = packed[:-_CHECK], packed[-_CHECK:]
-        version, form, start, budget, links, page, of = _LAYOUT.unpack(body)
-    except (ValueError, struct.error):
-        raise _no_cursor() from None
-    if check != _check(body) or version != _VERSION or form >= len(FORMATS):
-        raise _no_cursor()
-    if of != digest(url):
+        cursor = _CURSORS.decode(text)
+    except ForeignCursor:
+        raise BadArguments(
+            say("cursor: not one of this tool. Leave it out to read from the start."), "cursor"
+        ) from None
+    if cursor.url != digest(url):
         raise BadArguments(
             say("cursor: it belongs to another URL. Give it with the url that it was given for."), "cursor"
         )
-    return Cursor(start, FORMATS[form], bool(links), budget, page, of)
-
-
-def _no_cursor() -> BadArguments:
-    return BadArguments(say("cursor: not one of this tool. Leave it out to read from the start."), "cursor")
-
-
-def _check(body: bytes) -> bytes:
-    return hashlib.blake2s(body, digest_size=_CHECK, person=b"tabane.p").digest()
-
-
-_TO_URL = str.maketrans("+/", "-_")
-_FROM_URL = str.maketrans("-_", "+/")
+    return cursor

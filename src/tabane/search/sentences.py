@@ -73,13 +73,3 @@ def _joined(lines: list[str]) -> str:
 
 def _is_abbreviation(text: str, at: int, end: int) -> bool:
     return end < len(text) and _ABBREVIATION.search(text[max(0, at - 12) : at + 1]) is not None
-
-
-def shortened(text: str, most: int) -> str:
-    """The text, or its beginning up to a word's end and ``…``: at most ``most`` characters."""
-    if len(text) <= most:
-        return text
-    cut = text[: most - 1]
-    blank = cut.rfind(" ")
-    # Japanese has no blanks to cut at; nor is one far back any use.
-    return (cut[:blank] if blank > most * 2 // 3 else cut).rstrip(" ,;:、") + "…"

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from tabane.settings.option import Option
+from tabane.settings.option import SettingOption
 from tabane.settings.sources import load_settings
-from tabane.settings.table import OPTIONS, Explained, Mode, Settings, Source
+from tabane.settings.table import OPTIONS, ExplainedSetting, Mode, Settings, SettingSource
 
-__all__ = ["OPTIONS", "Explained", "Mode", "Option", "Settings", "Source", "load_settings"]
+__all__ = [
+    "OPTIONS",
+    "ExplainedSetting",
+    "Mode",
+    "SettingOption",
+    "SettingSource",
+    "Settings",
+    "load_settings",
+]

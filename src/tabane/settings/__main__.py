@@ -1,7 +1,66 @@
-"""`python -m tabane.settings` prints docs/settings.md."""
+"""`python -m tabane.settings` prints docs/settings.md, made of the table of settings."""
 
 from __future__ import annotations
 
-from tabane.settings.page import settings_page
+from tabane.messages import Message
+from tabane.settings.option import SettingOption
+from tabane.settings.table import OPTIONS
+from tabane.settings.values import allowed, shown
 
-print(settings_page(), end="")
+_HEAD = """\
+# Settings
+
+<!-- Made by `python -m tabane.settings`; a test holds this page to the table of settings. -->
+
+Each setting is taken from the first of these that gives it:
+
+1. a flag of the command, such as `--list-wait 5`
+2. an environment variable, such as `TABANE_LIST_WAIT=5`
+3. `tabane.toml` in the platform's configuration folder (`~/.config/tabane` on Linux,
+   `~/Library/Application Support/tabane` on macOS), or the file that `--config` or `TABANE_CONFIG` names
+4. its default
+
+`tabane status --settings` shows the value in force and where it came from.
+
+```toml
+# tabane.toml
+lang = "ja"
+start_servers = "at_start"
+list_wait = 5
+max_line = "128 MiB"
+```
+
+Sizes are a number of bytes, or text with a unit (`KiB`, `MiB`, `GiB`). Paths may begin with `~`; a
+relative path counts from the folder of `tabane.toml`, in a flag or variable from the working directory.
+A key that does not exist is named in a warning; a value that does not fit is an error that says what
+does. A settings file that others may write is refused.
+
+"""
+
+
+def settings_page() -> str:
+    """The whole page, in English, one section for each setting in the order of the table."""
+    return _HEAD + "\n".join(_section(option) for option in OPTIONS)
+
+
+def _section(option: SettingOption) -> str:
+    names = f"`{option.flag}`, `{option.environment}`"
+    if option.kind == "switch":
+        names = f"`{option.flag}` or `{option.flag.replace('--', '--no-', 1)}`, `{option.environment}`"
+    return (
+        f"## {option.name}\n\n{option.help.render('en')}\n\n"
+        f"- Default: {_default(option)}\n- Allowed: {allowed(option).render('en')}\n- Also as: {names}\n"
+    )
+
+
+def _default(option: SettingOption) -> str:
+    if isinstance(option.default, Message):
+        return option.default.render("en")
+    if option.default in ((), ""):
+        return "none"
+    unit = f" {option.unit.render('en')}" if option.unit and option.kind != "bytes" else ""
+    return f"`{shown(option, option.default)}`{unit}"
+
+
+if __name__ == "__main__":
+    print(settings_page(), end="")

@@ -15,7 +15,7 @@ GIB = 1024 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class SettingOption:
     """What is known of a setting besides its value.
 
     ``default`` is the value itself, or for a path the sentence that says where it lies. ``also`` is a
@@ -44,33 +44,33 @@ class Option:
 
 
 def path(default: Message, help: Message, *, in_file: bool = True) -> Any:
-    return field(metadata={"option": Option("path", default, help, in_file=in_file)})
+    return field(metadata={"option": SettingOption("path", default, help, in_file=in_file)})
 
 
 def optional_path(help: Message) -> Any:
     """A path that may be left out: None then."""
-    return field(default=None, metadata={"option": Option("path", "", help)})
+    return field(default=None, metadata={"option": SettingOption("path", "", help)})
 
 
 def choice(default: str, choices: tuple[str, ...], help: Message, *, also: str = "") -> Any:
-    option = Option("choice", default, help, choices=choices, also=also)
+    option = SettingOption("choice", default, help, choices=choices, also=also)
     return field(default=default, metadata={"option": option})
 
 
 def switch(default: bool, help: Message) -> Any:
-    return field(default=default, metadata={"option": Option("switch", default, help)})
+    return field(default=default, metadata={"option": SettingOption("switch", default, help)})
 
 
 def text(default: str, help: Message) -> Any:
-    return field(default=default, metadata={"option": Option("text", default, help)})
+    return field(default=default, metadata={"option": SettingOption("text", default, help)})
 
 
 def texts(help: Message) -> Any:
-    return field(default=(), metadata={"option": Option("list", (), help)})
+    return field(default=(), metadata={"option": SettingOption("list", (), help)})
 
 
 def limited(kind: Kind, default: float, lowest: float, highest: float, unit: Message, help: Message) -> Any:
-    option = Option(kind, default, help, unit, lowest, highest)
+    option = SettingOption(kind, default, help, unit, lowest, highest)
     return field(default=default, metadata={"option": option})
 
 

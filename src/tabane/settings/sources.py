@@ -12,12 +12,12 @@ from typing import Any
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted
-from tabane.settings.option import Option
+from tabane.settings.option import SettingOption
 from tabane.settings.origins import allowed_entry
 from tabane.settings.places import config_folder, data_folder
-from tabane.settings.spelling import nearest
-from tabane.settings.table import OPTIONS, Settings, Source
-from tabane.settings.values import Unfit, expanded, value_of
+from tabane.settings.table import OPTIONS, Settings, SettingSource
+from tabane.settings.values import InvalidSetting, expanded, value_of
+from tabane.text.nearest_names import nearest
 
 PREFIX = "TABANE_"
 ELSEWHERE = ("URL", "INSTANCE")
@@ -34,7 +34,7 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Se
     environment are relative to the working directory, those in tabane.toml to its folder.
     Raises ConfigurationError that names the setting, where it stands, and what is allowed there.
     """
-    reader = _Reader(flags, environ)
+    reader = _SettingsReader(flags, environ)
     config = reader.take(_BY_NAME["config"]) or config_folder(environ) / "tabane.toml"
     file = reader.file = _read_file(config, required="config" in reader.sources)
     values = {option.name: reader.take(option) for option in OPTIONS if option.name != "config"}
@@ -49,7 +49,7 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Se
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _SettingsFile:
     """tabane.toml as read: its top-level values, and its text to find their lines in."""
 
     path: Path
@@ -78,31 +78,33 @@ class _File:
         )
 
 
-class _Reader:
+class _SettingsReader:
     """Takes one setting after the other and remembers where each came from."""
 
     def __init__(self, flags: Mapping[str, object], environ: Mapping[str, str]) -> None:
         self._flags = flags
         self._environ = environ
-        self.file = _File(Path(), {}, "")
-        self.sources: dict[str, Source] = {}
+        self.file = _SettingsFile(Path(), {}, "")
+        self.sources: dict[str, SettingSource] = {}
         self.warnings: list[Message] = []
 
-    def take(self, option: Option) -> Any:
+    def take(self, option: SettingOption) -> Any:
         """The value, checked; None where nobody gives one."""
         if self._flags.get(option.name) is not None:
-            return self._use(option, self._flags[option.name], Source("flag", option.flag), os.getcwd())
+            return self._use(
+                option, self._flags[option.name], SettingSource("flag", option.flag), os.getcwd()
+            )
         if self._environ.get(option.environment):
-            source = Source("environment", option.environment)
+            source = SettingSource("environment", option.environment)
             return self._use(option, self._environ[option.environment], source, os.getcwd())
         if option.also and self._environ.get(option.also):
             return self._use_foreign(option)
         return self._take_from_file(option)
 
-    def _take_from_file(self, option: Option) -> Any:
+    def _take_from_file(self, option: SettingOption) -> Any:
         if option.name not in self.file.values:
             return None
-        source = Source("file", self.file.where(option.name))
+        source = SettingSource("file", self.file.where(option.name))
         if not option.in_file:
             raise ConfigurationError(
                 say(
@@ -115,10 +117,10 @@ class _Reader:
             )
         return self._use(option, self.file.values[option.name], source, str(self.file.path.parent))
 
-    def _use(self, option: Option, given: object, source: Source, folder: str) -> Any:
+    def _use(self, option: SettingOption, given: object, source: SettingSource, folder: str) -> Any:
         try:
             value = value_of(option, given, typed=source.kind == "file")
-        except Unfit as unfit:
+        except InvalidSetting as unfit:
             raise ConfigurationError(
                 say(
                     "{where}: {name} must be {allowed}, not {given}.",
@@ -131,12 +133,12 @@ class _Reader:
         self.sources[option.name] = source
         return expanded(value, self._environ, folder) if option.kind == "path" else value
 
-    def _use_foreign(self, option: Option) -> Any:
+    def _use_foreign(self, option: SettingOption) -> Any:
         # Other programs read this variable too, so what it holds need not be meant for Tabane.
         given = self._environ[option.also]
         try:
             value = value_of(option, given.lower(), typed=False)
-        except Unfit as unfit:
+        except InvalidSetting as unfit:
             self.warnings.append(
                 say(
                     "{variable}={given} is ignored: Tabane knows {allowed}.",
@@ -146,22 +148,22 @@ class _Reader:
                 )
             )
             return self._take_from_file(option)
-        self.sources[option.name] = Source("environment", option.also)
+        self.sources[option.name] = SettingSource("environment", option.also)
         return value
 
 
-def _read_file(path: Path, *, required: bool) -> _File:
+def _read_file(path: Path, *, required: bool) -> _SettingsFile:
     try:
         data = read_trusted(path)
     except FileNotFoundError:
         if required:
             raise ConfigurationError(say("There is no settings file {path}.", path=path)) from None
-        return _File(path, {}, "")
+        return _SettingsFile(path, {}, "")
     import tomllib  # only a file that exists pays for it
 
     try:
         text = data.decode("utf-8-sig")
-        return _File(path, tomllib.loads(text), text)
+        return _SettingsFile(path, tomllib.loads(text), text)
     except UnicodeDecodeError:
         raise ConfigurationError(say("{path} is not written in UTF-8.", path=path)) from None
     except tomllib.TOMLDecodeError as error:

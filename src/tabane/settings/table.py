@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from tabane.messages import Message, say
 from tabane.settings import option
-from tabane.settings.option import GIB, KIB, MIB, Option
+from tabane.settings.option import GIB, KIB, MIB, SettingOption
 
 Mode = Literal["search", "light", "full"]
 ModelLoader = Literal["auto", "onnx", "sentence-transformers"]
@@ -23,7 +23,7 @@ LogLevel = Literal["trace", "debug", "info", "warning", "error", "silent"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SettingSource:
     """Where a value came from. ``where`` is the flag, the variable, or file:line; empty for a default."""
 
     kind: Literal["flag", "environment", "file", "default"]
@@ -31,12 +31,12 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedSetting:
     """One setting as `tabane status --settings` shows it."""
 
     name: str
     value: Any
-    source: Source
+    source: SettingSource
     help: Message
     unit: Message | None
 
@@ -444,14 +444,14 @@ class Settings:
             "or Chrome that is found."
         ),
     )
-    sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
+    sources: Mapping[str, SettingSource] = field(default_factory=dict, repr=False, compare=False)
     warnings: tuple[Message, ...] = field(default=(), repr=False, compare=False)
 
-    def explain(self) -> tuple[Explained, ...]:
+    def explain(self) -> tuple[ExplainedSetting, ...]:
         """Every setting with its value and where that came from, in the order of the table."""
-        default = Source("default")
+        default = SettingSource("default")
         return tuple(
-            Explained(o.name, getattr(self, o.name), self.sources.get(o.name, default), o.help, o.unit)
+            ExplainedSetting(o.name, getattr(self, o.name), self.sources.get(o.name, default), o.help, o.unit)
             for o in OPTIONS
         )
 
@@ -467,7 +467,7 @@ class Settings:
         return tuple(_argument(option, getattr(self, option.name)) for option in given)
 
 
-def _argument(option: Option, value: object) -> str:
+def _argument(option: SettingOption, value: object) -> str:
     if option.kind == "switch":
         return option.flag if value else option.flag.replace("--", "--no-", 1)
     if isinstance(value, tuple):
@@ -475,6 +475,6 @@ def _argument(option: Option, value: object) -> str:
     return f"{option.flag}={value}"
 
 
-OPTIONS: tuple[Option, ...] = tuple(
+OPTIONS: tuple[SettingOption, ...] = tuple(
     replace(entry.metadata["option"], name=entry.name) for entry in fields(Settings) if entry.metadata
 )

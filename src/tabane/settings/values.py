@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tabane.messages import Message, say
-from tabane.settings.option import GIB, KIB, MIB, Option
+from tabane.settings.option import GIB, KIB, MIB, SettingOption
 from tabane.settings.places import home_folder
 
 _SIZES = {"": 1, "b": 1, "kib": KIB, "mib": MIB, "gib": GIB}
@@ -21,7 +21,7 @@ _YES = ("1", "true", "yes", "on")
 _NO = ("0", "false", "no", "off")
 
 
-class Unfit(ValueError):
+class InvalidSetting(ValueError):
     """A value that its setting cannot hold. ``allowed`` says what it can."""
 
     def __init__(self, allowed: Message) -> None:
@@ -29,19 +29,19 @@ class Unfit(ValueError):
         self.allowed = allowed
 
 
-def value_of(option: Option, given: object, *, typed: bool) -> Any:
-    """``given`` as the type of the setting, within its limits. Raises :class:`Unfit`.
+def value_of(option: SettingOption, given: object, *, typed: bool) -> Any:
+    """``given`` as the type of the setting, within its limits. Raises :class:`InvalidSetting`.
 
     ``typed`` is for a source that has types (TOML): there a number in quotes is a mistake. Flags and
     environment give text, or a value that is of the type already.
     """
     fits = _KINDS[option.kind](option, given, typed)
     if fits is None:
-        raise Unfit(allowed(option))
+        raise InvalidSetting(allowed(option))
     return fits
 
 
-def allowed(option: Option) -> Message:
+def allowed(option: SettingOption) -> Message:
     """What the setting may hold, as a part of a sentence: "a whole number from 1 to 100 (files)"."""
     if option.kind == "choice":
         return say("one of {choices}", choices=", ".join(option.choices))
@@ -57,7 +57,7 @@ def allowed(option: Option) -> Message:
     return say("a number from {lowest} to {highest} ({unit})", **limits, unit=option.unit)
 
 
-def shown(option: Option, value: object) -> str:
+def shown(option: SettingOption, value: object) -> str:
     """A value as a person would write it: 64 MiB, not 67108864."""
     if option.kind == "bytes" and isinstance(value, int):
         for name, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
@@ -77,24 +77,24 @@ def expanded(path: str, environ: Mapping[str, str], folder: str) -> Path:
     return Path(os.path.normpath(os.path.join(folder, path)))
 
 
-def _path(option: Option, given: object, typed: bool) -> str | None:
+def _path(option: SettingOption, given: object, typed: bool) -> str | None:
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     return text if text and "\0" not in text else None
 
 
-def _choice(option: Option, given: object, typed: bool) -> str | None:
+def _choice(option: SettingOption, given: object, typed: bool) -> str | None:
     text = given if typed else str(given).lower()
     return text if isinstance(text, str) and text in option.choices else None
 
 
-def _switch(option: Option, given: object, typed: bool) -> bool | None:
+def _switch(option: SettingOption, given: object, typed: bool) -> bool | None:
     if isinstance(given, bool) or typed:
         return given if isinstance(given, bool) else None
     text = str(given).lower()
     return True if text in _YES else False if text in _NO else None
 
 
-def _whole(option: Option, given: object, typed: bool) -> int | None:
+def _whole(option: SettingOption, given: object, typed: bool) -> int | None:
     if isinstance(given, str) and not typed:
         given = _parsed(int, given)
     if isinstance(given, bool) or not isinstance(given, int):
@@ -102,7 +102,7 @@ def _whole(option: Option, given: object, typed: bool) -> int | None:
     return given if option.lowest <= given <= option.highest else None
 
 
-def _number(option: Option, given: object, typed: bool) -> float | None:
+def _number(option: SettingOption, given: object, typed: bool) -> float | None:
     if isinstance(given, str) and not typed:
         given = _parsed(float, given)
     if isinstance(given, bool) or not isinstance(given, int | float):
@@ -111,7 +111,7 @@ def _number(option: Option, given: object, typed: bool) -> float | None:
     return float(given) if option.lowest <= given <= option.highest else None
 
 
-def _bytes(option: Option, given: object, typed: bool) -> int | None:
+def _bytes(option: SettingOption, given: object, typed: bool) -> int | None:
     if isinstance(given, str):
         digits = given.strip().rstrip("BGKMibgkm ")
         size = _SIZES.get(given.strip()[len(digits) :].strip().lower())
@@ -120,11 +120,11 @@ def _bytes(option: Option, given: object, typed: bool) -> int | None:
     return _whole(option, given, True)
 
 
-def _text(option: Option, given: object, typed: bool) -> str | None:
+def _text(option: SettingOption, given: object, typed: bool) -> str | None:
     return given if isinstance(given, str) and given.isprintable() else None
 
 
-def _list(option: Option, given: object, typed: bool) -> tuple[str, ...] | None:
+def _list(option: SettingOption, given: object, typed: bool) -> tuple[str, ...] | None:
     parts = given.split(",") if isinstance(given, str) else given
     if not isinstance(parts, list | tuple):
         return None

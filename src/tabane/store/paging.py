@@ -6,12 +6,10 @@ that was. Whatever is written meanwhile, what comes next is what stands behind t
 
 from __future__ import annotations
 
-import base64
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from tabane.errors import BadArguments
@@ -21,36 +19,31 @@ from tabane.search.records import Field, Kind, Record, Scalar, Shape
 from tabane.store.columns import Array, ColumnSnapshot, Mask, Slots
 from tabane.store.read_thread import give_way
 from tabane.store.truth import Truth
+from tabane.wire.cursors import CursorCodec
 
 _AT_ONCE = 1000  # keys read from the index at a time
 _LOOKUP = 10  # a record looked up by its row costs as much as so many read in order
 
 
-class RecordCursor(NamedTuple):
-    """The last record of a page: the order it stood in, its values there (None: absent), its key."""
+class RecordsCursor(NamedTuple):
+    """The last record of a page: the order of the records, its values there (None: absent), its key."""
 
     order: str
     values: tuple[Scalar | None, ...]
     key: str
 
 
-_CURSOR = msgspec.json.Decoder(RecordCursor)
+_CURSORS = CursorCodec("records", RecordsCursor)
 
 
-def written(cursor: RecordCursor) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
-
-
-def read(text: str, order: Sequence[Order], shape: Shape) -> RecordCursor:
-    """The cursor, or :class:`BadArguments` where it is none of this order."""
+def read(text: str, order: Sequence[Order], shape: Shape) -> RecordsCursor:
+    """Decode a cursor. Raises :class:`BadArguments` if it is not one of this order."""
     try:
-        cursor = _CURSOR.decode(
-            base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        )
+        cursor = _CURSORS.decode(text)
         fits = cursor.order == named(order) and len(cursor.values) == len(order)
         kinds = zip((shape.field(each.field).kind for each in order), cursor.values, strict=True)
         fits = fits and all(value is None or _fits(kind, value) for kind, value in kinds)
-    except (ValueError, msgspec.MsgspecError):
+    except ValueError:
         fits = False
     if not fits:
         message = say("the cursor is not one of this selection and order: begin again without it")
@@ -90,7 +83,7 @@ class RecordPaging:
         self._snapshot = snapshot
 
     def page(
-        self, mask: Mask, order: Sequence[Order], after: RecordCursor | None, limit: int
+        self, mask: Mask, order: Sequence[Order], after: RecordsCursor | None, limit: int
     ) -> SelectedPage:
         rows: list[int] = []
         for slots, after_key in self._groups(mask, order, after, limit + 1):
@@ -102,10 +95,10 @@ class RecordPaging:
             return SelectedPage(tuple(records))
         last = records[-1].record
         values = tuple(_value(last, self._truth.shape.field(each.field)) for each in order)
-        return SelectedPage(tuple(records), written(RecordCursor(named(order), values, last.key)))
+        return SelectedPage(tuple(records), _CURSORS.encode(RecordsCursor(named(order), values, last.key)))
 
     def _groups(
-        self, mask: Mask, order: Sequence[Order], after: RecordCursor | None, most: int
+        self, mask: Mask, order: Sequence[Order], after: RecordsCursor | None, most: int
     ) -> Iterator[tuple[Slots, str]]:
         """Slots that are equal in the order, group by group, and the key behind which each begins."""
         slots = np.flatnonzero(mask)

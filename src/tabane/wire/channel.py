@@ -28,7 +28,7 @@ SLICE = 0.002
 """Seconds for which the lines of one peer are handled before the loop turns to the others."""
 
 
-class Splitter:
+class LineSplitter:
     """Bytes in, whole lines out; pure.
 
     ``feed`` returns the lines that a chunk completes, without their newline; blank ones are left
@@ -94,7 +94,7 @@ class Splitter:
         return line
 
 
-class Batch:
+class LineBatch:
     """Collects the channels written to while lines are handled, and flushes them at the end."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class LineChannel:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        batch: Batch,
+        batch: LineBatch,
         read_fd: int,
         write_fd: int,
         *,
@@ -155,7 +155,7 @@ class LineChannel:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._on_line, self._on_close, self._on_oversized = on_line, on_close, on_oversized
         self._on_end = on_end
-        self._splitter = Splitter(max_line)
+        self._splitter = LineSplitter(max_line)
         self._max_outbox = max_outbox
         self._pause_at = max_outbox if pause_at is None else pause_at
         self._outbox: deque[bytes | memoryview] = deque()

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tabane.wire.json import Garbage, Members, fields, join, member, text
+from tabane.wire.json import InvalidJson, Members, fields, join, member, text
 
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -54,7 +54,7 @@ class Era(Enum):
     MODERN = "modern"
 
 
-class Refusal(Exception):
+class ProtocolRefusal(Exception):
     """The envelope is not acceptable: a JSON-RPC error to answer with."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -82,7 +82,7 @@ def take_meta(params: Members) -> Members:
         return {}
     try:
         return fields(raw)
-    except Garbage:
+    except InvalidJson:
         return {}
 
 
@@ -92,15 +92,15 @@ def has_envelope(meta: Members) -> bool:
 
 
 def check_envelope(meta: Members) -> None:
-    """Raises :class:`Refusal` where a modern request lacks what it must carry."""
+    """Raises :class:`ProtocolRefusal` where a modern request lacks what it must carry."""
     version = member(meta, META_VERSION)
     if not isinstance(version, str):
-        raise Refusal(INVALID_PARAMS, f"_meta lacks {META_VERSION}: a string such as {MODERN!r}")
+        raise ProtocolRefusal(INVALID_PARAMS, f"_meta lacks {META_VERSION}: a string such as {MODERN!r}")
     if version != MODERN:
         data = {"supported": [MODERN], "requested": version}
-        raise Refusal(UNSUPPORTED_VERSION, f"protocol version {version} is not supported", data)
+        raise ProtocolRefusal(UNSUPPORTED_VERSION, f"protocol version {version} is not supported", data)
     if not isinstance(member(meta, META_CAPABILITIES), dict):
-        raise Refusal(
+        raise ProtocolRefusal(
             INVALID_PARAMS, f"_meta lacks {META_CAPABILITIES}: an object, empty where there are none"
         )
 
@@ -169,7 +169,7 @@ def cacheable(result: bytes) -> bytes:
     """
     try:
         members = fields(result)
-    except Garbage:
+    except InvalidJson:
         return result
     if text(members.get("resultType")) not in (None, "complete"):
         return result
@@ -184,6 +184,6 @@ def _type_member(result: bytes | Raw) -> Raw | None:
     except (msgspec.DecodeError, RecursionError):
         try:
             return fields(result).get("resultType")
-        except Garbage:
+        except InvalidJson:
             return None
     return None if kind is UNSET else kind

@@ -23,15 +23,15 @@ from tabane.wire.era import (
     INVALID_PARAMS,
     META_CAPABILITIES,
     META_VERSION,
-    Refusal,
+    ProtocolRefusal,
     check_envelope,
 )
-from tabane.wire.json import Garbage, Members, fields, member
-from tabane.wire.mirrors import Mirror, mirror_fault, mirrors
+from tabane.wire.json import InvalidJson, Members, fields, member
+from tabane.wire.mirrors import HeaderMirror, mirror_fault, mirrors
 
 __all__ = [
+    "HeaderMirror",
     "Headers",
-    "Mirror",
     "check_headers",
     "decode_value",
     "encode_value",
@@ -102,13 +102,13 @@ def standard_headers(method: str, params: Members, version: str) -> list[tuple[s
     return headers
 
 
-def param_headers(mirrors: Sequence[Mirror], arguments: bytes | Raw) -> list[tuple[str, str]]:
+def param_headers(mirrors: Sequence[HeaderMirror], arguments: bytes | Raw) -> list[tuple[str, str]]:
     """The ``Mcp-Param-*`` headers of a call: one for each marked argument that is there and not null."""
     if not mirrors:
         return []
     try:
         members = fields(arguments)
-    except Garbage:
+    except InvalidJson:
         return []
     found = ((mirror, _value_at(members, mirror.path)) for mirror in mirrors)
     return [
@@ -119,7 +119,7 @@ def param_headers(mirrors: Sequence[Mirror], arguments: bytes | Raw) -> list[tup
 
 
 def check_headers(
-    headers: Headers, method: str, params: Members, meta: Members, mirrors: Sequence[Mirror] = ()
+    headers: Headers, method: str, params: Members, meta: Members, mirrors: Sequence[HeaderMirror] = ()
 ) -> None:
     """Raises :class:`~tabane.wire.era.Refusal` where a modern HTTP request may not be served.
 
@@ -161,7 +161,7 @@ def _folded(headers: Headers) -> tuple[dict[str, str], set[str]]:
 def _check_present(meta: Members) -> None:
     lacking = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
     if lacking:
-        raise Refusal(INVALID_PARAMS, f"_meta lacks {', '.join(lacking)}: each request carries them")
+        raise ProtocolRefusal(INVALID_PARAMS, f"_meta lacks {', '.join(lacking)}: each request carries them")
 
 
 def _check_name(sent: str | None, method: str, params: Members) -> None:
@@ -183,12 +183,12 @@ def _check_equal(header: str, sent: str | None, wanted: object, what: str) -> No
 
 
 def _check_arguments(
-    sent: Mapping[str, str], repeated: set[str], params: Members, mirrors: Sequence[Mirror]
+    sent: Mapping[str, str], repeated: set[str], params: Members, mirrors: Sequence[HeaderMirror]
 ) -> None:
     arguments = params.get("arguments", Raw(b"{}"))
     try:
         members = {} if bytes(arguments) == b"null" else fields(arguments)
-    except Garbage:
+    except InvalidJson:
         return  # No object: refused for that where the tool is called.
     for mirror in mirrors:
         header = PARAM + mirror.header
@@ -211,11 +211,11 @@ def _argument_fault(sent: str | None, value: _Scalar | None, kind: str) -> str |
     return None if _agrees(text, value, kind) else "does not equal the argument in the body"
 
 
-def _mismatch(header: str, fault: str, mirror: Mirror | None = None) -> Refusal:
+def _mismatch(header: str, fault: str, mirror: HeaderMirror | None = None) -> ProtocolRefusal:
     data = {"header": header}
     if mirror:
         data["argument"] = ".".join(mirror.path)
-    return Refusal(HEADER_MISMATCH, f"Header mismatch: {header} {fault}", data)
+    return ProtocolRefusal(HEADER_MISMATCH, f"Header mismatch: {header} {fault}", data)
 
 
 def _cut(value: object) -> str:
@@ -228,7 +228,7 @@ def _value_at(members: Members, path: tuple[str, ...]) -> _Scalar | None:
     for step in path[:-1]:
         try:
             members = fields(members.get(step, b"null"))
-        except Garbage:
+        except InvalidJson:
             return None
     raw = members.get(path[-1])
     return None if raw is None else _scalar(raw)

@@ -22,7 +22,7 @@ from tabane.wire.era import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
     Era,
-    Refusal,
+    ProtocolRefusal,
 )
 
 JSON = "application/json"
@@ -44,7 +44,7 @@ _host = re.compile(r"(\[[0-9a-f:.]+\]|[^\s\[\]:/@,]+)(?::(\d{1,5}))?").fullmatch
 _bearer = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE).fullmatch
 
 
-class Accepted(NamedTuple):
+class AcceptedTypes(NamedTuple):
     """The kinds of answer that a client takes."""
 
     json: bool
@@ -59,18 +59,18 @@ def status_of(code: int) -> int:
     return _STATUS.get(code, 200)
 
 
-def accepted(header: str | None) -> Accepted:
+def accepted(header: str | None) -> AcceptedTypes:
     """What an ``Accept`` header takes. None and blank take anything, as HTTP has it."""
     if not header or not header.strip():
-        return Accepted(True, True)
+        return AcceptedTypes(True, True)
     ranges = {kind for kind, *settings in map(_parts, header.split(",")) if not _refused(settings)}
-    return Accepted(
+    return AcceptedTypes(
         not ranges.isdisjoint((JSON, "application/*", "*/*")),
         not ranges.isdisjoint((EVENTS, "text/*", "*/*")),
     )
 
 
-def may_post(kinds: Accepted, method: str | None = None) -> bool:
+def may_post(kinds: AcceptedTypes, method: str | None = None) -> bool:
     """Whether a POST can be answered at all; where not, the status is 406. ``method`` is the message's.
 
     Clients must take JSON and events in both eras. One that takes one of them is served all the same:
@@ -79,7 +79,7 @@ def may_post(kinds: Accepted, method: str | None = None) -> bool:
     return kinds.events or (kinds.json and method != LISTEN)
 
 
-def answers_json(kinds: Accepted, method: str | None = None, begun: bool = False) -> bool:
+def answers_json(kinds: AcceptedTypes, method: str | None = None, begun: bool = False) -> bool:
     """Whether an answer goes out as one JSON object rather than as an event.
 
     ``begun``: something was sent before it, as an event. Legacy sessions that can resume a stream may
@@ -123,7 +123,7 @@ def legacy_version(header: str | None, negotiated: str | None = None) -> str:
         return negotiated or UNSAID_VERSION
     if header not in LEGACY:
         data = {"supported": [MODERN, *LEGACY], "requested": header}
-        raise Refusal(UNSUPPORTED_VERSION, f"protocol version {header[:40]} is not supported", data)
+        raise ProtocolRefusal(UNSUPPORTED_VERSION, f"protocol version {header[:40]} is not supported", data)
     return header
 
 

@@ -33,11 +33,11 @@ MOST_CONVERTED = 1 << 20
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Garbage(ValueError):
+class InvalidJson(ValueError):
     """The line is not a JSON-RPC message: not UTF-8, not JSON, or not an object."""
 
 
-class Frame(msgspec.Struct, gc=False):
+class JsonRpcFrame(msgspec.Struct, gc=False):
     """One JSON-RPC 2.0 message, its parts verbatim. ``id`` is UNSET in a notification."""
 
     id: Raw | UnsetType = UNSET
@@ -47,13 +47,13 @@ class Frame(msgspec.Struct, gc=False):
     error: Raw | UnsetType = UNSET
 
 
-_frames = msgspec.json.Decoder(Frame)
+_frames = msgspec.json.Decoder(JsonRpcFrame)
 _members = msgspec.json.Decoder(Members)
 _elements = msgspec.json.Decoder(list[Raw])
 
 
-def decode_frame(line: bytes) -> Frame:
-    """One line as a frame. Raises :class:`Garbage`; the caller counts it and goes on."""
+def decode_frame(line: bytes) -> JsonRpcFrame:
+    """One line as a frame. Raises :class:`InvalidJson`; the caller counts it and goes on."""
     if not line.isascii():
         _check_utf_8(line)
     try:
@@ -70,7 +70,7 @@ def repaired(line: bytes) -> bytes:
 
 
 def fields(raw: bytes | Raw) -> Members:
-    """The members of a JSON object, verbatim. Raises :class:`Garbage` where it is not an object."""
+    """The members of a JSON object, verbatim. Raises :class:`InvalidJson` where it is not an object."""
     try:
         return _members.decode(raw)
     except _REFUSED as refusal:
@@ -78,7 +78,7 @@ def fields(raw: bytes | Raw) -> Members:
 
 
 def elements(raw: bytes | Raw) -> list[Raw]:
-    """The elements of a JSON array, verbatim. Raises :class:`Garbage` where it is not an array."""
+    """The elements of a JSON array, verbatim. Raises :class:`InvalidJson` where it is not an array."""
     try:
         return _elements.decode(raw)
     except _REFUSED as refusal:
@@ -106,23 +106,23 @@ def text(raw: bytes | Raw | None) -> str | None:
     """The value of a JSON string, or None where it is absent or something else."""
     try:
         value = decode(raw) if raw is not None else None
-    except Garbage:
+    except InvalidJson:
         return None
     return value if isinstance(value, str) else None
 
 
 def decode(raw: bytes | Raw) -> Any:
-    """Any JSON value as Python's. Raises :class:`Garbage`."""
+    """Any JSON value as Python's. Raises :class:`InvalidJson`."""
     try:
         return msgspec.json.decode(raw)
     except _REFUSED:
         pass
     if len(raw) > MOST_CONVERTED:
-        raise Garbage(f"it is longer than {MOST_CONVERTED} bytes and not JSON as it is exchanged")
+        raise InvalidJson(f"it is longer than {MOST_CONVERTED} bytes and not JSON as it is exchanged")
     try:
         return json.loads(bytes(raw).decode())
     except (ValueError, RecursionError) as error:
-        raise Garbage(str(error)) from None
+        raise InvalidJson(str(error)) from None
 
 
 def member(members: Members, key: str) -> Any:
@@ -132,7 +132,7 @@ def member(members: Members, key: str) -> Any:
         return None
     try:
         return decode(raw)
-    except Garbage:
+    except InvalidJson:
         return None
 
 
@@ -191,7 +191,7 @@ def _check_utf_8(line: bytes) -> None:
             decoder.decode(line[at : at + _PIECE])
         decoder.decode(b"", True)
     except UnicodeDecodeError as error:
-        raise Garbage(f"not UTF-8: {error.reason}") from None
+        raise InvalidJson(f"not UTF-8: {error.reason}") from None
 
 
 _utf_8 = codecs.getincrementaldecoder("utf-8")
@@ -219,20 +219,20 @@ def _sliced(line: bytes) -> Members:
         source = line.decode()
         return _slice(source)
     except (ValueError, RecursionError, StopIteration) as error:
-        raise Garbage(str(error) or "not JSON") from None
+        raise InvalidJson(str(error) or "not JSON") from None
 
 
 def _slice(source: str) -> Members:
     members: Members = {}
     at = _skip(source, 0)
     if source[at : at + 1] != "{":
-        raise Garbage("not an object")
+        raise InvalidJson("not an object")
     at = _skip(source, at + 1)
     if source[at : at + 1] == "}":
         return _ended(source, at + 1, members)
     while True:
         if source[at : at + 1] != '"':
-            raise Garbage(f"a name was expected at character {at}")
+            raise InvalidJson(f"a name was expected at character {at}")
         key, at = _scan(source, at)
         at = _expect(source, at, ":")
         begin = at
@@ -249,7 +249,7 @@ def _sliced_elements(line: bytes) -> list[Raw]:
     try:
         source = line.decode().strip()
         if source[:1] != "[":
-            raise Garbage("not an array")
+            raise InvalidJson("not an array")
         found: list[Raw] = []
         at = _skip(source, 1)
         while source[at : at + 1] != "]":
@@ -258,9 +258,9 @@ def _sliced_elements(line: bytes) -> list[Raw]:
             found.append(Raw(source[begin:at].encode()))
             at = _skip(source, at)
     except (ValueError, RecursionError) as error:
-        raise Garbage(str(error) or "not JSON") from None
+        raise InvalidJson(str(error) or "not JSON") from None
     if at + 1 != len(source):
-        raise Garbage("more than one value")
+        raise InvalidJson("more than one value")
     return found
 
 
@@ -272,26 +272,26 @@ def _skip(source: str, at: int) -> int:
 def _expect(source: str, at: int, mark: str) -> int:
     at = _skip(source, at)
     if source[at : at + 1] != mark:
-        raise Garbage(f"{mark!r} was expected at character {at}")
+        raise InvalidJson(f"{mark!r} was expected at character {at}")
     return _skip(source, at + 1)
 
 
 def _ended(source: str, at: int, members: Members) -> Members:
     if _skip(source, at) != len(source):
-        raise Garbage("more than one value")
+        raise InvalidJson("more than one value")
     return members
 
 
-def _refused_frame(line: bytes, refusal: Exception) -> Frame:
+def _refused_frame(line: bytes, refusal: Exception) -> JsonRpcFrame:
     members = _refused_members(line, refusal)
     method = members.get("method")
     name: str | UnsetType = UNSET
     if method is not None:
         decoded = decode(method)
         if not isinstance(decoded, str):
-            raise Garbage("method is not a string")
+            raise InvalidJson("method is not a string")
         name = decoded
-    return Frame(
+    return JsonRpcFrame(
         id=members.get("id", UNSET),
         method=name,
         params=members.get("params", UNSET),
@@ -318,9 +318,9 @@ _gap = re.compile(rb"[\[,\s]*+")
 
 
 def _masked(line: bytes, refusal: Exception) -> bytes:
-    """Return a text of the same length that is JSON where the line is. Raises :class:`Garbage`."""
+    """Return a text of the same length that is JSON where the line is. Raises :class:`InvalidJson`."""
     if isinstance(refusal, RecursionError):
-        raise Garbage("it is nested too deeply") from None
+        raise InvalidJson("it is nested too deeply") from None
     pieces, at = [], 0
     while at < len(line):
         end = _cut(line, at + _PIECE)
@@ -328,7 +328,7 @@ def _masked(line: bytes, refusal: Exception) -> bytes:
         at = end
     masked = b"".join(pieces)
     if masked == line:
-        raise Garbage(str(refusal) or "not JSON") from None
+        raise InvalidJson(str(refusal) or "not JSON") from None
     return masked
 
 
@@ -362,20 +362,20 @@ def _masked_members(line: bytes, refusal: Exception) -> Members:
     try:
         found = _members.decode(masked)
     except _REFUSED as error:
-        raise Garbage(str(error) or "not JSON") from None
+        raise InvalidJson(str(error) or "not JSON") from None
     members: Members = {}
     at = 0
     while len(members) < len(found):
         name = _member.match(masked, at)
         value = found.get(decode(b'"' + name[1] + b'"')) if name else None
         if name is None or value is None:
-            raise Garbage("it repeats a name")
+            raise InvalidJson("it repeats a name")
         key = decode(b'"' + line[name.start(1) : name.end(1)] + b'"')
         at = name.end() + len(value)
         members[key] = Raw(line[name.end() : at])
     # Of a repeated name msgspec tells the last value alone, and the walk ends before the object does.
     if found and not _closing.match(masked, at):
-        raise Garbage("it repeats a name")
+        raise InvalidJson("it repeats a name")
     return members
 
 
@@ -384,7 +384,7 @@ def _masked_elements(line: bytes, refusal: Exception) -> list[Raw]:
     try:
         found = _elements.decode(masked)
     except _REFUSED as error:
-        raise Garbage(str(error) or "not JSON") from None
+        raise InvalidJson(str(error) or "not JSON") from None
     cut: list[Raw] = []
     at = 0
     for element in found:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tabane.wire.json import Garbage, decode
+from tabane.wire.json import InvalidJson, decode
 
 MARK = "x-mcp-header"
 
@@ -27,18 +27,18 @@ _HOLD_NAMED = frozenset(("patternProperties", "dependentSchemas", "$defs", "defi
 _Path = tuple[str, ...] | None
 
 
-class _Step(NamedTuple):
+class _SchemaStep(NamedTuple):
     """A property on the path to a schema. Paths are linked, since a copy at each level would be large."""
 
-    above: _Step | None
+    above: _SchemaStep | None
     name: str
 
 
-_ELSEWHERE = _Step(None, "")
+_ELSEWHERE = _SchemaStep(None, "")
 """A step into a part of the schema that no path of property names reaches."""
 
 
-class Mirror(NamedTuple):
+class HeaderMirror(NamedTuple):
     """An argument that is sent as a header too. ``header`` is the name after ``Mcp-Param-``.
 
     ``path`` are the keys that lead to it in the arguments; ``kind`` is its type in JSON Schema:
@@ -50,7 +50,7 @@ class Mirror(NamedTuple):
     kind: str
 
 
-def mirrors(definition: bytes) -> tuple[Mirror, ...]:
+def mirrors(definition: bytes) -> tuple[HeaderMirror, ...]:
     """The arguments that a tool's definition marks; none where a mark is invalid."""
     if MARK.encode() not in definition:
         return ()
@@ -64,12 +64,12 @@ def mirror_fault(definition: bytes) -> str | None:
     return _read(definition)[1]
 
 
-def _read(definition: bytes) -> tuple[tuple[Mirror, ...], str | None]:
+def _read(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
     try:
         tool = decode(definition)
-    except Garbage:
+    except InvalidJson:
         return (), None
-    found: dict[str, Mirror] = {}
+    found: dict[str, HeaderMirror] = {}
     for step, schema in _positions(tool.get("inputSchema") if isinstance(tool, dict) else None):
         if MARK in schema:
             mirror = _marked(_path(step), schema)
@@ -82,7 +82,7 @@ def _read(definition: bytes) -> tuple[tuple[Mirror, ...], str | None]:
     return tuple(found.values()), None
 
 
-def _marked(path: _Path, schema: dict[str, Any]) -> Mirror | str:
+def _marked(path: _Path, schema: dict[str, Any]) -> HeaderMirror | str:
     """The mirror that a marked position stands for, or what is wrong with it."""
     if not path:
         return f"{MARK}: a mark stands where no chain of properties alone leads"
@@ -91,10 +91,10 @@ def _marked(path: _Path, schema: dict[str, Any]) -> Mirror | str:
         return f"{MARK}: {where}: the value must be the name of a header"
     if not isinstance(kind, str) or kind not in _KINDS:
         return f"{MARK}: {where}: the type must be one of {', '.join(_KINDS)}"
-    return Mirror(header, path, kind)
+    return HeaderMirror(header, path, kind)
 
 
-def _path(step: _Step | None) -> _Path:
+def _path(step: _SchemaStep | None) -> _Path:
     """Return the names on the path to a schema; None if anything but properties is on it."""
     if step is _ELSEWHERE:
         return None
@@ -105,12 +105,12 @@ def _path(step: _Step | None) -> _Path:
     return tuple(reversed(names))
 
 
-def _positions(root: Any) -> Iterator[tuple[_Step | None, dict[str, Any]]]:
+def _positions(root: Any) -> Iterator[tuple[_SchemaStep | None, dict[str, Any]]]:
     """Yield each schema within a schema, with the last of the properties on its path.
 
     No recursion: the peer chooses the depth.
     """
-    waiting: list[tuple[_Step | None, Any]] = [(None, root)]
+    waiting: list[tuple[_SchemaStep | None, Any]] = [(None, root)]
     for step, schema in waiting:  # which grows as it is read
         if not isinstance(schema, dict):
             continue
@@ -118,7 +118,7 @@ def _positions(root: Any) -> Iterator[tuple[_Step | None, dict[str, Any]]]:
         for keyword, value in schema.items():
             if keyword == "properties" and isinstance(value, dict):
                 waiting.extend(
-                    (_ELSEWHERE if step is _ELSEWHERE else _Step(step, name), part)
+                    (_ELSEWHERE if step is _ELSEWHERE else _SchemaStep(step, name), part)
                     for name, part in value.items()
                 )
             else:

@@ -15,7 +15,7 @@ from msgspec import Raw
 from tabane.errors import BadArguments, ReadError, TabaneError, UnknownName
 from tabane.messages import Lang
 from tabane.wire import json
-from tabane.wire.json import Garbage, Members
+from tabane.wire.json import InvalidJson, Members
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -48,34 +48,34 @@ class Request(NamedTuple):
     params: bytes
 
 
-class Invalid(NamedTuple):
+class InvalidRequest(NamedTuple):
     """Something that is no request: ``answer`` is the line it is answered with."""
 
     answer: bytes
 
 
-class Message(NamedTuple):
+class RpcMessage(NamedTuple):
     """One message: a request, or a batch of them, in the order they came in."""
 
-    parts: list[Request | Invalid]
+    parts: list[Request | InvalidRequest]
     batch: bool
 
 
-def read(line: bytes) -> Message:
+def read(line: bytes) -> RpcMessage:
     """A message of a client. Never raises: what is wrong with it becomes the answer to it."""
     try:
         line.decode()
         if line.lstrip(_SPACE)[:1] != b"[":
-            return Message([_part(line)], False)
+            return RpcMessage([_part(line)], False)
         parts = json.elements(line)
-    except (Garbage, UnicodeDecodeError) as error:
-        return Message([_invalid(None, PARSE_ERROR, f"not JSON: {error}")], False)
+    except (InvalidJson, UnicodeDecodeError) as error:
+        return RpcMessage([_invalid(None, PARSE_ERROR, f"not JSON: {error}")], False)
     if not parts:
-        return Message([_invalid(None, INVALID_REQUEST, "an empty batch")], False)
+        return RpcMessage([_invalid(None, INVALID_REQUEST, "an empty batch")], False)
     if len(parts) > MOST_IN_BATCH:
         text = f"a batch may have {MOST_IN_BATCH} requests at most"
-        return Message([_invalid(None, INVALID_REQUEST, text)], False)
-    return Message([_element(bytes(part)) for part in parts], True)
+        return RpcMessage([_invalid(None, INVALID_REQUEST, text)], False)
+    return RpcMessage([_element(bytes(part)) for part in parts], True)
 
 
 def result(request_id: bytes, value: object) -> bytes:
@@ -159,14 +159,14 @@ def _data(error: TabaneError) -> dict[str, Any] | None:
     return {name: value for name, value in data.items() if value is not None} or None
 
 
-def _element(part: bytes) -> Request | Invalid:
+def _element(part: bytes) -> Request | InvalidRequest:
     try:
         return _part(part)
-    except Garbage as error:
+    except InvalidJson as error:
         return _invalid(None, INVALID_REQUEST, f"not a request: {error}")
 
 
-def _part(text: bytes) -> Request | Invalid:
+def _part(text: bytes) -> Request | InvalidRequest:
     members = _members(text)
     if members is None:
         return _invalid(None, INVALID_REQUEST, "a request is an object")
@@ -200,8 +200,8 @@ def _fault(members: Members) -> str | None:
     return None
 
 
-def _invalid(request_id: bytes | None, code: int, text: str) -> Invalid:
-    return Invalid(_error(request_id, code, text))
+def _invalid(request_id: bytes | None, code: int, text: str) -> InvalidRequest:
+    return InvalidRequest(_error(request_id, code, text))
 
 
 def _error(request_id: bytes | None, code: int, text: str, data: Any = None) -> bytes:

@@ -33,7 +33,7 @@ class Event(NamedTuple):
     id: str | None
 
 
-class TooLarge(ValueError):
+class EventTooLarge(ValueError):
     """Events were larger than the limit. They are dropped, and the stream goes on after them.
 
     ``events`` are the whole events of the same chunk; ``heads`` the first bytes of the data of each
@@ -97,7 +97,7 @@ class EventParser:
         self._begin()
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that ``chunk`` completes. Raises :class:`TooLarge` after all of it was read."""
+        """The events that ``chunk`` completes. Raises :class:`EventTooLarge` after all of it was read."""
         chunk = self._opened(chunk)
         if self._skip_newline and chunk:
             self._skip_newline = False
@@ -112,7 +112,7 @@ class EventParser:
         self._keep(rest)
         if self._heads:
             heads, self._heads = self._heads, []
-            raise TooLarge(self.limit, events, heads)
+            raise EventTooLarge(self.limit, events, heads)
         return events
 
     def _begin(self) -> None:

@@ -39,42 +39,42 @@ class Fault(Exception):
         self.code, self.reason = code, reason
 
 
-class Message(NamedTuple):
+class WebSocketMessage(NamedTuple):
     """A whole message, its fragments joined. One of ``text`` is valid UTF-8."""
 
     data: bytes
     text: bool
 
 
-class Oversized(NamedTuple):
+class OversizedMessage(NamedTuple):
     """A message that was longer than is taken, and was passed over: the first bytes of it."""
 
     head: bytes
 
 
-class Ping(NamedTuple):
+class WebSocketPing(NamedTuple):
     """To be answered with a pong of the same bytes."""
 
     data: bytes
 
 
-class Pong(NamedTuple):
+class WebSocketPong(NamedTuple):
     """The answer to a ping; unasked, it is a sign of life."""
 
     data: bytes
 
 
-class Closed(NamedTuple):
+class WebSocketClosed(NamedTuple):
     """The peer closes: nothing comes after this."""
 
     code: int
     reason: str
 
 
-Event = Message | Oversized | Ping | Pong | Closed
+Event = WebSocketMessage | OversizedMessage | WebSocketPing | WebSocketPong | WebSocketClosed
 
 
-class _Frame:
+class _WebSocketFrame:
     """A frame whose payload is coming in: ``left`` bytes of it are not here yet."""
 
     __slots__ = ("at", "final", "key", "left", "opcode")
@@ -84,7 +84,7 @@ class _Frame:
         self.at = 0
 
 
-class Decoder:
+class WebSocketDecoder:
     """Bytes in, events out, however the stream is cut into chunks.
 
     ``masked``: the peer is a client, which has to mask what it sends; a server must not. No more than
@@ -94,7 +94,7 @@ class Decoder:
     def __init__(self, limit: int, *, masked: bool) -> None:
         self._limit, self._masked = limit, masked
         self._buffer = bytearray()
-        self._frame: _Frame | None = None
+        self._frame: _WebSocketFrame | None = None
         self._kind = CONTINUATION
         self._message, self._control = bytearray(), bytearray()
         self._dropping = False
@@ -116,7 +116,7 @@ class Decoder:
                 yield event
         self._buffer.clear()
 
-    def _begun(self) -> _Frame | None:
+    def _begun(self) -> _WebSocketFrame | None:
         """The next frame, once its head is here."""
         buffer = self._buffer
         if len(buffer) < 2:
@@ -133,7 +133,7 @@ class Decoder:
                 raise Fault(PROTOCOL_ERROR, "a frame longer than there are")
         if opcode in _DATA:
             self._kind = opcode
-        self._frame = _Frame(opcode, bool(buffer[0] & 0x80), length, bytes(buffer[size:end]))
+        self._frame = _WebSocketFrame(opcode, bool(buffer[0] & 0x80), length, bytes(buffer[size:end]))
         del buffer[:end]
         return self._frame
 
@@ -151,7 +151,7 @@ class Decoder:
         if opcode == CONTINUATION and not self._kind:
             raise Fault(PROTOCOL_ERROR, "the rest of a message that never began")
 
-    def _take(self, frame: _Frame) -> None:
+    def _take(self, frame: _WebSocketFrame) -> None:
         """Move what is here of the frame's payload to where it belongs."""
         count = min(len(self._buffer), frame.left)
         if not count:
@@ -170,7 +170,7 @@ class Decoder:
                 self._dropping = True
                 self._message = self._message[: min(HEAD_SIZE, self._limit)]
 
-    def _ended(self, frame: _Frame) -> Event | None:
+    def _ended(self, frame: _WebSocketFrame) -> Event | None:
         if frame.opcode >= CLOSE:
             data = bytes(self._control)
             self._control.clear()
@@ -180,16 +180,16 @@ class Decoder:
         data, text, dropped = bytes(self._message), self._kind == TEXT, self._dropping
         self._message, self._kind, self._dropping = bytearray(), CONTINUATION, False
         if dropped:
-            return Oversized(data)
+            return OversizedMessage(data)
         if text and not is_text(data):
             raise Fault(BAD_TEXT, "a text that is not UTF-8")
-        return Message(data, text)
+        return WebSocketMessage(data, text)
 
     def _controlled(self, opcode: int, data: bytes) -> Event:
         if opcode == PING:
-            return Ping(data)
+            return WebSocketPing(data)
         if opcode == PONG:
-            return Pong(data)
+            return WebSocketPong(data)
         self._closed = True
         return _close_of(data)
 
@@ -244,9 +244,9 @@ def fault_in(method: str, headers: Mapping[str, str]) -> str | None:
     return None if len(nonce) == 16 else "Sec-WebSocket-Key: 16 bytes in base64"
 
 
-def _close_of(data: bytes) -> Closed:
+def _close_of(data: bytes) -> WebSocketClosed:
     if not data:
-        return Closed(NO_CODE, "")
+        return WebSocketClosed(NO_CODE, "")
     if len(data) < 2:
         raise Fault(PROTOCOL_ERROR, "half a close code")
     code = int.from_bytes(data[:2], "big")
@@ -254,7 +254,7 @@ def _close_of(data: bytes) -> Closed:
         raise Fault(PROTOCOL_ERROR, "a close code that is never sent")
     if not is_text(data[2:]):
         raise Fault(BAD_TEXT, "a reason that is not UTF-8")
-    return Closed(code, data[2:].decode())
+    return WebSocketClosed(code, data[2:].decode())
 
 
 def is_text(data: bytes) -> bool:

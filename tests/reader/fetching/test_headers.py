@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.reader.fetching.headers import declared, lowered, media, retry_after
+from tabane.reader.fetching.headers import declared, lowered, media, seconds_to_wait
 
 NOW = 1_700_000_000.0
 
@@ -35,16 +35,15 @@ def test_a_content_type_is_a_type_and_a_charset(value: str, kind: str, charset: 
         ({}, None),
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "Tue, 14 Nov 2023 22:15:20 GMT"}, 120.0),
-        ({"retry-after": "Tue, 14 Nov 2000 22:15:20 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1700000060"}, 60.0),
         ({"x-ratelimit-remaining": "1", "x-ratelimit-reset": "1700000060"}, None),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, None),
-        ({"retry-after": "-1"}, None),
+        ({"retry-after": "-1", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1700000060"}, 60.0),
     ],
 )
 def test_a_wait_is_told_in_several_ways(headers: dict[str, str], wait: float | None) -> None:
-    assert retry_after(headers, NOW) == wait
+    assert seconds_to_wait(headers, NOW) == wait
 
 
 def test_headers_that_are_said_twice_are_joined() -> None:
@@ -55,7 +54,9 @@ def test_headers_that_are_said_twice_are_joined() -> None:
 @given(st.text(), st.binary())
 def test_no_header_is_too_odd_to_be_read(text: str, raw: bytes) -> None:
     media(text)
-    wait = retry_after({"retry-after": text, "x-ratelimit-remaining": "0", "x-ratelimit-reset": text}, NOW)
+    wait = seconds_to_wait(
+        {"retry-after": text, "x-ratelimit-remaining": "0", "x-ratelimit-reset": text}, NOW
+    )
     assert wait is None or wait >= 0
     length = declared({"content-length": text})
     assert length is None or length >= 0

@@ -15,10 +15,10 @@ from tabane.cli.options import absolute_path, given, hub_options, option, parame
 from tabane.cli.output import FAILED, WRONG_USAGE, Group, Terminal, examples
 from tabane.cli.terminal_text import readable
 from tabane.documents import document_names
-from tabane.documents.files import decoding
 from tabane.documents.parameters import LONGEST_PART, ListDocuments, PutDocument, SearchDocuments
 from tabane.errors import BadArguments, HubError
 from tabane.messages import Message, say
+from tabane.text.encodings import decode_strictly, is_encoding
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -247,14 +247,14 @@ def _text(file: str, encoding: str | None) -> str:
         ) from None
     if file != "-" and document_names.is_converted(file, data):
         raise BadArguments(say("{path} is to be converted. Use: tabane docs add {path}", path=file), "FILE")
-    if encoding is not None and not decoding.is_encoding(encoding):
+    if encoding is not None and not is_encoding(encoding):
         raise BadArguments(
             say(
                 "There is no encoding {encoding}. For example: shift_jis, euc_jp, latin-1", encoding=encoding
             ),
             "--encoding",
         )
-    found = decoding.decoded(data) if encoding is None else decoding.decoded_with(data, encoding)
+    found = decode_strictly(data, encoding)
     if found is None:
         raise BadArguments(
             say("{path} is no text, or its encoding cannot be told; name it with --encoding.", path=file),

@@ -18,7 +18,7 @@ from tabane.cli.terminal_text import painted
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
 from tabane.messages import Message, say
 from tabane.posts.modes import MODES
-from tabane.settings.spelling import nearest
+from tabane.text.nearest_names import nearest
 
 HISTORY = "posts_history"
 """The file in TABANE_HOME."""

@@ -15,7 +15,6 @@ import msgspec
 
 from tabane.documents.files.adding_files import FileAdding
 from tabane.documents.files.chroma_import import ChromaImport
-from tabane.documents.files.decoding import is_encoding
 from tabane.documents.files.file_sources import DocumentFolder, DocumentWriting, PassOptions, with_colon
 from tabane.documents.files.file_texts import FileTextReader
 from tabane.documents.files.watching import FolderWatch
@@ -30,6 +29,7 @@ from tabane.messages import say
 from tabane.operations import Caller, Progress
 from tabane.operations.job_turns import Turn
 from tabane.settings.files import write_private
+from tabane.text.encodings import is_encoding
 
 log = logging.getLogger(__name__)
 

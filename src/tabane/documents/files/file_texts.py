@@ -7,11 +7,12 @@ import asyncio
 from tabane.documents import document_names
 from tabane.documents.document import Draft
 from tabane.documents.document_names import kind_of
-from tabane.documents.files import decoding
 from tabane.documents.files.file_sources import Converter, FileText
 from tabane.documents.files.readable_roots import ReadableRoots
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
+from tabane.text.encodings import decode_strictly, is_binary
+from tabane.text.japanese_encodings import Decoded
 
 
 class FileTextReader:
@@ -74,11 +75,11 @@ def _said(text: FileText) -> FileText:
     return text
 
 
-def _decoded(data: bytes, encoding: str | None) -> decoding.Decoded:
-    found = decoding.decoded(data) if encoding is None else decoding.decoded_with(data, encoding)
+def _decoded(data: bytes, encoding: str | None) -> Decoded:
+    found = decode_strictly(data, encoding)
     if found is not None:
         return found
-    if decoding.is_binary(data):
+    if is_binary(data):
         raise BadArguments(binary())
     if encoding is not None:
         raise BadArguments(say("not in the encoding {encoding}", encoding=encoding))

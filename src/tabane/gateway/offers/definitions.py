@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Raw
 
 from tabane.wire import json
-from tabane.wire.json import Garbage
+from tabane.wire.json import InvalidJson
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def text_member(definition: bytes, key: str) -> str | None:
     """A member of a definition that has to be a text; None where there is no usable one."""
     try:
         text = json.text(json.fields(definition).get(key))
-    except Garbage:
+    except InvalidJson:
         return None
     return text or None
 

@@ -16,7 +16,7 @@ from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.json import Garbage
+from tabane.wire.json import InvalidJson
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ def renamed(params: Raw, source: Source, uri: str) -> Raw:
     """A notification as the client is told it: its own URI, and nothing of the server's subscription."""
     try:
         members = json.fields(params)
-    except Garbage:
+    except InvalidJson:
         return params
     meta = eras.take_meta(members)
     meta.pop(eras.META_SUBSCRIPTION, None)

@@ -7,6 +7,7 @@ that floods is slowed down and kept in parts. Secrets are hidden before anything
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -14,6 +15,8 @@ import time
 from binascii import crc32
 from collections import deque
 from collections.abc import Callable, Iterable
+
+from tabane.gateway.processes.log_files import RotatingFile, last_lines
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +140,7 @@ class LogFile:
 
     def __init__(self, folder: str | os.PathLike[str], server: str) -> None:
         self.path = os.path.join(folder, file_name(server))
+        self._file = RotatingFile(self.path, FILE_LIMIT, 2, keep_open=False)
         self._complained = False
 
     def append(self, lines: Iterable[str]) -> None:
@@ -144,7 +148,11 @@ class LogFile:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S ")
         text = "".join(f"{stamp}{line}\n" for line in lines).encode("utf-8", "replace")
         try:
-            self._write(text)
+            try:
+                self._file.append(text)
+            except FileNotFoundError:
+                self._make_folder()
+                self._file.append(text)
         except OSError as error:
             if not self._complained:
                 log.warning("cannot write %s: %s", self.path, error.strerror)
@@ -152,44 +160,17 @@ class LogFile:
 
     def last(self, count: int) -> list[str]:
         """The last ``count`` lines, of the predecessor too where this one has fewer."""
-        lines = _tail(self.path, count)
-        if len(lines) < count:
-            lines = _tail(self.path + ".1", count - len(lines)) + lines
+        lines: list[str] = []
+        for path in (self.path, f"{self.path}.1"):
+            with contextlib.suppress(OSError):
+                lines = last_lines(path, count - len(lines))[0] + lines
         return lines
 
-    def _write(self, text: bytes) -> None:
-        # Opened anew each time: two instances of a server share the file, and either may rotate it.
-        fd = self._open()
-        try:
-            if os.fstat(fd).st_size + len(text) > FILE_LIMIT and os.fstat(fd).st_size:
-                os.replace(self.path, self.path + ".1")
-                os.close(fd)
-                fd = self._open()
-            os.write(fd, text)
-        finally:
-            os.close(fd)
-
-    def _open(self) -> int:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            return os.open(self.path, flags, 0o600)
-        except FileNotFoundError:
-            # logs/servers may be missing; a home that was deleted is not created again.
-            folder = os.path.dirname(self.path)
-            if not os.path.isdir(os.path.dirname(os.path.dirname(folder))):
-                raise
+    def _make_folder(self) -> None:
+        """Create logs/servers if it is missing. A home that was deleted is not created again."""
+        folder = os.path.dirname(self.path)
+        if os.path.isdir(os.path.dirname(os.path.dirname(folder))):
             os.makedirs(folder, 0o700, exist_ok=True)
-            return os.open(self.path, flags, 0o600)
-
-
-def _tail(path: str, count: int) -> list[str]:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - count * LINE_LIMIT))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return []
-    return text.splitlines()[-count:] if count > 0 else []
 
 
 class StderrLog:

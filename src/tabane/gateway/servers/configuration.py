@@ -20,7 +20,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted
-from tabane.settings.spelling import nearest
+from tabane.text.nearest_names import nearest
 
 TABLES = ("mcpServers", "servers")
 """The keys under which servers stand: ours and most programs', and VS Code's."""

@@ -24,7 +24,7 @@ from tabane.gateway.servers.keys import is_plain
 from tabane.gateway.servers.splicing import NoObject, Unsafe, with_member, without_member
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
-from tabane.settings.spelling import nearest
+from tabane.text.nearest_names import nearest
 
 Table = dict[str, Any]
 Change = Callable[[Table], Message]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tabane.messages import Message, say
-from tabane.settings.spelling import nearest
+from tabane.text.nearest_names import nearest
 
 TRANSPORTS = {
     "stdio": "stdio",

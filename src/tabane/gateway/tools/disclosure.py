@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from tabane.gateway.tools.likeness import nearest
 from tabane.gateway.tools.page import page
 from tabane.gateway.tools.schemas import BRIEF, BRIEFEST, Parameter, Root, parameters, type_of
 from tabane.messages import say
-from tabane.search.sentences import first_sentence, one_line, shortened
+from tabane.search.sentences import first_sentence, one_line
+from tabane.text.cutting import shortened
+from tabane.text.nearest_names import nearest_qualified
 from tabane.wire.json import encode
 
 if TYPE_CHECKING:
     from tabane.gateway.tools.tool import Tool
     from tabane.messages import Lang, Message
 
-__all__ = ["describe", "light_definition", "nearest", "search_text", "signature"]
+__all__ = ["describe", "light_definition", "search_text", "signature"]
 
 _MOST_REQUIRED = 8
 _MOST_OPTIONAL = 4
@@ -61,7 +62,7 @@ def search_text(
     elif near:
         head = _unfit(query, near)
     else:
-        head = _nothing(query, nearest(names, query))
+        head = _nothing(query, nearest_qualified(query, names))
     lines = [head.render(lang), *(f"{score:.2f} {signature(tool, typed=False)}" for tool, score in found)]
     if waiting:
         servers = _listed(sorted(waiting))

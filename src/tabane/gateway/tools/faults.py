@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from tabane.errors import BadArguments
-from tabane.gateway.tools.likeness import nearest
 from tabane.gateway.tools.schemas import literal
 from tabane.messages import Message, say
-from tabane.search.sentences import shortened
+from tabane.text.cutting import shortened
+from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -142,7 +142,7 @@ def _missing(fault: ValidationError, place: Any, name: str) -> tuple[str, Messag
 def _unknown(fault: ValidationError, place: Any, name: str) -> tuple[str, Message]:
     path = _path([*fault.instance_path, name])
     members = _members(place)
-    if near := nearest(members, name, 1):
+    if near := nearest(name, members, 1):
         line = _line(near[0], members[near[0]])
         return path, say(
             "{parameter}: there is no such parameter. Did you mean {near}? Schema: {line}",

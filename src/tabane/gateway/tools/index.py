@@ -27,8 +27,8 @@ from tabane.search.sentences import first_sentence
 from tabane.search.source import SearchRequest
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.likeness import Measure
     from tabane.gateway.tools.tool import Tool
+    from tabane.text.nearest_names import Similarity
 
 Match = Literal["relevance", "partial", "prefix", "exact", "fuzzy"]
 
@@ -166,7 +166,7 @@ class ToolIndex:
         )
         return [number for (number,) in rows]
 
-    def _named(self, query: ToolQuery, likeness: Measure) -> list[ToolHit]:
+    def _named(self, query: ToolQuery, likeness: Similarity) -> list[ToolHit]:
         wanted = normalise(query.query).strip()
         found = []
         for alias, server, name, title in self._select("alias, server, name, title", query):

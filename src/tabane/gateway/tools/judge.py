@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabane.gateway.tools.faults import UNREADABLE, compiled_from, fault, fits, read
 from tabane.gateway.tools.judgment import Verdict, case, packed, verdict_of
-from tabane.wire.json import Garbage, fields, member
+from tabane.wire.json import InvalidJson, fields, member
 from tabane.workers.serving import serve
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class SchemaJudge:
 def _schema(definition: bytes) -> dict[str, Any]:
     try:
         schema = member(fields(definition), "inputSchema")
-    except Garbage:
+    except InvalidJson:
         return {}
     return schema if isinstance(schema, dict) else {}
 

@@ -23,7 +23,7 @@ from tabane.messages import say
 from tabane.settings.files import private_folder
 from tabane.wire import json
 from tabane.wire.era import Era
-from tabane.wire.json import Garbage
+from tabane.wire.json import InvalidJson
 
 VERSION = 1
 """Version of the file. A file of a later version is not opened, since its contents could be lost."""
@@ -72,7 +72,7 @@ class Listing:
         """Whether the server said that it has that capability."""
         try:
             return capability in json.fields(self.capabilities)
-        except Garbage:
+        except InvalidJson:
             return False
 
     def with_list(self, name: str, items: Iterable[Raw]) -> Listing:

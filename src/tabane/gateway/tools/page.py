@@ -22,8 +22,9 @@ from tabane.gateway.tools.schemas import (
     resolved,
     type_of,
 )
-from tabane.search.sentences import one_line, shortened
-from tabane.wire.json import Garbage, decode, fields
+from tabane.search.sentences import one_line
+from tabane.text.cutting import shortened
+from tabane.wire.json import InvalidJson, decode, fields
 
 if TYPE_CHECKING:
     from tabane.gateway.tools.tool import Tool
@@ -71,7 +72,7 @@ def _traits(tool: Tool) -> str:
     try:
         raw = fields(tool.definition).get("annotations", b"null")
         annotations = decode(raw) if len(raw) <= _LONGEST_RESULT else None
-    except Garbage:
+    except InvalidJson:
         annotations = None
     idempotent = isinstance(annotations, dict) and annotations.get("idempotentHint") is True
     traits = [name for name, has in (("destructive", tool.destructive), ("idempotent", idempotent)) if has]
@@ -153,7 +154,7 @@ def _result(tool: Tool) -> str:
     try:
         raw = fields(tool.definition).get("outputSchema", b"null")
         schema = decode(raw) if len(raw) <= _LONGEST_RESULT else None
-    except Garbage:
+    except InvalidJson:
         return ""
     if not isinstance(schema, dict) or not schema:
         return ""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from tabane.wire.json import Garbage, Members, fields, join, member, quote
-from tabane.wire.mirrors import Mirror, mirrors
+from tabane.wire.json import InvalidJson, Members, fields, join, member, quote
+from tabane.wire.mirrors import HeaderMirror, mirrors
 
 if TYPE_CHECKING:
     from tabane.gateway.servers.server import Server
@@ -44,7 +44,7 @@ class Tool:
     category: str = ""
     about: str = ""
     idempotent: bool = False
-    mirrored: tuple[Mirror, ...] = ()
+    mirrored: tuple[HeaderMirror, ...] = ()
 
     @property
     def repeatable(self) -> bool:
@@ -64,7 +64,7 @@ def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
     """
     try:
         members = fields(definition)
-    except Garbage:
+    except InvalidJson:
         return None
     name = member(members, "name")
     if not isinstance(name, str) or not name:
@@ -77,7 +77,7 @@ def original_name(definition: bytes) -> str | None:
     """The name in a definition, as the upstream calls the tool; None where it has no usable one."""
     try:
         name = member(fields(definition), "name")
-    except Garbage:
+    except InvalidJson:
         return None
     return name if isinstance(name, str) and name else None
 

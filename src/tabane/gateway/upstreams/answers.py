@@ -16,8 +16,8 @@ from tabane.gateway.upstreams.dialling import Broken
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.channel import SLICE
-from tabane.wire.json import Garbage
-from tabane.wire.sse import HEAD, Event, EventParser, TooLarge
+from tabane.wire.json import InvalidJson
+from tabane.wire.sse import HEAD, Event, EventParser, EventTooLarge
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -105,7 +105,7 @@ def messages(text: bytes) -> Iterable[bytes]:
         return [text]
     try:
         return [bytes(part) for part in json.elements(text)]
-    except Garbage:
+    except InvalidJson:
         return [text]
 
 
@@ -136,7 +136,7 @@ async def body(response: ClientResponse, limit: int) -> bytes:
 def error_in(text: bytes) -> Raw | None:
     """The error object of a JSON-RPC error, None where the text is something else."""
     for message in messages(text):
-        with contextlib.suppress(Garbage):
+        with contextlib.suppress(InvalidJson):
             error = json.decode_frame(message).error
             if error is not UNSET and isinstance(json.decode(error), dict):
                 return error
@@ -161,7 +161,7 @@ async def read_events(
         async for piece in _pieces(response, pace):
             try:
                 events = parser.feed(piece)
-            except TooLarge as large:
+            except EventTooLarge as large:
                 events = large.events
                 for head in large.heads:
                     too_long(head)

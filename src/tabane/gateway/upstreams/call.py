@@ -13,7 +13,7 @@ from tabane.wire.era import Era
 from tabane.wire.json import Members
 
 if TYPE_CHECKING:
-    from tabane.wire.headers import Mirror
+    from tabane.wire.headers import HeaderMirror
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
@@ -122,7 +122,7 @@ class Call:
         *,
         on_question: Callable[[Question], bool] | None = None,
         session: str = "",
-        mirrored: tuple[Mirror, ...] = (),
+        mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
         unsent: Callable[[], int] = lambda: 0,
     ) -> None:

@@ -17,7 +17,7 @@ from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.stdio import StdioConnector
 from tabane.gateway.upstreams.upstream import Connection
 from tabane.messages import Message
-from tabane.wire.channel import Batch
+from tabane.wire.channel import LineBatch
 from tabane.wire.era import Era
 
 
@@ -30,7 +30,7 @@ class Connector:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        batch: Batch,
+        batch: LineBatch,
         processes: Processes,
         logs: Path,
         environment: Mapping[str, str],

@@ -24,7 +24,7 @@ from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
-from tabane.wire.json import Frame, Garbage, Members
+from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ class Conversation:
             )  # fmt: skip
         try:
             return json.fields(reply.result) if reply.result is not None else {}
-        except Garbage:
+        except InvalidJson:
             raise Refused(
                 0,
                 say("{server} answered {method} with no object.", server=self._name, method=method.decode()),
@@ -270,7 +270,7 @@ class Conversation:
             if call.owner is None or not call.owner.unsent(call):
                 call.answer(Reply(failure=failure))
 
-    def _is_answer(self, frame: Frame) -> bool:
+    def _is_answer(self, frame: JsonRpcFrame) -> bool:
         try:
             return frame.method is UNSET and int(bytes(frame.id)) in self._calls  # type: ignore[arg-type]
         except (ValueError, TypeError):
@@ -286,7 +286,7 @@ class Conversation:
             why = say("The answer of {server} cannot be read: {fault}.", server=self._name, fault=fault)
             self.fail(int(number), UpstreamError(why))
 
-    def _answered(self, frame: Frame, line: bytes) -> asyncio.Future[None] | None:
+    def _answered(self, frame: JsonRpcFrame, line: bytes) -> asyncio.Future[None] | None:
         try:
             answers = frame.id is not UNSET and (frame.result is not UNSET or frame.error is not UNSET)
             call = self._take(int(bytes(frame.id))) if answers else None  # type: ignore[arg-type]
@@ -312,7 +312,7 @@ class Conversation:
             return self._delivery.give(call, Reply(result=frame.result, era=era))
         return self._delivery.give(call, Reply(error=frame.error, era=era))  # type: ignore[arg-type]
 
-    def _malformed(self, call: Call, frame: Frame) -> UpstreamError:
+    def _malformed(self, call: Call, frame: JsonRpcFrame) -> UpstreamError:
         """Return the failure that replaces an answer that no client could read."""
         method, said = call.method.decode(), ""
         if frame.error is not UNSET:
@@ -342,7 +342,7 @@ class Conversation:
     def _progressed(self, params: Raw) -> None:
         try:
             call = self._calls.get(int(bytes(json.fields(params)["progressToken"])))
-        except (Garbage, ValueError, KeyError):
+        except (InvalidJson, ValueError, KeyError):
             return
         if call is not None:
             call.deadline = self._loop.time() + call.timeout
@@ -422,7 +422,7 @@ class Conversation:
 class _Found(NamedTuple):
     """A line as a message; ``frame`` is None if it is not one, ``fault`` says why."""
 
-    frame: Frame | None
+    frame: JsonRpcFrame | None
     fault: str = ""
     repaired: bool = False
 
@@ -431,17 +431,17 @@ def _read(line: bytes) -> _Found:
     """Read a line as a message. Bytes that are not UTF-8 are replaced, so that the answer still arrives."""
     try:
         return _Found(json.decode_frame(line))
-    except Garbage as error:
+    except InvalidJson as error:
         fault = str(error)
     if not fault.startswith("not UTF-8"):
         return _Found(None, fault)
     try:
         return _Found(json.decode_frame(json.repaired(line)), fault, True)
-    except Garbage:
+    except InvalidJson:
         return _Found(None, fault)
 
 
-def _well_formed(frame: Frame) -> bool:
+def _well_formed(frame: JsonRpcFrame) -> bool:
     """Return whether a client can read an answer: an object, or an error with code and message.
 
     A client drops any other answer, and waits forever.
@@ -451,7 +451,7 @@ def _well_formed(frame: Frame) -> bool:
     assert frame.error is not UNSET
     try:
         members = json.fields(frame.error)
-    except Garbage:
+    except InvalidJson:
         return False
     code = bytes(members.get("code", b""))
     return code.lstrip(b"-").isdigit() and _begins(members.get("message", Raw(b"")), b'"')
@@ -464,7 +464,7 @@ def _begins(raw: Raw, with_: bytes) -> bool:
 def _error(raw: Raw) -> tuple[int, str]:
     try:
         body = json.decode(raw)
-    except Garbage:
+    except InvalidJson:
         return 0, "unreadable error"
     if not isinstance(body, dict):
         return 0, str(body)

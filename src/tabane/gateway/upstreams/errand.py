@@ -32,13 +32,14 @@ from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.dialling import Broken, Dialler, Unreached
 from tabane.gateway.upstreams.http_session import POSTED, Expired, HttpSession
-from tabane.gateway.upstreams.patience import BUSY, Patience, seconds_until
+from tabane.gateway.upstreams.patience import BUSY, Patience
 from tabane.gateway.upstreams.refused import OTHER_KIND, busy, failed_inside, is_expired, refusal
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.headers import param_headers, standard_headers
+from tabane.wire.retry_after import retry_after
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -213,7 +214,7 @@ class Errand:
         if self.era is Era.LEGACY and used and call.method != b"initialize" and is_expired(status, error):
             raise Expired(used)
         if status in BUSY:
-            raise Busy(status, seconds_until(response.headers.get("Retry-After"), time.time()))
+            raise Busy(status, retry_after(response.headers.get("Retry-After"), time.time()))
         if error is not None and status not in (401, 403):
             waits = site.conversation.receive(json.error_line(b"%d" % call.number, error), call.number)
             if waits is not None:

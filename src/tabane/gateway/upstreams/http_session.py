@@ -20,7 +20,7 @@ from tabane.gateway.upstreams.patience import BUSY
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.headers import VERSION
-from tabane.wire.json import Garbage, Members
+from tabane.wire.json import InvalidJson, Members
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -263,5 +263,5 @@ def _version(message: bytes) -> str | None:
     try:
         result = json.decode_frame(message).result
         return None if result is UNSET else json.text(json.fields(result).get("protocolVersion"))
-    except Garbage:
+    except InvalidJson:
         return None

@@ -18,7 +18,7 @@ from tabane.gateway.upstreams.peer import KINDS, Peer
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.json import Garbage
+from tabane.wire.json import InvalidJson
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class Listening:
             members = json.fields(params)
             number = json.fields(members["_meta"])[eras.META_SUBSCRIPTION]
             granted = json.member(json.fields(members["notifications"]), "resourceSubscriptions")
-        except (Garbage, KeyError):
+        except (InvalidJson, KeyError):
             return
         if opening is not None and bytes(number).strip(b'"') == b"%d" % opening.call.number:
             opening.acknowledge(uri for uri in granted or () if isinstance(uri, str))

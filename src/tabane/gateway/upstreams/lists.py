@@ -16,7 +16,7 @@ from tabane.gateway.upstreams.peer import Peer, Refused
 from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.era import METHOD_NOT_FOUND
-from tabane.wire.json import Garbage, Members
+from tabane.wire.json import InvalidJson, Members
 
 log = logging.getLogger(__name__)
 
@@ -307,7 +307,7 @@ async def _items(raw: Raw | None, name: str) -> list[Raw]:
         if raw is None:
             return []
         return json.elements(raw) if len(raw) <= LARGE else await asyncio.to_thread(json.elements, raw)
-    except Garbage:
+    except InvalidJson:
         raise UpstreamError(say("its {name} are not a list", name=name)) from None
 
 

@@ -51,18 +51,3 @@ class Patience:
         self._tries -= 1
         self._waited += delay
         return delay
-
-
-def seconds_until(retry_after: str | None, now: float) -> float | None:
-    """What a ``Retry-After`` says: seconds, or a date; None where it says neither. ``now`` is Unix time."""
-    if retry_after is None:
-        return None
-    text = retry_after.strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
-    from email.utils import parsedate_to_datetime  # needed where a server is busy and says a date
-
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
-    except (ValueError, OverflowError):
-        return None

@@ -12,7 +12,7 @@ from tabane.errors import UpstreamError
 from tabane.messages import Message
 from tabane.wire import json
 from tabane.wire.era import Era
-from tabane.wire.json import Garbage, Members
+from tabane.wire.json import InvalidJson, Members
 
 CLIENT = json.encode({"name": "tabane", "title": "Tabane", "version": __version__})
 """How the hub introduces itself to upstreams."""
@@ -61,7 +61,7 @@ def peer_of(era: Era, version: str, result: Members, info: Any) -> Peer:
     name = info.get("name") if isinstance(info, dict) else None
     try:
         capabilities = json.fields(result.get("capabilities", Raw(b"{}")))
-    except Garbage:
+    except InvalidJson:
         capabilities = {}
     return Peer(
         era,

@@ -20,7 +20,7 @@ from msgspec import UNSET, Raw
 from tabane.gateway.upstreams.call import Call, Question, Reply
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.json import Frame, Garbage
+from tabane.wire.json import InvalidJson, JsonRpcFrame
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Questions:
     def open(self) -> int:
         return len(self._open)
 
-    def asked(self, frame: Frame, about: int | None, calls: Mapping[int, Call]) -> None:
+    def asked(self, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> None:
         """A request of the upstream's: answered here, put to a client, or refused."""
         name, method = bytes(frame.id), str(frame.method)  # type: ignore[arg-type]
         if method == "ping":
@@ -79,7 +79,7 @@ class Questions:
         """The upstream cancelled a question."""
         try:
             members = json.fields(params)
-        except Garbage:
+        except InvalidJson:
             return
         entry = self._open.pop(bytes(members.get("requestId", b"")), None)
         if entry:
@@ -103,7 +103,7 @@ class Questions:
         for question, _ in entries:
             question.withdraw(why)
 
-    def _put(self, name: bytes, frame: Frame, about: int | None, calls: Mapping[int, Call]) -> bool:
+    def _put(self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> bool:
         call = _owner(about, calls)
         if call is None or call.on_question is None or len(self._open) >= MOST:
             return False

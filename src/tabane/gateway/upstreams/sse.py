@@ -30,13 +30,14 @@ from tabane.gateway.upstreams.answers import (
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.dialling import Broken, Dialler, Unreached
-from tabane.gateway.upstreams.patience import BUSY, Patience, seconds_until
+from tabane.gateway.upstreams.patience import BUSY, Patience
 from tabane.gateway.upstreams.peer import Refused
 from tabane.gateway.upstreams.redirection import same_place
 from tabane.gateway.upstreams.refused import busy, failed_inside, refusal
 from tabane.messages import Message, say
 from tabane.wire import era as eras
 from tabane.wire.era import Era
+from tabane.wire.retry_after import retry_after
 from tabane.wire.sse import Event
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class SseCarrier:
                     raise refusal(self._name, response.status, text, call.method, named_http=False)
                 import time
 
-                seconds = seconds_until(response.headers.get("Retry-After"), time.time())
+                seconds = retry_after(response.headers.get("Retry-After"), time.time())
                 delay = patience.wait(response.status, seconds)
                 if delay is None:
                     raise busy(self._name, response.status, seconds)

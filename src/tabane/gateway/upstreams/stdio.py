@@ -15,7 +15,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.carrier import LineCarrier
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.messages import Message
-from tabane.wire.channel import Batch, LineChannel
+from tabane.wire.channel import LineBatch, LineChannel
 
 GRACE = 2.0
 """Seconds from end of file to SIGTERM, and from there to SIGKILL."""
@@ -50,7 +50,7 @@ class StdioConnector:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        batch: Batch,
+        batch: LineBatch,
         processes: Processes,
         logs: Path,
         environment: Mapping[str, str],

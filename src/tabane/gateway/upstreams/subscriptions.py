@@ -16,7 +16,7 @@ from tabane.gateway.upstreams.listening import Listening
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.era import Era
-from tabane.wire.json import Garbage
+from tabane.wire.json import InvalidJson
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Subscriptions:
         """The server says that a resource has changed: one that is watched, or something below it."""
         try:
             uri = json.text(json.fields(params).get("uri"))
-        except Garbage:
+        except InvalidJson:
             return
         if uri is None:
             return

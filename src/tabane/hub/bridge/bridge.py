@@ -15,15 +15,15 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 
-from tabane.hub.bridge import debugging, heads
+from tabane.hub.bridge import debugging, message_heads
+from tabane.hub.bridge.connectors import BridgeConnector
 from tabane.hub.bridge.debugging import Debug
 from tabane.hub.bridge.ledger import Ledger
-from tabane.hub.bridge.side import Side
-from tabane.hub.bridge.signals import Signals, Stopped
-from tabane.hub.bridge.way import Way
-from tabane.hub.local.approach import Connection, NoHub
+from tabane.hub.bridge.peer import LinePeer
+from tabane.hub.bridge.signals import BridgeStopped, Signals
+from tabane.hub.local.connector import HubConnection, HubUnreachable
+from tabane.hub.local.localized import lang_of, say
 from tabane.hub.local.stdio import waits
-from tabane.hub.local.texts import lang_of, say
 
 FULL = 1 << 20
 """Bytes that may wait for one side before the other is no longer read."""
@@ -49,21 +49,26 @@ class Bridge:
     """
 
     def __init__(
-        self, read_fd: int, write_fd: int, approach: Way, signals: Signals, debug: Debug | None = None
+        self,
+        read_fd: int,
+        write_fd: int,
+        connector: BridgeConnector,
+        signals: Signals,
+        debug: Debug | None = None,
     ) -> None:
         self._debug = debug
-        self._client = Side(read_fd, write_fd, 64 << 20)
-        self._hub: Side | None = None
-        self._approach, self._signals = approach, signals
-        self._lang = lang_of(approach.hello.lang)
+        self._client = LinePeer(read_fd, write_fd, 64 << 20)
+        self._hub: LinePeer | None = None
+        self._connector, self._signals = connector, signals
+        self._lang = lang_of(connector.hello.lang)
         self._ledger = Ledger()
         self._poll = select.poll()
         self._masks: dict[int, int] = {}
-        self._closing = self._smooth = False
+        self._closing = self._unhindered = False
         self._deadline = float("inf")
         self._grace = 10.0
         self._retry, self._retry_at = FIRST_RETRY, 0.0
-        self._excuse: Mapping[str, str] = {}
+        self._unreachable: Mapping[str, str] = {}
         self._pid = 0
 
     def run(self) -> int:
@@ -79,18 +84,18 @@ class Bridge:
 
     def _run(self) -> int:
         try:
-            self._meet(self._approach.reach())
-        except NoHub as none:
-            return self.turn_away(none)
-        except Stopped:
+            self._connected(self._connector.reach())
+        except HubUnreachable as error:
+            return self.refuse_client(error)
+        except BridgeStopped:
             return 0
         self._watch(self._signals.fd, _IN)
         try:
             while not self._over():
                 self._turn()
-        except Stopped:
+        except BridgeStopped:
             pass
-        self._farewell()
+        self._finish()
         return 0
 
     # -- the loop --------------------------------------------------------------------------------
@@ -103,20 +108,20 @@ class Bridge:
 
     def _turn(self) -> None:
         if self._hub is None and self._ledger.waiting:
-            self._seek()
-        smooth = self._hub is not None and not self._hub.unsent and not self._client.unsent
-        if not (smooth and self._smooth) or self._ledger.waiting_bytes:
+            self._connect()
+        unhindered = self._hub is not None and not self._hub.unsent and not self._client.unsent
+        if not (unhindered and self._unhindered) or self._ledger.waiting_bytes:
             self._watch_all()
-        self._smooth = smooth
-        for fd, event in self._poll.poll(self._patience()):
-            self._happened(fd, event)
+        self._unhindered = unhindered
+        for fd, event in self._poll.poll(self._poll_timeout()):
+            self._handle_event(fd, event)
         self._flush()
         if self._hub is None:
-            self._look()
+            self._reconnect_if_due()
         elif self._ledger.draining and not self._ledger.in_flight:
-            self._part()
+            self._leave_drained()
 
-    def _happened(self, fd: int, event: int) -> None:
+    def _handle_event(self, fd: int, event: int) -> None:
         hub = self._hub
         if hub is not None and fd == hub.read_fd:
             if event & ~_OUT:
@@ -124,9 +129,9 @@ class Bridge:
         elif fd == self._client.read_fd:
             self._from_client()
         elif fd == self._signals.fd:
-            self._signalled()
+            self._handle_signal()
         elif event & _GONE:
-            raise Stopped
+            raise BridgeStopped
 
     def _watch_all(self) -> None:
         client, hub = self._client, self._hub
@@ -152,7 +157,7 @@ class Bridge:
         if self._masks.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
-    def _patience(self) -> float | None:
+    def _poll_timeout(self) -> float | None:
         """Milliseconds until something is to be done unasked; None for never."""
         if self._hub is not None and not self._closing:
             return None
@@ -163,7 +168,7 @@ class Bridge:
         try:
             self._client.flush()
         except OSError:
-            raise Stopped from None
+            raise BridgeStopped from None
         if self._hub is not None:
             try:
                 self._hub.flush()
@@ -177,14 +182,14 @@ class Bridge:
         try:
             lines = self._client.read()
         except OSError:
-            raise Stopped from None
+            raise BridgeStopped from None
         if lines is None:
-            self._take([self._client.rest()])
+            self._to_hub([self._client.rest()])
             self._close(LAST_ANSWERS)
         else:
-            self._take(lines)
+            self._to_hub(lines)
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _to_hub(self, lines: list[bytes]) -> None:
         ledger, hub = self._ledger, self._hub
         for line in lines:
             if self._debug is not None and line:
@@ -193,20 +198,20 @@ class Bridge:
             if passed is not None and hub is not None:
                 hub.send(passed)
         if hub is not None:
-            self._give(hub, hub.answered())
+            self._to_client(hub, hub.answered())
         for head in self._client.oversized:
-            found = heads.of_client_head(head)
+            found = message_heads.of_client_head(head)
             self._fail([found or b"null"], say("The message is too long."), code=-32600)
         self._client.oversized.clear()
 
-    def _signalled(self) -> None:
+    def _handle_signal(self) -> None:
         if len(os.read(self._signals.fd, 64)) > 1 or self._closing:
-            raise Stopped
+            raise BridgeStopped
         self._close(self._grace)
 
     def _close(self, limit: float) -> None:
         """Take nothing more from the client; what it is owed may come until then."""
-        self._closing, self._smooth = True, False
+        self._closing, self._unhindered = True, False
         self._deadline = time.monotonic() + limit
 
     def _fail(self, ids: Iterable[bytes], texts: Mapping[str, str], code: int = -32603) -> None:
@@ -217,17 +222,17 @@ class Bridge:
 
     # -- the hub ---------------------------------------------------------------------------------
 
-    def _from_hub(self, hub: Side) -> None:
+    def _from_hub(self, hub: LinePeer) -> None:
         try:
             lines = hub.read()
         except OSError:
             lines = None
         if lines is not None:
-            self._give(hub, lines)
+            self._to_client(hub, lines)
         if lines is None or hub.ended:
-            self._lose(hub)
+            self._disconnect(hub)
 
-    def _give(self, hub: Side, lines: list[bytes]) -> None:
+    def _to_client(self, hub: LinePeer, lines: list[bytes]) -> None:
         ledger, client = self._ledger, self._client
         for line in lines:
             if self._debug is not None:
@@ -236,15 +241,15 @@ class Bridge:
             if passed is not None:
                 client.send(passed)
         for head in hub.oversized:
-            ids = [answer.id for answer in heads.of_hub(head) if ledger.from_hub(head)]
+            ids = [answer.id for answer in message_heads.of_hub(head) if ledger.from_hub(head)]
             self._fail(ids, say("The answer is too long to be passed on."))
         hub.oversized.clear()
 
-    def _meet(self, connection: Connection) -> None:
+    def _connected(self, connection: HubConnection) -> None:
         welcome = connection.welcome
         self._pid = welcome.pid
-        hub = self._hub = self._approach.side(connection)
-        self._smooth = False
+        hub = self._hub = self._connector.side(connection)
+        self._unhindered = False
         if self._debug is not None:
             self._debug(f"connected to the hub {welcome.version} (process {welcome.pid or '?'})")
         self._client.limit(welcome.max_line)
@@ -252,15 +257,15 @@ class Bridge:
         for line in self._ledger.arrived():
             hub.send(line)
         if connection.rest:
-            self._give(hub, hub.feed(connection.rest))
-        self._give(hub, hub.answered())
+            self._to_client(hub, hub.feed(connection.rest))
+        self._to_client(hub, hub.answered())
 
-    def _part(self) -> None:
+    def _leave_drained(self) -> None:
         """Leave a hub that drains and owes nothing more; reading goes on until it has closed."""
         if self._hub is not None:
-            self._lose(self._hub)
+            self._disconnect(self._hub)
 
-    def _lose(self, hub: Side) -> None:
+    def _disconnect(self, hub: LinePeer) -> None:
         lost = self._ledger.lost(hub.not_begun())
         self._forget(hub.read_fd)
         hub.close()
@@ -273,11 +278,11 @@ class Bridge:
                 b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b}}' % name
             )
         if lost.owed:
-            self._fail(lost.owed, self._epitaph())
+            self._fail(lost.owed, self._lost_texts())
 
-    def _epitaph(self) -> Mapping[str, str]:
+    def _lost_texts(self) -> Mapping[str, str]:
         """Return the error for requests that a lost hub leaves unanswered."""
-        if stacks := self._approach.stacks(self._pid):
+        if stacks := self._connector.stacks(self._pid):
             return say(
                 "The hub stopped responding and was ended while this request was in flight. The request may "
                 "have taken effect and is not sent again. The next request goes to a new hub. Stacks of the "
@@ -286,34 +291,34 @@ class Bridge:
             "The hub ended while this request was in flight; whether it took effect is not known. "
             "The next request goes to a new hub.")  # fmt: skip
 
-    def _seek(self) -> None:
+    def _connect(self) -> None:
         """Something waits for a hub: find or start one, or answer what waits with the reason."""
-        if self._excuse and time.monotonic() < self._retry_at:
-            self._fail(self._ledger.give_up(), self._excuse)
+        if self._unreachable and time.monotonic() < self._retry_at:
+            self._fail(self._ledger.give_up(), self._unreachable)
             return
         self._flush()
         try:
-            self._meet(self._approach.reach())
-            self._excuse = {}
-        except NoHub as none:
-            self._excuse = none.texts
-            self._fail(self._ledger.give_up(), none.texts)
-            self._later()
+            self._connected(self._connector.reach())
+            self._unreachable = {}
+        except HubUnreachable as error:
+            self._unreachable = error.texts
+            self._fail(self._ledger.give_up(), error.texts)
+            self._schedule_retry()
 
-    def _look(self) -> None:
+    def _reconnect_if_due(self) -> None:
         """Nobody asks for anything: see now and then whether a hub is back, so that it can notify."""
         if self._hub is not None or time.monotonic() < self._retry_at or self._ledger.waiting:
             return
         try:
-            found = self._approach.connect()
-        except NoHub:
+            found = self._connector.connect()
+        except HubUnreachable:
             found = None
         if found:
-            self._meet(found)
+            self._connected(found)
         else:
-            self._later()
+            self._schedule_retry()
 
-    def _later(self) -> None:
+    def _schedule_retry(self) -> None:
         if self._debug is not None:
             self._debug(f"no hub; the next try in {self._retry:.1f} s")
         self._retry_at = time.monotonic() + self._retry
@@ -321,9 +326,9 @@ class Bridge:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def turn_away(self, none: NoHub) -> int:
+    def refuse_client(self, error: HubUnreachable) -> int:
         """There will be no hub: say so to the client's requests, and on standard error."""
-        print(f"tabane: {none.text(self._lang)}", file=sys.stderr, flush=True)
+        print(f"tabane: {error.text(self._lang)}", file=sys.stderr, flush=True)
         self._deadline = time.monotonic() + FIRST_REQUEST
         poll = select.poll()
         poll.register(self._client.read_fd, _IN)
@@ -332,17 +337,17 @@ class Bridge:
                 self._signals.pause(self._deadline - time.monotonic(), self._client.read_fd)
                 if poll.poll(0):
                     self._from_client()
-                self._fail(self._ledger.give_up(), none.texts)
+                self._fail(self._ledger.give_up(), error.texts)
             self._write_out()
-        except Stopped:
+        except BridgeStopped:
             pass
         return 1
 
-    def _farewell(self) -> None:
+    def _finish(self) -> None:
         owed = [*self._ledger.lost([]).owed, *self._ledger.give_up()]
         if owed:
             self._fail(owed, say("The connection to the hub was closed before this request was answered."))
-        with contextlib.suppress(Stopped):
+        with contextlib.suppress(BridgeStopped):
             self._write_out()
         if self._hub is not None:
             self._hub.close()

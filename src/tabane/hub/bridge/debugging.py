@@ -7,7 +7,7 @@ import select
 import time
 from collections.abc import Callable, Mapping
 
-from tabane.hub.bridge import heads
+from tabane.hub.bridge import message_heads
 
 STDERR = 2
 _LONGEST = 500  # characters: such a line is written as a whole or not at all
@@ -25,14 +25,15 @@ def of_client(line: bytes) -> str:
     """Describe a client's line without its content: method and id."""
     return ", ".join(
         f"{head.method or 'answer'}{'' if head.id is None else ' ' + head.id.decode()}"
-        for head in heads.of_client(line)
+        for head in message_heads.of_client(line)
     )
 
 
 def of_hub(line: bytes) -> str:
     """Describe a hub's line without its content: the request that it answers, and its size."""
     answers = [
-        f"{'error for' if each.failed else 'answer to'} {each.id.decode()}" for each in heads.of_hub(line)
+        f"{'error for' if each.failed else 'answer to'} {each.id.decode()}"
+        for each in message_heads.of_hub(line)
     ]
     return f"{', '.join(answers) or 'notification'} ({len(line)} bytes)"
 

@@ -11,8 +11,8 @@ import json
 from collections import deque
 from typing import NamedTuple
 
-from tabane.hub.bridge import heads
-from tabane.hub.local.hello import DRAIN, DRAINING
+from tabane.hub.bridge import message_heads
+from tabane.hub.local.handshake import DRAIN, DRAINING
 
 KEPT = 64 << 10
 """Bytes of a request up to which it is kept while in flight, so that another hub can be sent it."""
@@ -26,12 +26,12 @@ _CANCELLED = "notifications/cancelled"
 _ENDLESS = "subscriptions/listen"
 
 
-class _Sent(NamedTuple):
+class _SentRequest(NamedTuple):
     method: str
     line: bytes | None
 
 
-class Lost(NamedTuple):
+class LostRequests(NamedTuple):
     """What the end of a hub leaves open: requests of the client, and the hub's own that nobody awaits."""
 
     owed: list[bytes]
@@ -49,7 +49,7 @@ class Ledger:
         self.present = self.draining = False
         self.waiting_bytes = 0
         self._waiting: deque[bytes] = deque()
-        self._in_flight: dict[bytes, _Sent] = {}
+        self._in_flight: dict[bytes, _SentRequest] = {}
         self._settled: dict[str, bytes] = {}
         self._initialized: bytes | None = None
         self._asked: set[bytes] = set()
@@ -72,7 +72,7 @@ class Ledger:
 
     def from_client(self, line: bytes) -> bytes | None:
         """What of a client's line the hub is sent now; None where it waits, or no hub needs it."""
-        found = heads.of_client(line)
+        found = message_heads.of_client(line)
         if not found:
             return line if self.present and not self.draining else self._wait(line)
         if any(head.id is not None and head.method is not None for head in found):
@@ -86,7 +86,7 @@ class Ledger:
         if line.startswith(b'{"tabane":'):
             self.draining = self.draining or line + b"\n" == DRAIN
             return None
-        for answer in heads.of_hub(line):
+        for answer in message_heads.of_hub(line):
             if answer.asks:
                 self._asked.add(answer.id)
             elif answer.id in self._swallow:
@@ -104,11 +104,11 @@ class Ledger:
             lines.extend(self._with_initialized(method, self._replay(line)))
         waiting, self._waiting, self.waiting_bytes = self._waiting, deque(), 0
         for line in waiting:
-            found = heads.of_client(line)
+            found = message_heads.of_client(line)
             lines.extend(self._with_initialized(found[0].method if found else None, self._sent(line, found)))
         return lines
 
-    def lost(self, unsent: list[bytes]) -> Lost:
+    def lost(self, unsent: list[bytes]) -> LostRequests:
         """The hub is gone. ``unsent`` are lines that it was never given a byte of: they wait again."""
         self.present = self.draining = False
         again = [line for line in unsent if self._taken_back(line)]
@@ -119,11 +119,11 @@ class Ledger:
         self._in_flight.clear()
         self._asked.clear()
         self._swallow.clear()
-        return Lost(owed, asked)
+        return LostRequests(owed, asked)
 
     def give_up(self) -> list[bytes]:
         """No hub will come: the ids of the requests that waited for one, which wait no more."""
-        ids = [head.id for line in self._waiting for head in heads.of_client(line) if head.method]
+        ids = [head.id for line in self._waiting for head in message_heads.of_client(line) if head.method]
         self._waiting.clear()
         self.waiting_bytes = 0
         return [name for name in ids if name is not None]
@@ -137,19 +137,19 @@ class Ledger:
         self._waiting.extendleft(reversed(lines))
         self.waiting_bytes += sum(map(len, lines))
 
-    def _sent(self, line: bytes, found: list[heads.Head]) -> bytes:
+    def _sent(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes:
         for head in found:
             if head.id is not None and head.method is not None:
-                self._in_flight[head.id] = _Sent(head.method, line if len(line) <= KEPT else None)
+                self._in_flight[head.id] = _SentRequest(head.method, line if len(line) <= KEPT else None)
         return line
 
-    def _client_answer(self, line: bytes, found: list[heads.Head]) -> bytes | None:
+    def _client_answer(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes | None:
         # An answer to a question of a hub that is gone must not reach the next one, which counts anew.
         known = [head.id for head in found if head.id in self._asked]
         self._asked.difference_update(known)
         return line if known and self.present else None
 
-    def _notification(self, line: bytes, found: list[heads.Head]) -> bytes | None:
+    def _notification(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes | None:
         if found[0].method == _CANCELLED:
             return self._cancel(line)
         if found[0].method == _INITIALIZED:
@@ -158,21 +158,21 @@ class Ledger:
 
     def _cancel(self, line: bytes) -> bytes | None:
         try:
-            name = heads.canonical(json.loads(line)["params"]["requestId"])
+            name = message_heads.canonical(json.loads(line)["params"]["requestId"])
         except (ValueError, RecursionError, KeyError, TypeError):
             return line if self.present else None
         if self._in_flight.pop(name, None):
             return line
-        kept = [one for one in self._waiting if all(head.id != name for head in heads.of_client(one))]
+        kept = [one for one in self._waiting if all(head.id != name for head in message_heads.of_client(one))]
         self._waiting, self.waiting_bytes = deque(kept), sum(map(len, kept))
         return None
 
-    def _settle(self, answer: heads.Answer, line: bytes) -> bool:
+    def _settle(self, answer: message_heads.HubMessageHead, line: bytes) -> bool:
         """Close a request by its answer. False where another hub is to be asked instead."""
         sent = self._in_flight.pop(answer.id, None)
         if sent is None or sent.line is None:
             return True
-        if answer.failed and self.draining and heads.reason(line) == DRAINING:
+        if answer.failed and self.draining and message_heads.reason(line) == DRAINING:
             self._wait(sent.line)
             return False
         if sent.method in _SETTLING and not answer.failed:
@@ -189,7 +189,7 @@ class Ledger:
     def _replay(self, line: bytes) -> bytes:
         self._replays += 1
         name = f"tabane-replay-{self._replays}"
-        self._swallow.add(heads.canonical(name))
+        self._swallow.add(message_heads.canonical(name))
         return json.dumps({**json.loads(line), "id": name}).encode()
 
     def _with_initialized(self, method: str | None, line: bytes) -> list[bytes]:
@@ -197,7 +197,7 @@ class Ledger:
 
     def _taken_back(self, line: bytes) -> bool:
         """Whether a line that was not sent is to be sent to the next hub: a request is, unless replayed."""
-        found = heads.of_client(line)
+        found = message_heads.of_client(line)
         ids = [head.id for head in found if head.id is not None and head.method is not None]
         for name in ids:
             self._in_flight.pop(name, None)

@@ -7,7 +7,7 @@ import select
 import signal
 
 
-class Stopped(Exception):
+class BridgeStopped(Exception):
     """Nothing more is to be done: the client is gone, or a signal came a second time."""
 
 
@@ -22,10 +22,10 @@ class Signals:
             signal.signal(number, lambda *_: None)
 
     def pause(self, seconds: float, fd: int = -1) -> None:
-        """Wait for so long, or until ``fd`` can be read. Raises :class:`Stopped` at a signal."""
+        """Wait for so long, or until ``fd`` can be read. Raises :class:`BridgeStopped` at a signal."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         if fd >= 0:
             poll.register(fd, select.POLLIN)
         if any(found == self.fd for found, _ in poll.poll(seconds * 1000)):
-            raise Stopped
+            raise BridgeStopped

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw
 
 from tabane.gateway.upstreams.call import Question, Reply
 from tabane.wire import json
-from tabane.wire.json import Frame, Garbage, Members
+from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 
 if TYPE_CHECKING:
     from tabane.hub.clients.session import Session
@@ -75,7 +75,7 @@ class Asking:
         """The client has other folders now: it is asked for them when they matter next."""
         self.roots_due = "roots/list" in self._can
 
-    def answered(self, frame: Frame) -> None:
+    def answered(self, frame: JsonRpcFrame) -> None:
         """A client's message with an id and no method."""
         name = json.text(frame.id) if frame.id is not UNSET else None
         on_answer = self._open.pop(name or "", None)
@@ -116,7 +116,7 @@ def _folders(reply: Reply) -> tuple[str, ...]:
     """The folders in the answer to roots/list, as file URIs; none where it is no such answer."""
     try:
         value = json.decode(reply.result) if reply.result is not None else None
-    except Garbage:
+    except InvalidJson:
         return ()
     roots = value.get("roots") if isinstance(value, dict) else None
     uris = [root.get("uri") for root in roots if isinstance(root, dict)] if isinstance(roots, list) else []

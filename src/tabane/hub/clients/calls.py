@@ -11,12 +11,12 @@ from tabane.gateway.upstreams.call import Call, Question, Reply
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
-from tabane.wire.json import Garbage, Members
+from tabane.wire.json import InvalidJson, Members
 
 if TYPE_CHECKING:
     from tabane.gateway.upstreams.upstream import Upstream
     from tabane.hub.clients.session import Session
-    from tabane.wire.headers import Mirror
+    from tabane.wire.headers import HeaderMirror
 
 DEFAULT_TIMEOUT = 30.0
 
@@ -53,7 +53,7 @@ class Calls:
         meta: Members,
         on_reply: Callable[[Reply], None],
         *,
-        mirrored: tuple[Mirror, ...] = (),
+        mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
     ) -> None:
         """Hand a request to an upstream. ``on_reply`` gets the answer, unless the call is cancelled."""
@@ -99,7 +99,7 @@ class Calls:
             return self._session.era is Era.LEGACY
         try:
             severity = json.text(json.fields(params).get("level"))
-        except Garbage:
+        except InvalidJson:
             return False
         return severity in eras.LOG_LEVELS and eras.LOG_LEVELS.index(severity) >= level
 

@@ -14,8 +14,8 @@ from tabane.hub.clients.tool_calls import LARGE, answer_line, note_question, que
 from tabane.operations import Privilege
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.era import Era, Refusal
-from tabane.wire.json import Garbage, Members
+from tabane.wire.era import Era, ProtocolRefusal
+from tabane.wire.json import InvalidJson, Members
 
 if TYPE_CHECKING:
     from tabane.gateway.offers.resources import Source
@@ -36,8 +36,10 @@ async def complete(session: Session, request_id: Raw, params: Members, meta: Mem
     """completion/complete, for the arguments of a prompt or of a template of resources."""
     try:
         ref = json.fields(params["ref"])
-    except (KeyError, Garbage):
-        raise Refusal(eras.INVALID_PARAMS, "ref: an object with type and name or uri is required") from None
+    except (KeyError, InvalidJson):
+        raise ProtocolRefusal(
+            eras.INVALID_PARAMS, "ref: an object with type and name or uri is required"
+        ) from None
     kind = json.text(ref.get("type"))
     if kind == "ref/prompt":
         name = _required(ref, "name", "the name of a prompt")
@@ -52,7 +54,7 @@ async def complete(session: Session, request_id: Raw, params: Members, meta: Mem
         server, name = source.server, source.shown
         ref = {**ref, "uri": Raw(json.quote(source.uri))}
     else:
-        raise Refusal(eras.INVALID_PARAMS, "ref.type: ref/prompt or ref/resource")
+        raise ProtocolRefusal(eras.INVALID_PARAMS, "ref.type: ref/prompt or ref/resource")
     given = {**params, "ref": Raw(json.join(ref))}
     _forward(session, request_id, server, b"completion/complete", given, meta, name)
 
@@ -80,8 +82,10 @@ async def _read_document(session: Session, request_id: Raw, uri: str, key: str) 
 async def _complete_key(session: Session, request_id: Raw, params: Members) -> None:
     try:
         prefix = json.text(json.fields(params["argument"]).get("value"))
-    except (KeyError, Garbage):
-        raise Refusal(eras.INVALID_PARAMS, "argument: an object with name and value is required") from None
+    except (KeyError, InvalidJson):
+        raise ProtocolRefusal(
+            eras.INVALID_PARAMS, "argument: an object with name and value is required"
+        ) from None
     keys = await session.hub.library.beginning(prefix or "", library.MOST_COMPLETED + 1)
     session.answer(request_id, library.completion(keys))
 
@@ -156,10 +160,10 @@ async def _sources(session: Session, uri: str) -> tuple[Source, ...]:
     return sources
 
 
-def _not_found(session: Session, uri: str) -> Refusal:
+def _not_found(session: Session, uri: str) -> ProtocolRefusal:
     legacy = session.era is Era.LEGACY
     code = eras.RESOURCE_NOT_FOUND if legacy else eras.INVALID_PARAMS
-    return Refusal(code, f"Resource not found: {uri}", {"uri": uri})
+    return ProtocolRefusal(code, f"Resource not found: {uri}", {"uri": uri})
 
 
 def _renamed(result: Raw, source: Source) -> Raw:
@@ -167,7 +171,7 @@ def _renamed(result: Raw, source: Source) -> Raw:
     try:
         members = json.fields(result)
         contents = [json.fields(item) for item in json.elements(members["contents"])]
-    except (Garbage, KeyError):
+    except (InvalidJson, KeyError):
         return result
     for item in contents:
         if json.text(item.get("uri")) == source.uri:
@@ -179,5 +183,5 @@ def _renamed(result: Raw, source: Source) -> Raw:
 def _required(params: Members, key: str, what: str) -> str:
     value = json.text(params.get(key))
     if value is None:
-        raise Refusal(eras.INVALID_PARAMS, f"{key}: {what} is required")
+        raise ProtocolRefusal(eras.INVALID_PARAMS, f"{key}: {what} is required")
     return value

@@ -13,7 +13,7 @@ from tabane.gateway import gateway as gateways
 from tabane.hub.clients import library
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
-from tabane.wire.era import Era, Refusal
+from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import Members
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ async def list_resources(session: Session, request_id: Raw, params: Members, met
     if following is None:
         documents, following = await _documents(session, key, PAGE - len(listed))
         listed += documents
-    cursor = None if following is None else cursors.encode("resources", following)
+    cursor = None if following is None else cursors.list_cursor("resources", following)
     _answer(session, request_id, "resources", b",".join(listed), cursor)
 
 
@@ -132,7 +132,7 @@ def _page(items: Sequence[tuple[str, bytes]], kind: str, after: str | None) -> t
     definitions = dict(items)
     part, following = cursors.page(list(definitions), after, PAGE)
     inside = b",".join(definitions[key] for key in part)
-    return inside, None if following is None else cursors.encode(kind, following)
+    return inside, None if following is None else cursors.list_cursor(kind, following)
 
 
 def _after(params: Members, kind: str) -> str | None:
@@ -141,5 +141,7 @@ def _after(params: Members, kind: str) -> str | None:
         return None
     given = json.text(cursor)
     if given is None:
-        raise Refusal(eras.INVALID_PARAMS, "cursor: a string that a list gave as nextCursor is required")
-    return cursors.decode(given, kind)
+        raise ProtocolRefusal(
+            eras.INVALID_PARAMS, "cursor: a string that a list gave as nextCursor is required"
+        )
+    return cursors.key_of_cursor(given, kind)

@@ -13,8 +13,8 @@ from tabane.hub.clients import fetching, lists
 from tabane.hub.clients.asking import NEEDED, Asking
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.era import Era, Refusal
-from tabane.wire.json import Garbage, Members
+from tabane.wire.era import Era, ProtocolRefusal
+from tabane.wire.json import InvalidJson, Members
 
 if TYPE_CHECKING:
     from tabane.hub.clients.session import Session
@@ -29,7 +29,7 @@ def _initialize(session: Session, request_id: Raw, params: Members, meta: Member
     _log_client(session, params.get("clientInfo"))
     try:
         capabilities = json.fields(params.get("capabilities", Raw(b"{}")))
-    except Garbage:
+    except InvalidJson:
         capabilities = {}
     can = {name: capabilities[name] for name in NEEDED.values() if name in capabilities}
     if can:
@@ -82,7 +82,7 @@ def _listen(session: Session, request_id: Raw, params: Members, meta: Members) -
 def _get_tool(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     name = json.text(params.get("name"))
     if name is None:
-        raise Refusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
+        raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
     session.run(request_id, _get_when_ready(session, request_id, name))
 
 
@@ -94,7 +94,7 @@ async def _get_when_ready(session: Session, request_id: Raw, name: str) -> None:
 def _set_level(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     level = json.text(params.get("level"))
     if level not in eras.LOG_LEVELS:
-        raise Refusal(eras.INVALID_PARAMS, f"level: one of {', '.join(eras.LOG_LEVELS)}")
+        raise ProtocolRefusal(eras.INVALID_PARAMS, f"level: one of {', '.join(eras.LOG_LEVELS)}")
     session.calls.level = eras.LOG_LEVELS.index(level)
     session.answer(request_id, b"{}")
 
@@ -110,14 +110,14 @@ def _unsubscribe(session: Session, request_id: Raw, params: Members, meta: Membe
 def _uri(params: Members) -> str:
     uri = json.text(params.get("uri"))
     if uri is None:
-        raise Refusal(eras.INVALID_PARAMS, "uri: the URI of a resource is required")
+        raise ProtocolRefusal(eras.INVALID_PARAMS, "uri: the URI of a resource is required")
     return uri
 
 
 def _log_client(session: Session, info: Raw | None) -> None:
     try:
         name = json.text(json.fields(info).get("name")) if info is not None else None
-    except Garbage:
+    except InvalidJson:
         return
     if name:
         log.info("session %s is %s", session.key, name[:100])

@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from tabane.errors import HubError
-from tabane.hub.local.hello import DRAIN
+from tabane.hub.local.handshake import DRAIN
 from tabane.messages import say
 from tabane.wire import json, rpc
-from tabane.wire.channel import Batch, LineChannel
+from tabane.wire.channel import LineBatch, LineChannel
 
 if TYPE_CHECKING:
     from tabane.hub.clients.session import Session
@@ -77,7 +77,14 @@ class LineOutlet:
         self._channel: LineChannel
 
     def open(
-        self, session: Session, batch: Batch, read_fd: int, write_fd: int, *, max_line: int, max_outbox: int
+        self,
+        session: Session,
+        batch: LineBatch,
+        read_fd: int,
+        write_fd: int,
+        *,
+        max_line: int,
+        max_outbox: int,
     ) -> None:
         """Begin to read for that session; the descriptors are the channel's from here on."""
         self._session, self._most = session, max_outbox

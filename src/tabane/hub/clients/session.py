@@ -21,8 +21,8 @@ from tabane.hub.clients.tool_calls import call_tool
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json, rpc
-from tabane.wire.era import Era, Refusal
-from tabane.wire.json import Frame, Garbage, Members
+from tabane.wire.era import Era, ProtocolRefusal
+from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 
 if TYPE_CHECKING:
     from tabane.hub.clients.asking import Asking
@@ -174,7 +174,7 @@ class Session:
         """One message, or a batch of them where the version that was settled has batches."""
         try:
             frame = json.decode_frame(line)
-        except Garbage as reason:
+        except InvalidJson as reason:
             if self.version == BATCHED and line.lstrip()[:1] == b"[":
                 self._receive_batch(line)
                 return
@@ -191,7 +191,7 @@ class Session:
     def _receive_batch(self, line: bytes) -> None:
         try:
             parts = json.elements(line)
-        except Garbage as reason:
+        except InvalidJson as reason:
             self.refuse(None, eras.PARSE_ERROR, f"not a JSON-RPC message: {reason}")
             return
         if not 0 < len(parts) <= MOST_IN_BATCH:
@@ -200,16 +200,16 @@ class Session:
         for part in parts:
             try:
                 self._received(json.decode_frame(bytes(part)))
-            except Garbage as reason:
+            except InvalidJson as reason:
                 self.refuse(None, eras.INVALID_REQUEST, f"not a JSON-RPC message: {reason}")
 
-    def _received(self, frame: Frame) -> None:
+    def _received(self, frame: JsonRpcFrame) -> None:
         if frame.method is UNSET:
             self._answered(frame)
             return
         try:
             params = {} if frame.params is UNSET else json.fields(frame.params)
-        except Garbage:
+        except InvalidJson:
             if frame.id is not UNSET:
                 self.refuse(frame.id, eras.INVALID_PARAMS, "params must be an object")
             return
@@ -218,7 +218,7 @@ class Session:
         else:
             self._requested(frame.id, str(frame.method), params)
 
-    def _answered(self, frame: Frame) -> None:
+    def _answered(self, frame: JsonRpcFrame) -> None:
         if frame.result is UNSET and frame.error is UNSET:
             request_id = None if frame.id is UNSET else frame.id
             self.refuse(request_id, eras.INVALID_REQUEST, "a request needs a method")
@@ -235,11 +235,11 @@ class Session:
                 return
             handler = METHODS.get(method)
             if handler is None or method in NOT_OF[self.era or Era.LEGACY]:
-                raise Refusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
+                raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
             later = handler(self, request_id, params, meta)
             if later is not None:
                 self.run(request_id, later)
-        except Refusal as refusal:
+        except ProtocolRefusal as refusal:
             self.refuse(request_id, refusal.code, refusal.message, refusal.data)
         except TabaneError as error:
             self.fail(request_id, error)
@@ -251,14 +251,14 @@ class Session:
             self.era = Era.MODERN if modern and method != "initialize" else Era.LEGACY
         if self.era is Era.MODERN:
             if method == "initialize":
-                raise Refusal(
+                raise ProtocolRefusal(
                     eras.UNSUPPORTED_VERSION,
                     f"this connection speaks {eras.MODERN}, which has no initialize",
                     {"supported": [eras.MODERN]},
                 )
             eras.check_envelope(meta)
         elif modern:
-            raise Refusal(
+            raise ProtocolRefusal(
                 eras.INVALID_REQUEST,
                 f"this connection was opened by initialize; requests of {eras.MODERN} are not taken on it",
             )
@@ -270,7 +270,7 @@ class Session:
             raise HubError(say("Too many requests in flight ({count}).", count=MOST_IN_FLIGHT))
         key = bytes(request_id)
         if key == b"null" or key in self.calls or key in self._tasks:
-            raise Refusal(eras.INVALID_REQUEST, f"the id {key.decode()} is null or in use")
+            raise ProtocolRefusal(eras.INVALID_REQUEST, f"the id {key.decode()} is null or in use")
 
     def _notified(self, method: str, params: Members) -> None:
         if method == "notifications/cancelled":
@@ -341,7 +341,7 @@ class Session:
         key = bytes(request_id)
         try:
             await work
-        except Refusal as refusal:
+        except ProtocolRefusal as refusal:
             self.refuse(request_id, refusal.code, refusal.message, refusal.data)
         except TabaneError as error:
             self.fail(request_id, error)

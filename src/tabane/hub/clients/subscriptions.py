@@ -14,8 +14,8 @@ from tabane.hub.clients import library
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.era import Era, Refusal
-from tabane.wire.json import Garbage, Members
+from tabane.wire.era import Era, ProtocolRefusal
+from tabane.wire.json import InvalidJson, Members
 
 if TYPE_CHECKING:
     from tabane.hub.clients.session import Session
@@ -73,7 +73,7 @@ class Subscriptions:
     async def _watched(self, uri: str) -> bool:
         try:
             await self._watch(uri)
-        except (TabaneError, Refusal):
+        except (TabaneError, ProtocolRefusal):
             return False
         return True
 
@@ -149,7 +149,7 @@ class Subscriptions:
             return
         sources = await gateway.sources(session.caller, uri)
         if not sources:
-            raise Refusal(eras.INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
+            raise ProtocolRefusal(eras.INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
         await gateway.watch(
             session.key, session.caller, sources[0], lambda shown, params: self._updated(uri, params)
         )
@@ -176,8 +176,8 @@ def _wanted(params: Members) -> Members:
         return {}
     try:
         return json.fields(params["notifications"])
-    except Garbage:
-        raise Refusal(eras.INVALID_PARAMS, "notifications: an object is required") from None
+    except InvalidJson:
+        raise ProtocolRefusal(eras.INVALID_PARAMS, "notifications: an object is required") from None
 
 
 def _uris(wanted: Members) -> list[str]:
@@ -185,7 +185,7 @@ def _uris(wanted: Members) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(uri, str) for uri in value):
-        raise Refusal(eras.INVALID_PARAMS, "resourceSubscriptions: a list of URIs is required")
+        raise ProtocolRefusal(eras.INVALID_PARAMS, "resourceSubscriptions: a list of URIs is required")
     if len(value) > MOST_URIS:
-        raise Refusal(eras.INVALID_PARAMS, f"resourceSubscriptions: {MOST_URIS} URIs at most")
+        raise ProtocolRefusal(eras.INVALID_PARAMS, f"resourceSubscriptions: {MOST_URIS} URIs at most")
     return list(dict.fromkeys(value))

@@ -24,8 +24,8 @@ from tabane.messages import say
 from tabane.operations import Face, Privilege
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.era import Era, Refusal
-from tabane.wire.json import Garbage, Members
+from tabane.wire.era import Era, ProtocolRefusal
+from tabane.wire.json import InvalidJson, Members
 
 if TYPE_CHECKING:
     from tabane.gateway.tools.tool import Tool
@@ -47,7 +47,7 @@ def call_tool(session: Session, request_id: Raw, params: Members, meta: Members)
     """Answer tools/call, now or later. Raises Refusal, or TabaneError of a direct call."""
     name = json.text(params.get("name"))
     if name is None:
-        raise Refusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
+        raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
     if name in THROUGH:
         _call_through(session, request_id, name, params, meta)
     elif _is_own(session, name):
@@ -209,10 +209,10 @@ async def _operate(
     try:
         value = await session.hub.door.invoke(caller, name, arguments or b"{}")
     except UnknownName as error:
-        raise Refusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
+        raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
     except TabaneError as error:
         if isinstance(error, BadArguments) and through is None and _refuses(session, name):
-            raise Refusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
+            raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
         session.answer(request_id, session.hub.as_tool_failure(session.caller, name, error))
         return
     session.answer(request_id, session.hub.as_tool_result(session.caller, name, value))
@@ -247,7 +247,7 @@ def wants_capability(error: Raw) -> bool:
     """Whether a modern server's error says that it would have to ask, and its client cannot be asked."""
     try:
         return json.fields(error).get("code") == Raw(b"%d" % eras.MISSING_CAPABILITY)
-    except Garbage:
+    except InvalidJson:
         return False
 
 

@@ -10,25 +10,24 @@ from pathlib import Path
 
 from tabane.gateway.servers.clients import CLIENTS
 from tabane.gateway.servers.importing import Found, Source, adopted, is_tabane, joined, sources
-from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
-from tabane.hub.doctor.patient import Patient
+from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
 from tabane.messages import say
 from tabane.settings.places import home_folder
 
 
-def assistants(patient: Patient) -> Iterator[Finding]:
+def assistants(installation: Installation) -> Iterator[DoctorFinding]:
     """Every file of an assistant that is there."""
-    looked = _looked(patient.environ)
+    looked = _looked(installation.environ)
     for source in looked:
         if source.problem:
             yield warning(say("{title}: {problem}", title=source.title, problem=source.problem))
             continue
         ours = [found for found in source.servers if is_tabane(found.definition)]
         for found in ours:
-            yield _entry(found, patient.environ)
+            yield _entry(found, installation.environ)
         if ours:
-            yield from _twice(source, patient.written)
+            yield from _twice(source, installation.written)
     if not any(is_tabane(found.definition) for source in looked for found in source.servers):
         yield note(
             say("No assistant of those that are known is set up to use Tabane"),
@@ -49,7 +48,7 @@ def _looked(environ: Mapping[str, str]) -> Sequence[Source]:
     )
 
 
-def _entry(found: Found, environ: Mapping[str, str]) -> Finding:
+def _entry(found: Found, environ: Mapping[str, str]) -> DoctorFinding:
     command = str(found.definition.get("command", ""))
     origin = next((client.name for client in CLIENTS if client.title == found.title), None)
     again = say("Set it up anew: tabane install {name}", name=origin) if origin else None
@@ -66,7 +65,7 @@ def _entry(found: Found, environ: Mapping[str, str]) -> Finding:
     return ok(say("{title} uses Tabane: {path}", title=found.title, path=found.path))
 
 
-def _twice(source: Source, written: Mapping[str, object]) -> Iterator[Finding]:
+def _twice(source: Source, written: Mapping[str, object]) -> Iterator[DoctorFinding]:
     """Servers that an assistant with Tabane starts itself as well: it sees their tools twice."""
     for found in source.servers:
         if is_tabane(found.definition) or found.definition.get("disabled"):

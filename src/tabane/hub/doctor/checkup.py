@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tabane.errors import TabaneError
-from tabane.hub.doctor import assistants, configuration, documents, files, models, process, starts, stores
-from tabane.hub.doctor.finding import Finding
-from tabane.hub.doctor.patient import Patient
+from tabane.hub.doctor import assistants, configuration, files, process, server_starts, stored_data
+from tabane.hub.doctor.installation import DoctorFinding, Installation
 from tabane.messages import Message, say
 
-Check = Callable[[Patient], Iterable[Finding]]
+Check = Callable[[Installation], Iterable[DoctorFinding]]
 
 ROUNDS = 5
 """How often is mended and looked again: one fault may hide another."""
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class DoctorSection:
     """Checks that belong together. ``name`` is for programs."""
 
     name: str
@@ -27,8 +26,8 @@ class Section:
 
 
 SECTIONS = (
-    Section("versions", say("Tabane"), (process.versions, process.home_version, process.hub)),
-    Section(
+    DoctorSection("versions", say("Tabane"), (process.versions, process.home_version, process.hub)),
+    DoctorSection(
         "configuration",
         say("Configuration"),
         (
@@ -39,37 +38,37 @@ SECTIONS = (
             configuration.urls,
         ),
     ),
-    Section("files", say("Files"), (files.permissions, files.disk, files.caches, stores.stores)),
-    Section("documents", say("Documents"), (documents.roots, documents.watched)),
-    Section("models", say("Search by meaning"), (models.model,)),
-    Section("assistants", say("Assistants"), (assistants.assistants,)),
+    DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, stored_data.stores)),
+    DoctorSection("documents", say("Documents"), (stored_data.roots, stored_data.watched)),
+    DoctorSection("models", say("Search by meaning"), (stored_data.model,)),
+    DoctorSection("assistants", say("Assistants"), (assistants.assistants,)),
 )
 """The checks that take no time."""
 
-SERVERS = Section("servers", say("Servers"), (starts.running, starts.starts))
+SERVERS = DoctorSection("servers", say("Servers"), (server_starts.running, server_starts.starts))
 """The checks that start servers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mending:
+class DoctorRepairs:
     """What was mended, and what could not be, with the reason."""
 
-    done: tuple[Finding, ...] = ()
-    failed: tuple[tuple[Finding, str], ...] = ()
+    done: tuple[DoctorFinding, ...] = ()
+    failed: tuple[tuple[DoctorFinding, str], ...] = ()
 
 
-def findings(section: Section, patient: Patient) -> list[Finding]:
+def findings(section: DoctorSection, installation: Installation) -> list[DoctorFinding]:
     """What the checks of a section find."""
-    return [finding for check in section.checks for finding in check(patient)]
+    return [finding for check in section.checks for finding in check(installation)]
 
 
-def mend(look: Callable[[], Patient]) -> tuple[Patient, Mending]:
+def repair(look: Callable[[], Installation]) -> tuple[Installation, DoctorRepairs]:
     """Mend what is safe to mend, look again, and go on while that brings up something new."""
-    done: list[Finding] = []
-    failed: dict[str, tuple[Finding, str]] = {}
-    patient = look()
+    done: list[DoctorFinding] = []
+    failed: dict[str, tuple[DoctorFinding, str]] = {}
+    installation = look()
     for _ in range(ROUNDS):
-        fixable = [finding for finding in _fixable(patient) if str(finding.title) not in failed]
+        fixable = [finding for finding in _fixable(installation) if str(finding.title) not in failed]
         if not fixable:
             break
         for finding in fixable:
@@ -78,16 +77,16 @@ def mend(look: Callable[[], Patient]) -> tuple[Patient, Mending]:
                 done.append(finding)
             else:
                 failed[str(finding.title)] = finding, reason
-        patient = look()
-    return patient, Mending(tuple(done), tuple(failed.values()))
+        installation = look()
+    return installation, DoctorRepairs(tuple(done), tuple(failed.values()))
 
 
-def _fixable(patient: Patient) -> Iterator[Finding]:
+def _fixable(installation: Installation) -> Iterator[DoctorFinding]:
     for section in SECTIONS:
-        yield from (finding for finding in findings(section, patient) if finding.fix)
+        yield from (finding for finding in findings(section, installation) if finding.fix)
 
 
-def _fixed(finding: Finding) -> str | None:
+def _fixed(finding: DoctorFinding) -> str | None:
     """Mend it; why that failed, None where it did not."""
     assert finding.fix is not None
     try:

@@ -14,8 +14,16 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.urls import tells_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
-from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
-from tabane.hub.doctor.patient import Patient, read_servers
+from tabane.hub.doctor.installation import (
+    DoctorFinding,
+    Fix,
+    Installation,
+    fault,
+    note,
+    ok,
+    read_servers,
+    warning,
+)
 from tabane.hub.search_path import recorded
 from tabane.messages import Message, say
 
@@ -28,31 +36,31 @@ _INSTALLERS = {
 }
 
 
-def settings(patient: Patient) -> Iterator[Finding]:
+def settings(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether the settings are read, and what in them is not known."""
-    if patient.settings_problem:
-        yield fault(patient.settings_problem, fix=_closing(patient.settings_problem))
-    elif patient.settings.config.exists():
-        yield ok(say("Settings: {path}", path=patient.settings.config))
+    if installation.settings_problem:
+        yield fault(installation.settings_problem, fix=_closing(installation.settings_problem))
+    elif installation.settings.config.exists():
+        yield ok(say("Settings: {path}", path=installation.settings.config))
     else:
-        yield ok(say("Settings: the defaults, since there is no {path}", path=patient.settings.config))
-    yield from (warning(message) for message in patient.settings.warnings)
+        yield ok(say("Settings: the defaults, since there is no {path}", path=installation.settings.config))
+    yield from (warning(message) for message in installation.settings.warnings)
 
 
-def servers_file(patient: Patient) -> Iterator[Finding]:
+def servers_file(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether the servers file is read, what in it is wrong, and whether the hub has it in force."""
-    path, found = patient.servers_path, patient.configuration
-    if patient.configuration_problem:
-        yield fault(patient.configuration_problem, fix=_closing(patient.configuration_problem))
-        if patient.live:
+    path, found = installation.servers_path, installation.configuration
+    if installation.configuration_problem:
+        yield fault(installation.configuration_problem, fix=_closing(installation.configuration_problem))
+        if installation.live:
             yield note(say("The running hub goes on with the last state of the file that was in order."))
     elif found is not None:
-        yield _counted(patient, path, found.servers)
+        yield _counted(installation, path, found.servers)
         if path.exists():
             yield from (warning(message) for message in found.warnings)
-        yield from _disabled(patient, found.servers)
-    if patient.live and not (patient.configuration_problem or patient.settings_problem):
-        yield from _in_force(patient)
+        yield from _disabled(installation, found.servers)
+    if installation.live and not (installation.configuration_problem or installation.settings_problem):
+        yield from _in_force(installation)
 
 
 def _closing(problem: Message) -> Fix | None:
@@ -63,13 +71,13 @@ def _closing(problem: Message) -> Fix | None:
     return closing(Path(path), 0o077 if os.path.basename(path) == "secrets.env" else 0o022)
 
 
-def _counted(patient: Patient, path: Path, servers: tuple[Server, ...]) -> Finding:
+def _counted(installation: Installation, path: Path, servers: tuple[Server, ...]) -> DoctorFinding:
     if not servers:
         return note(
             say("There are no servers yet in {path}", path=path),
             say("Take over those of your assistants with tabane servers import, or use tabane servers add."),
         )
-    off = sum(patient.switched_off(server) for server in servers)
+    off = sum(installation.switched_off(server) for server in servers)
     return ok(
         say(
             "Servers file: {path} (servers: {count}, switched off: {off})",
@@ -80,28 +88,28 @@ def _counted(patient: Patient, path: Path, servers: tuple[Server, ...]) -> Findi
     )
 
 
-def _disabled(patient: Patient, servers: tuple[Server, ...]) -> Iterator[Finding]:
+def _disabled(installation: Installation, servers: tuple[Server, ...]) -> Iterator[DoctorFinding]:
     for server in servers:
         why = why_disabled(server)
-        if why is not None and not patient.switched_off(server):
+        if why is not None and not installation.switched_off(server):
             yield fault(
-                say("{server} cannot be started: {why}", server=server.name, why=why), _where(patient)
+                say("{server} cannot be started: {why}", server=server.name, why=why), _where(installation)
             )
 
 
-def _where(patient: Patient) -> Message:
-    return say("See what stands there: {path}", path=patient.servers_path)
+def _where(installation: Installation) -> Message:
+    return say("See what stands there: {path}", path=installation.servers_path)
 
 
-def _in_force(patient: Patient) -> Iterator[Finding]:
-    assert patient.live is not None
-    problem, served = patient.live.status.get("problem"), patient.live.servers_file
+def _in_force(installation: Installation) -> Iterator[DoctorFinding]:
+    assert installation.live is not None
+    problem, served = installation.live.status.get("problem"), installation.live.servers_file
     if problem:
         yield fault(
             say("The running hub did not take the last change: {problem}", problem=problem),
             say("Start it anew: tabane restart"),
         )
-    own = patient.settings.servers
+    own = installation.settings.servers
     if served and os.path.realpath(served) != os.path.realpath(own):
         yield note(
             say("The running hub serves {served}, not {own}", served=served, own=own),
@@ -109,18 +117,20 @@ def _in_force(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def variables(patient: Patient) -> Iterator[Finding]:
+def variables(installation: Installation) -> Iterator[DoctorFinding]:
     """Variables that this terminal has, and that a hub which an assistant starts may not."""
-    bare = {name: value for name, value in patient.environ.items() if name in PLAIN or name == "TABANE_HOME"}
+    bare = {
+        name: value for name, value in installation.environ.items() if name in PLAIN or name == "TABANE_HOME"
+    }
     try:
-        without = read_servers(patient, bare)
+        without = read_servers(installation, bare)
     except TabaneError:
         return
-    for server in patient.enabled:
+    for server in installation.enabled:
         there = without.get(server.name)
         why = why_disabled(there) if there else None
         names = why.fields.get("names") if why else None
-        if names and not _runs_disabled(patient, server):
+        if names and not _runs_disabled(installation, server):
             yield note(
                 say(
                     "{server} takes from this terminal's environment: {names}. A hub that an assistant "
@@ -128,54 +138,54 @@ def variables(patient: Patient) -> Iterator[Finding]:
                     server=server.name,
                     names=names,
                 ),
-                say("Write it into {path} (mode 0600).", path=patient.settings.home / "secrets.env"),
+                say("Write it into {path} (mode 0600).", path=installation.settings.home / "secrets.env"),
             )
 
 
-def _runs_disabled(patient: Patient, server: Server) -> bool:
-    row = patient.live.rows.get(server.name) if patient.live else None
+def _runs_disabled(installation: Installation, server: Server) -> bool:
+    row = installation.live.rows.get(server.name) if installation.live else None
     return row is not None and row.get("state") == "disabled"
 
 
-def commands(patient: Patient) -> Iterator[Finding]:
+def commands(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether the command of each server is found, on the PATH that it is started with."""
-    local = [server for server in patient.enabled if server.transport == "stdio"]
-    missing = [server for server in local if not has_command(patient, server)]
+    local = [server for server in installation.enabled if server.transport == "stdio"]
+    missing = [server for server in local if not has_command(installation, server)]
     for server in missing:
-        where = say("Install it, or give its full path in {path}", path=patient.servers_path)
+        where = say("Install it, or give its full path in {path}", path=installation.servers_path)
         yield fault(
             say("{server}: the command {command} was not found", server=server.name, command=server.command),
             _INSTALLERS.get(os.path.basename(server.command), where),
         )
     if local and not missing:
         yield ok(say("The commands of all servers are found ({count})", count=len(local)))
-    if recorded(patient.settings.home):
+    if recorded(installation.settings.home):
         yield ok(say("PATH is recorded for hubs that an assistant starts"))
 
 
-def urls(patient: Patient) -> Iterator[Finding]:
+def urls(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether servers at a URL are asked in a way that keeps secrets, and their own authorities are there."""
-    for server in patient.enabled:
+    for server in installation.enabled:
         if tells_secrets(server):
             yield warning(
                 say("{server} is sent secrets over plain http, which others on the way can read",
                     server=server.name),
-                say("Use its https:// URL in {path}", path=patient.servers_path),
+                say("Use its https:// URL in {path}", path=installation.servers_path),
             )  # fmt: skip
         if server.transport != "stdio" and server.ca and not os.access(server.ca, os.R_OK):
             yield fault(
                 say(
                     "{server}: the certificates in {path} cannot be read", server=server.name, path=server.ca
                 ),
-                _where(patient),
+                _where(installation),
             )
 
 
-def has_command(patient: Patient, server: Server) -> bool:
+def has_command(installation: Installation, server: Server) -> bool:
     """Whether the command of that server is a program that can be found."""
     if server.needs_folder and "${" in server.command:
         return True
-    environ = child_environment(patient.children, server.env)
+    environ = child_environment(installation.children, server.env)
     if "/" in server.command:
         return os.access(os.path.join(server.cwd or "/", server.command), os.X_OK)
     return shutil.which(server.command, path=environ.get("PATH", os.defpath)) is not None

@@ -10,8 +10,7 @@ from contextlib import closing as closed
 from pathlib import Path
 
 from tabane.gateway.tools.listings import Listings
-from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
-from tabane.hub.doctor.patient import Patient
+from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
 from tabane.hub.local import lock
 from tabane.hub.stores import FOLDER
 from tabane.messages import say
@@ -38,9 +37,9 @@ def closing(path: Path, bits: int) -> Fix | None:
     return lambda: os.chmod(path, mode & ~bits)
 
 
-def permissions(patient: Patient) -> Iterator[Finding]:
+def permissions(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether the home and all in it are the user's alone."""
-    home = patient.settings.home
+    home = installation.settings.home
     if not home.is_dir():
         yield ok(say("Tabane's home {path} is made when it is first needed", path=home))
         return
@@ -72,16 +71,16 @@ def permissions(patient: Patient) -> Iterator[Finding]:
         yield ok(say("Tabane's home {path} is yours alone", path=home))
 
 
-def disk(patient: Patient) -> Iterator[Finding]:
+def disk(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether there is room for logs and caches."""
-    folder = patient.settings.home
+    folder = installation.settings.home
     while not folder.exists():
         folder = folder.parent
     found = os.statvfs(folder)
-    yield room(found.f_bavail * found.f_frsize, patient.settings.home)
+    yield room(found.f_bavail * found.f_frsize, installation.settings.home)
 
 
-def room(free: int, home: Path) -> Finding:
+def room(free: int, home: Path) -> DoctorFinding:
     """What is to be said of so many bytes free."""
     megabytes = free >> 20
     if free >= LITTLE:
@@ -93,18 +92,18 @@ def room(free: int, home: Path) -> Finding:
     )
 
 
-def caches(patient: Patient) -> Iterator[Finding]:
+def caches(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether the caches are whole, and hold nothing of servers that are gone."""
-    home, runs = patient.settings.home, patient.live is not None
+    home, runs = installation.settings.home, installation.live is not None
     for path in (home / name for name in _DATABASES):
         if path.exists() and not _whole(path):
             again = say("Start the hub anew, and it is made anew: tabane restart")
             yield warning(
                 say("{path} is broken. What stands in it is asked of the servers again.", path=path),
                 again if runs else say("Put it aside: tabane doctor --fix"),
-                None if runs else _unless_served(patient, _aside(path)),
+                None if runs else _unless_served(installation, _aside(path)),
             )
-    stale = [] if patient.configuration is None else _stale(patient, home / _DATABASES[0])
+    stale = [] if installation.configuration is None else _stale(installation, home / _DATABASES[0])
     if stale:
         yield note(
             say(
@@ -158,10 +157,10 @@ def _whole(path: Path) -> bool:
         return False
 
 
-def _stale(patient: Patient, path: Path) -> list[str]:
-    if not path.exists() or not _whole(path) or patient.configuration is None:
+def _stale(installation: Installation, path: Path) -> list[str]:
+    if not path.exists() or not _whole(path) or installation.configuration is None:
         return []
-    known = {server.name for server in patient.configuration.servers}
+    known = {server.name for server in installation.configuration.servers}
     try:
         with closed(sqlite3.connect(path.as_uri() + "?mode=ro", uri=True, timeout=2)) as database:
             rows = database.execute("SELECT server FROM listing ORDER BY server").fetchall()
@@ -175,11 +174,11 @@ def _forget(path: Path, servers: list[str]) -> None:
         listings.forget(servers)
 
 
-def _unless_served(patient: Patient, fix: Fix) -> Fix:
+def _unless_served(installation: Installation, fix: Fix) -> Fix:
     """Return a fix that does nothing if a hub has begun to use the home since the check."""
 
     def work() -> None:
-        held = lock.acquire(patient.endpoint.lock)
+        held = lock.acquire(installation.endpoint.lock)
         if held is not None:
             try:
                 fix()

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from tabane.build import this_build
 from tabane.errors import TabaneError
-from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
-from tabane.hub.doctor.patient import Live, Patient
+from tabane.hub.doctor.installation import DoctorFinding, Installation, LiveHub, fault, note, ok, warning
 from tabane.hub.http.occupant import occupant, taken
-from tabane.hub.local import lock, stuck
-from tabane.hub.local.hello import newer
+from tabane.hub.local import hang_dumps, lock
+from tabane.hub.local.handshake import newer
 from tabane.hub.local.launch import COMMAND
-from tabane.hub.process.stamp import downgrade
+from tabane.hub.process.home_version import downgrade
 from tabane.messages import say
 from tabane.settings import Settings
 
@@ -26,7 +25,7 @@ _PROC = Path("/proc")
 _GONE = " (deleted)"
 
 
-def versions(patient: Patient) -> Iterator[Finding]:
+def versions(installation: Installation) -> Iterator[DoctorFinding]:
     """What is installed, and whether the hub that runs is the same."""
     python = platform.python_version()
     yield ok(
@@ -38,7 +37,7 @@ def versions(patient: Patient) -> Iterator[Finding]:
         )
     )
     mine = this_build().name
-    serving = patient.live.version if patient.live else mine
+    serving = installation.live.version if installation.live else mine
     if newer(mine, serving):
         yield warning(
             say("The hub that runs is the older version {version}", version=serving),
@@ -58,10 +57,10 @@ def versions(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def home_version(patient: Patient) -> Iterator[Finding]:
+def home_version(installation: Installation) -> Iterator[DoctorFinding]:
     """Check whether a newer version has used the home, so that this version does not start there."""
     try:
-        found = downgrade(patient.settings.home)
+        found = downgrade(installation.settings.home)
     except TabaneError as error:
         yield fault(error.message, say("Until then, no hub starts in this home"))
         return
@@ -69,30 +68,30 @@ def home_version(patient: Patient) -> Iterator[Finding]:
         yield fault(found.message, say("Update Tabane: uv tool upgrade tabane"))
 
 
-def hub(patient: Patient) -> Iterator[Finding]:
+def hub(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether a hub runs and answers, and what the last one left behind."""
-    if patient.live:
-        servers = patient.live.status.get("servers_running", 0)
+    if installation.live:
+        servers = installation.live.status.get("servers_running", 0)
         yield ok(
             say(
                 "The hub runs (process {pid}; servers running: {count})",
-                pid=patient.live.pid,
+                pid=installation.live.pid,
                 count=servers,
             )
         )
-        yield from _over_http(patient.live)
-    elif patient.hub_problem:
-        yield fault(patient.hub_problem, say("End it and start it anew: tabane restart"))
+        yield from _over_http(installation.live)
+    elif installation.hub_problem:
+        yield fault(installation.hub_problem, say("End it and start it anew: tabane restart"))
     else:
         yield ok(say("No hub runs; the first assistant or command that needs one starts it"))
-        yield from _left_behind(patient)
-        yield from _port_taken(patient.settings)
-    yield from _stuck(patient)
+        yield from _left_behind(installation)
+        yield from _port_taken(installation.settings)
+    yield from _stuck(installation)
     yield from _homeless(_PROC)
 
 
-def _stuck(patient: Patient) -> Iterator[Finding]:
-    for dump in stuck.dumps(patient.endpoint.logs):
+def _stuck(installation: Installation) -> Iterator[DoctorFinding]:
+    for dump in hang_dumps.dumps(installation.endpoint.logs):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(dump.written))
         yield warning(
             say("A hub (process {pid}) was stuck and was ended on {when}", pid=dump.pid, when=when),
@@ -103,7 +102,7 @@ def _stuck(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _over_http(live: Live) -> Iterator[Finding]:
+def _over_http(live: LiveHub) -> Iterator[DoctorFinding]:
     if live.status.get("http"):
         yield ok(say("MCP over HTTP: {url}", url=live.status["http"]))
     elif live.status.get("http_problem"):
@@ -113,7 +112,7 @@ def _over_http(live: Live) -> Iterator[Finding]:
         )
 
 
-def _port_taken(settings: Settings) -> Iterator[Finding]:
+def _port_taken(settings: Settings) -> Iterator[DoctorFinding]:
     if settings.http and taken(settings.host, settings.port):
         found = occupant(settings.port)
         yield warning(
@@ -127,19 +126,19 @@ def _port_taken(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _left_behind(patient: Patient) -> Iterator[Finding]:
-    holder = lock.read_holder(patient.endpoint.lock)
+def _left_behind(installation: Installation) -> Iterator[DoctorFinding]:
+    holder = lock.read_holder(installation.endpoint.lock)
     if holder is not None and holder.ended is None:
         yield note(
             say("The last hub (process {pid}) ended without having been asked to", pid=holder.pid),
             say("See its last words: tabane logs"),
         )
-    socket = Path(patient.endpoint.socket)
+    socket = Path(installation.endpoint.socket)
     if socket.is_socket():
         yield warning(
             say("A socket was left behind where no hub listens: {path}", path=socket),
             say("Delete it: rm {path}", path=socket),
-            lambda: _delete_unless_served(socket, patient.endpoint.lock),
+            lambda: _delete_unless_served(socket, installation.endpoint.lock),
         )
 
 
@@ -154,7 +153,7 @@ def _delete_unless_served(socket: Path, lock_file: str) -> None:
             held.release()
 
 
-def _homeless(processes: Path) -> Iterator[Finding]:
+def _homeless(processes: Path) -> Iterator[DoctorFinding]:
     """Hubs of this user whose home was deleted under them: nobody finds them any more. Linux tells."""
     if not processes.is_dir():
         return

@@ -16,9 +16,9 @@ from tabane.hub.http.sessions import Sessions
 from tabane.hub.http.stream import Pulse
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.era import Era, Refusal
+from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.http import accepted, era_of, is_json, legacy_version, may_post
-from tabane.wire.json import Frame, Garbage
+from tabane.wire.json import InvalidJson, JsonRpcFrame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,11 +44,11 @@ class Message(NamedTuple):
     """What a POST carries: ``line`` is its body as one line."""
 
     line: bytes
-    frames: list[Frame]
+    frames: list[JsonRpcFrame]
     batch: bool
 
     @property
-    def first(self) -> Frame:
+    def first(self) -> JsonRpcFrame:
         return self.frames[0]
 
     @property
@@ -207,7 +207,7 @@ class App:
         session.used = self._door.loop.time()
         return session
 
-    def _refuse_if_draining(self, frame: Frame | None) -> None:
+    def _refuse_if_draining(self, frame: JsonRpcFrame | None) -> None:
         if self._door.hub.draining:
             request_id = None if frame is None or frame.id is UNSET else bytes(frame.id)
             text = "The hub is stopping. Send the request again in a moment."
@@ -241,7 +241,7 @@ def _read(body: bytes) -> Message:
     try:
         parts = [bytes(part) for part in json.elements(body)] if batch else [body]
         frames = [json.decode_frame(part) for part in parts]
-    except Garbage as reason:
+    except InvalidJson as reason:
         shape = batch or str(reason) in _NOT_REQUESTS
         code = eras.INVALID_REQUEST if shape and _is_json(body) else eras.PARSE_ERROR
         raise refusal(400, f"not a JSON-RPC message: {reason}", code=code) from None
@@ -255,7 +255,7 @@ def _read(body: bytes) -> Message:
     return Message(body, frames, batch)
 
 
-def _check(frame: Frame) -> None:
+def _check(frame: JsonRpcFrame) -> None:
     if frame.id is not UNSET and bytes(frame.id)[:1] not in b'"-0123456789':
         raise refusal(400, "id: a string or a number")
     request_id = None if frame.id is UNSET else bytes(frame.id)
@@ -268,12 +268,12 @@ def _check(frame: Frame) -> None:
 def _is_json(body: bytes) -> bool:
     try:
         json.decode(body)
-    except Garbage:
+    except InvalidJson:
         return False
     return True
 
 
-def _enveloped(frame: Frame) -> bool:
+def _enveloped(frame: JsonRpcFrame) -> bool:
     if frame.params is UNSET:
         return False
     return eras.has_envelope(eras.take_meta(json.fields(frame.params)))
@@ -282,7 +282,7 @@ def _enveloped(frame: Frame) -> bool:
 def _check_version(request: Request, negotiated: str | None) -> None:
     try:
         legacy_version(request.headers.get("mcp-protocol-version"), negotiated)
-    except Refusal as refused:
+    except ProtocolRefusal as refused:
         raise refusal(400, refused.message, code=refused.code, data=refused.data) from None
 
 

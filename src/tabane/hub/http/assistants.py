@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tabane.hub.clients.outlet import ROOM
-from tabane.hub.local.hello import DRAIN
+from tabane.hub.local.handshake import DRAIN
 from tabane.wire import json, websocket
 
 if TYPE_CHECKING:

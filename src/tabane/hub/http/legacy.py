@@ -10,7 +10,7 @@ from tabane.hub.http.replay import Journal, event_id, place_of
 from tabane.hub.http.request import Reply, Request, refusal
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.wire import json
-from tabane.wire.http import Accepted
+from tabane.wire.http import AcceptedTypes
 from tabane.wire.sse import encode_event
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class HttpSession:
         request: Request,
         body: bytes,
         ids: set[bytes],
-        kinds: Accepted,
+        kinds: AcceptedTypes,
         *,
         batch: bool,
         fresh: bool = False,

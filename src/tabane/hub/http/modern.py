@@ -10,10 +10,10 @@ from tabane.hub.http.request import Reply, Request, refusal
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.wire import era as eras
 from tabane.wire import json
-from tabane.wire.era import Era, Refusal
-from tabane.wire.headers import Mirror, check_headers
-from tabane.wire.http import LISTEN, Accepted, answers_json, may_post, status_of
-from tabane.wire.json import Frame, Members
+from tabane.wire.era import Era, ProtocolRefusal
+from tabane.wire.headers import HeaderMirror, check_headers
+from tabane.wire.http import LISTEN, AcceptedTypes, answers_json, may_post, status_of
+from tabane.wire.json import JsonRpcFrame, Members
 from tabane.wire.sse import encode_event
 
 if TYPE_CHECKING:
@@ -38,12 +38,14 @@ class Modern:
     def in_flight(self) -> int:
         return len(self._open)
 
-    async def post(self, request: Request, mode: Mode, body: bytes, frame: Frame, kinds: Accepted) -> None:
+    async def post(
+        self, request: Request, mode: Mode, body: bytes, frame: JsonRpcFrame, kinds: AcceptedTypes
+    ) -> None:
         """``body`` is the message that ``frame`` is, as one line. Raises Turned."""
         request_id = None if frame.id is UNSET else bytes(frame.id)
         try:
             self._check(request, frame, kinds)
-        except Refusal as refused:
+        except ProtocolRefusal as refused:
             status = status_of(refused.code)
             raise refusal(
                 status, refused.message, code=refused.code, data=refused.data, request_id=request_id
@@ -70,10 +72,10 @@ class Modern:
         for outlet in list(self._open):
             outlet.close("the hub ended")
 
-    def _check(self, request: Request, frame: Frame, kinds: Accepted) -> None:
+    def _check(self, request: Request, frame: JsonRpcFrame, kinds: AcceptedTypes) -> None:
         """Raises Refusal, and Turned where the client takes no answer there could be."""
         if frame.method is UNSET:
-            raise Refusal(
+            raise ProtocolRefusal(
                 eras.INVALID_REQUEST, "a request needs a method; answers are not sent in this version"
             )
         if frame.id is UNSET:
@@ -83,11 +85,11 @@ class Modern:
         meta = eras.take_meta(params)
         check_headers(request.pairs, frame.method, params, meta, self._mirrors(frame.method, params))
         if frame.method == "initialize":
-            raise Refusal(eras.METHOD_NOT_FOUND, f"Method not found: {eras.MODERN} has no initialize")
+            raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {eras.MODERN} has no initialize")
         if not may_post(kinds, frame.method):
             raise refusal(406, "a subscription is a stream: accept text/event-stream")
 
-    def _mirrors(self, method: str, params: Members) -> tuple[Mirror, ...]:
+    def _mirrors(self, method: str, params: Members) -> tuple[HeaderMirror, ...]:
         if method != "tools/call":
             return ()
         tool = self._door.hub.gateway.catalogue.find(json.text(params.get("name")) or "")
@@ -99,7 +101,7 @@ class SingleOutlet:
 
     __slots__ = ("_kinds", "_listens", "_stream")
 
-    def __init__(self, stream: Stream, kinds: Accepted, listens: bool) -> None:
+    def __init__(self, stream: Stream, kinds: AcceptedTypes, listens: bool) -> None:
         self._stream, self._kinds, self._listens = stream, kinds, listens
 
     @property
@@ -142,4 +144,6 @@ def error_code(line: bytes) -> int:
 def _check_version(header: str | None) -> None:
     if header != eras.MODERN:
         data = {"supported": [eras.MODERN, *eras.LEGACY], "requested": header}
-        raise Refusal(eras.UNSUPPORTED_VERSION, "MCP-Protocol-Version: not a version of this hub", data)
+        raise ProtocolRefusal(
+            eras.UNSUPPORTED_VERSION, "MCP-Protocol-Version: not a version of this hub", data
+        )

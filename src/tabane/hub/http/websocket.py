@@ -10,7 +10,15 @@ from typing import Protocol, cast
 from tabane.hub.rpc.dispatcher import ClientGone, Send
 from tabane.operations import Caller
 from tabane.wire import json, rpc, websocket
-from tabane.wire.websocket import Closed, Decoder, Event, Fault, Message, Oversized, Ping
+from tabane.wire.websocket import (
+    Event,
+    Fault,
+    OversizedMessage,
+    WebSocketClosed,
+    WebSocketDecoder,
+    WebSocketMessage,
+    WebSocketPing,
+)
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +67,7 @@ class WebSocket(asyncio.Protocol):
     ) -> None:
         self.dispatcher = dispatcher
         self._limit, self._every, self._on_lost = limit, every, on_lost
-        self._decoder = Decoder(limit, masked=True)
+        self._decoder = WebSocketDecoder(limit, masked=True)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._writable = asyncio.Event()
@@ -143,15 +151,15 @@ class WebSocket(asyncio.Protocol):
     # -- what the client says --------------------------------------------------------------------
 
     def _happened(self, event: Event) -> None:
-        if isinstance(event, Closed):
+        if isinstance(event, WebSocketClosed):
             self._closed(event)
         elif self._ending:
             return
-        elif isinstance(event, Message):
+        elif isinstance(event, WebSocketMessage):
             self._received(event.data)
-        elif isinstance(event, Oversized):
+        elif isinstance(event, OversizedMessage):
             self._write(rpc.oversized(json.id_in(event.head), self._limit))
-        elif isinstance(event, Ping):
+        elif isinstance(event, WebSocketPing):
             self._transport.write(websocket.frame(event.data, websocket.PONG))
 
     def _received(self, data: bytes) -> None:
@@ -164,7 +172,7 @@ class WebSocket(asyncio.Protocol):
         self._held -= size
         self._read_or_not()
 
-    def _closed(self, closed: Closed) -> None:
+    def _closed(self, closed: WebSocketClosed) -> None:
         if not self._ending:
             self._ending = True
             self._transport.write(websocket.close_frame(closed.code))

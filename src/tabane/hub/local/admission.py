@@ -7,11 +7,11 @@ import struct
 import sys
 from typing import NamedTuple
 
-from tabane.hub.local.hello import Hello, Refused, supersedes
-from tabane.hub.local.texts import say
+from tabane.hub.local.handshake import Hello, HelloRefused, supersedes
+from tabane.hub.local.localized import say
 
 
-class House(NamedTuple):
+class HubIdentity(NamedTuple):
     """The hub as its welcome describes it.
 
     ``replaceable`` is whether a newer version may replace it; ``code`` is the folder of its code, and
@@ -27,13 +27,13 @@ class House(NamedTuple):
     found: bool = True
 
 
-def refusal(hello: Hello, house: House) -> Refused | None:
+def refusal(hello: Hello, house: HubIdentity) -> HelloRefused | None:
     """Why a client is not served by this hub; None where it is."""
     if not house.found:
-        return Refused("ending", say("The home of this hub was deleted, so the hub ends."))
+        return HelloRefused("ending", say("The home of this hub was deleted, so the hub ends."))
     if hello.home and not _same(hello.home, house.home):
         text = say("This hub belongs to another home: {hub}, not {asked}.", hub=house.home, asked=hello.home)
-        return Refused("home", text)
+        return HelloRefused("home", text)
     if hello.servers and not _same(hello.servers, house.servers):
         text = say(
             "The running hub serves the servers file {hub}, not {asked}. Use that one, stop the hub "
@@ -41,13 +41,15 @@ def refusal(hello: Hello, house: House) -> Refused | None:
             hub=house.servers,
             asked=hello.servers,
         )
-        return Refused("servers", text)
+        return HelloRefused("servers", text)
     if hello.role != "replace":
         return None
     if not house.replaceable:
-        return Refused("standalone", say("This hub lives in an assistant's process and makes way for none."))
+        return HelloRefused(
+            "standalone", say("This hub lives in an assistant's process and makes way for none.")
+        )
     if not supersedes(hello, house, house.on_disk):
-        return Refused(
+        return HelloRefused(
             "version", say("Only a newer version than {version} takes over.", version=house.version)
         )
     return None

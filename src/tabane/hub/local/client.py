@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
-from tabane.hub.local.approach import Approach, NoHub
+from tabane.hub.local.connector import HubConnector, HubUnreachable
 from tabane.messages import Message, say
 from tabane.wire import json
-from tabane.wire.channel import Splitter
-from tabane.wire.json import Frame
+from tabane.wire.channel import LineSplitter
+from tabane.wire.json import JsonRpcFrame
 
 if TYPE_CHECKING:
-    from tabane.hub.local.approach import Connection
-    from tabane.hub.local.hello import Welcome
+    from tabane.hub.local.connector import HubConnection
+    from tabane.hub.local.handshake import Welcome
     from tabane.messages import Lang
 
 CONNECT_LIMIT = 5.0
@@ -29,7 +29,7 @@ _CHUNK = 1 << 16
 _WARNING = 4096  # bytes at the end of an answer that hold one
 
 
-class Failed(HubError):
+class HubCallFailed(HubError):
     """The hub answered with an error. ``answered`` is its JSON-RPC code, ``data`` what it added."""
 
     def __init__(self, message: Message, answered: int, data: Any = None) -> None:
@@ -37,7 +37,7 @@ class Failed(HubError):
         self.answered, self.data = answered, data
 
 
-class Declined(CallerError):
+class HubCallDeclined(CallerError):
     """The hub found the request wrong: an unknown method or name, or parameters that do not fit."""
 
     def __init__(self, message: Message, answered: int, data: Any = None) -> None:
@@ -48,15 +48,15 @@ class Declined(CallerError):
 class HubClient:
     """A connection to a hub that serves. Use it as a context manager, or :meth:`close` it.
 
-    Errors of the hub are raised as :class:`Declined` where the caller is at fault, else as
-    :class:`Failed`; their text is in the language of the hello. ``warning`` is what the last answer to
+    Errors of the hub are raised as :class:`HubCallDeclined` where the caller is at fault, else as
+    :class:`HubCallFailed`; their text is in the language of the hello. ``warning`` is what the last answer to
     :meth:`call` said beside its result: why that is not all that could be had; empty for nothing.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: HubConnection) -> None:
         self.welcome: Welcome = connection.welcome
         self._fd = connection.fd
-        self._splitter = Splitter(connection.welcome.max_line)
+        self._splitter = LineSplitter(connection.welcome.max_line)
         self._lines = self._splitter.feed(connection.rest)
         self._count = 0
         self.warning = ""
@@ -105,7 +105,7 @@ class HubClient:
         while True:
             try:
                 self._line(deadline)
-            except HungUp:
+            except HubDisconnected:
                 return True
             except HubError:
                 return False
@@ -116,7 +116,7 @@ class HubClient:
         self._send(json.request_line(self._count, json.quote(method), params), deadline)
         return b"%d" % self._count
 
-    def _answer(self, asked: bytes, deadline: float | None) -> tuple[Frame, bytes]:
+    def _answer(self, asked: bytes, deadline: float | None) -> tuple[JsonRpcFrame, bytes]:
         """The next answer to a request, and its line. Raises what it says went wrong."""
         while True:
             line = self._line(deadline)
@@ -136,7 +136,7 @@ class HubClient:
             except BlockingIOError:
                 continue
             except OSError:
-                raise HungUp(_gone()) from None
+                raise HubDisconnected(_gone()) from None
 
     def _line(self, deadline: float | None) -> bytes:
         while not self._lines:
@@ -157,7 +157,7 @@ class HubClient:
             except OSError:
                 chunk = b""
             if not chunk:
-                raise HungUp(_gone())
+                raise HubDisconnected(_gone())
             return chunk
 
     def _wait(self, event: int, deadline: float | None) -> None:
@@ -178,11 +178,11 @@ def _warning(line: bytes) -> str:
     return str(json.member(json.fields(line), "warning") or "")
 
 
-class HungUp(HubError):
+class HubDisconnected(HubError):
     """The connection ended."""
 
 
-def connect(approach: Approach, lang: Lang, limit: float | None = None) -> HubClient:
+def connect(approach: HubConnector, lang: Lang, limit: float | None = None) -> HubClient:
     """A client of the hub that ``approach`` leads to, which may start one. Raises HubError.
 
     ``limit`` is in seconds; by default five where no hub is to be started.
@@ -191,11 +191,11 @@ def connect(approach: Approach, lang: Lang, limit: float | None = None) -> HubCl
         if limit is None and not approach.starts:
             limit = CONNECT_LIMIT
         return HubClient(approach.reach(limit) if limit is not None else approach.reach())
-    except NoHub as none:
+    except HubUnreachable as none:
         raise unreachable(none, lang) from None
 
 
-def unreachable(none: NoHub, lang: Lang) -> HubError:
+def unreachable(none: HubUnreachable, lang: Lang) -> HubError:
     """The same as an error of the product, in one language."""
     return HubError(Message(none.text(lang)))
 
@@ -211,5 +211,5 @@ def raised(error: Any) -> TabaneError:
     code = code if isinstance(code, int) else -32603
     message = Message(str(body.get("message", "")))
     if code in (-32600, -32601, UnknownName.code):
-        return Declined(message, code, data)
-    return Failed(message, code, data)
+        return HubCallDeclined(message, code, data)
+    return HubCallFailed(message, code, data)

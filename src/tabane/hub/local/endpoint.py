@@ -17,7 +17,7 @@ MAX_SOCKET_PATH = 103
 """Bytes of a Unix socket's path: 104 with the final NUL on macOS, 108 on Linux."""
 
 
-class Unsafe(OSError):
+class UnsafeEndpoint(OSError):
     """A folder that a socket should lie in may be another user's."""
 
 
@@ -54,7 +54,7 @@ class Endpoint:
     def prepare(self) -> str:
         """Make the folders, each the user's alone, and return the socket's path.
 
-        Raises :class:`Unsafe` where a folder outside the home is not private, and OSError.
+        Raises :class:`UnsafeEndpoint` where a folder outside the home is not private, and OSError.
         """
         os.makedirs(self.home, mode=0o700, exist_ok=True)
         os.makedirs(self.logs, mode=0o700, exist_ok=True)
@@ -64,7 +64,7 @@ class Endpoint:
         return path
 
     def reachable(self) -> str:
-        """The socket's path for a client. Raises :class:`Unsafe` where its folder is not to be trusted."""
+        """The socket's path for a client. Raises :class:`UnsafeEndpoint` if its folder is not safe."""
         path = self.socket
         if os.path.dirname(path) == self.home:
             return path
@@ -112,10 +112,10 @@ def here() -> str:
 
 
 def check_private(folder: str) -> None:
-    """Raises :class:`Unsafe` unless ``folder`` is a folder, of this user, and closed to others."""
+    """Raises :class:`UnsafeEndpoint` unless ``folder`` is a folder, of this user, and closed to others."""
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise Unsafe(f"{folder} is not a folder of this user alone")
+        raise UnsafeEndpoint(f"{folder} is not a folder of this user alone")
 
 
 def _make_private(folder: str) -> None:

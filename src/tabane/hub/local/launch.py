@@ -31,7 +31,7 @@ _PATHS = (
 )
 
 
-class Outcome(NamedTuple):
+class LaunchOutcome(NamedTuple):
     """How a start went. ``texts`` are why it failed, by language; empty where the hub said nothing."""
 
     state: str
@@ -42,13 +42,13 @@ class Outcome(NamedTuple):
         return json.dumps(self._asdict()).encode() + b"\n"
 
 
-def read_outcome(said: bytes) -> Outcome:
+def read_outcome(said: bytes) -> LaunchOutcome:
     """What a hub said through its pipe until that ended. Nothing readable is a failure without words."""
     try:
         note = json.loads(said)
-        return Outcome(str(note["state"]), dict(note["texts"]), int(note["pid"]))
+        return LaunchOutcome(str(note["state"]), dict(note["texts"]), int(note["pid"]))
     except (ValueError, KeyError, TypeError):
-        return Outcome(FAILED, {})
+        return LaunchOutcome(FAILED, {})
 
 
 def launch(endpoint: Endpoint, flags: Sequence[str], started_by: str, environ: Mapping[str, str]) -> int:

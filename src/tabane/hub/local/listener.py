@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from tabane.hub.local import hello as hellos
-from tabane.hub.local.admission import House, refusal, trusted, uid_in
-from tabane.hub.local.hello import BadHello, Hello, Refused, Welcome
-from tabane.hub.local.owned import OwnFile
-from tabane.hub.local.texts import say
+from tabane.hub.local import handshake
+from tabane.hub.local.admission import HubIdentity, refusal, trusted, uid_in
+from tabane.hub.local.handshake import Hello, HelloRefused, InvalidHello, Welcome
+from tabane.hub.local.localized import say
+from tabane.hub.local.own_file import OwnFile
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ _LOCAL_PEERCRED = 1
 _XUCRED_SIZE = 76
 
 
-class Reception(Protocol):
+class ClientReceiver(Protocol):
     """Takes the clients that the listener let in, with their descriptor, which is theirs from then on."""
 
-    def house(self) -> House: ...
+    def house(self) -> HubIdentity: ...
 
     def welcome(self) -> Welcome: ...
 
@@ -48,14 +48,14 @@ class Reception(Protocol):
     def take(self, fd: int, hello: Hello) -> None: ...
 
 
-class Listener:
+class HubListener:
     """Accepts connections at ``path`` and hands each to the reception once it has said who it is."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         path: str,
-        reception: Reception,
+        reception: ClientReceiver,
         peer_uid: Callable[[socket.socket], int] | None = None,
         hello_limit: float = HELLO_LIMIT,
     ) -> None:
@@ -64,7 +64,7 @@ class Listener:
         self.hello_limit = hello_limit
         self._socket: socket.socket | None = None
         self._file: OwnFile | None = None
-        self._greetings: set[_Greeting] = set()
+        self._greetings: set[_PendingHello] = set()
 
     def open(self) -> None:
         """Listen. Call it with the home's lock held: then an existing socket belongs to nobody.
@@ -137,7 +137,7 @@ class Listener:
             log.warning("more than %d connections that say nothing; one is refused", MOST_GREETINGS)
             peer.close()
         else:
-            self._greetings.add(_Greeting(self._loop, peer, self))
+            self._greetings.add(_PendingHello(self._loop, peer, self))
 
     def _rest(self) -> None:
         if self._socket is not None:
@@ -148,33 +148,33 @@ class Listener:
         if self._socket is not None:
             self._loop.add_reader(self._socket, self._accept)
 
-    def over(self, greeting: _Greeting) -> None:
+    def over(self, greeting: _PendingHello) -> None:
         """A greeting has ended, one way or the other."""
         self._greetings.discard(greeting)
 
     def met(self, peer: socket.socket, hello: Hello) -> None:
         """A hello was said: welcome its sender and hand it over, or refuse it."""
         reception = self._reception
-        answer: Welcome | Refused = refusal(hello, reception.house()) or reception.welcome()
+        answer: Welcome | HelloRefused = refusal(hello, reception.house()) or reception.welcome()
         if isinstance(answer, Welcome) and reception.full(hello):
-            answer = Refused("full", say("The hub has as many connections as it takes."))
+            answer = HelloRefused("full", say("The hub has as many connections as it takes."))
         try:
             # A few hundred bytes into an empty buffer: taken whole, or the peer is gone.
-            peer.send(hellos.encode(answer))
+            peer.send(handshake.encode(answer))
         except OSError:
             peer.close()
             return
-        if isinstance(answer, Refused):
+        if isinstance(answer, HelloRefused):
             log.info("a client was refused: %s", answer.text("en"))
             peer.close()
         else:
             reception.take(peer.detach(), hello)
 
 
-class _Greeting:
+class _PendingHello:
     """A connection that has not said its hello yet."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, peer: socket.socket, listener: Listener) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, peer: socket.socket, listener: HubListener) -> None:
         self._loop, self._peer, self._listener = loop, peer, listener
         self._heard = b""
         self._timer = loop.call_later(listener.hello_limit, self.close)
@@ -191,7 +191,7 @@ class _Greeting:
 
     def _readable(self) -> None:
         try:
-            chunk = self._peer.recv(hellos.MAX_HELLO)
+            chunk = self._peer.recv(handshake.MAX_HELLO)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -199,13 +199,13 @@ class _Greeting:
         self._heard += chunk
         if self._heard.endswith(b"\n"):
             self._said(self._heard)
-        elif not chunk or len(self._heard) > hellos.MAX_HELLO:
+        elif not chunk or len(self._heard) > handshake.MAX_HELLO:
             self.close()
 
     def _said(self, line: bytes) -> None:
         try:
-            hello = hellos.read_hello(line)
-        except BadHello as error:
+            hello = handshake.read_hello(line)
+        except InvalidHello as error:
             log.warning("a connection did not begin with a hello: %s", error)
             self.close()
             return

@@ -12,14 +12,14 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from tabane.hub.local.owned import same_file
+from tabane.hub.local.own_file import same_file
 
 HAND = "hand"
 BRIDGE = "bridge"
 STANDALONE = "standalone"
 
 
-class Holder(NamedTuple):
+class LockHolder(NamedTuple):
     """The note in the lock file: the hub that runs, or the last that did.
 
     ``started_by`` is ``hand``, ``bridge`` or ``standalone``; ``flags`` are those it was started
@@ -41,13 +41,13 @@ class Holder(NamedTuple):
         return self.ended in (None, "restart", "replace")
 
 
-class Lock:
+class HomeLock:
     """The lock, held. Let go of by :meth:`release`, or by the end of the process."""
 
     def __init__(self, fd: int, path: str) -> None:
         self._fd, self._path = fd, path
 
-    def write(self, holder: Holder | None) -> None:
+    def write(self, holder: LockHolder | None) -> None:
         """Leave a note for who finds the lock held; None for no note."""
         text = json.dumps(holder._asdict()).encode() if holder else b""
         os.pwrite(self._fd, text, 0)
@@ -62,7 +62,7 @@ class Lock:
         return not same_file(self._path, os.fstat(self._fd))
 
 
-def acquire(path: str) -> Lock | None:
+def acquire(path: str) -> HomeLock | None:
     """Return the lock; None if another process holds it. Raises OSError, as for a folder that is missing."""
     while True:
         lock = _locked(path)
@@ -71,7 +71,7 @@ def acquire(path: str) -> Lock | None:
         lock.release()  # deleted between opening and locking
 
 
-def _locked(path: str) -> Lock | None:
+def _locked(path: str) -> HomeLock | None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,7 +81,7 @@ def _locked(path: str) -> Lock | None:
     except BaseException:
         os.close(fd)
         raise
-    return Lock(fd, path)
+    return HomeLock(fd, path)
 
 
 def held(path: str) -> bool:
@@ -100,12 +100,12 @@ def held(path: str) -> bool:
     return False
 
 
-def read_holder(path: str) -> Holder | None:
+def read_holder(path: str) -> LockHolder | None:
     """The note in the lock file, None where there is none that can be read."""
     try:
         with open(path, "rb") as file:
             note: dict[str, Any] = json.loads(file.read(1 << 16))
-        return Holder(
+        return LockHolder(
             pid=int(note["pid"]),
             version=str(note["version"]),
             started_by=str(note["started_by"]),

@@ -25,11 +25,11 @@ class StopServer(Struct, frozen=True, forbid_unknown_fields=True):
     restart: bool = False
 
 
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class NoAdministrationParameters(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class Administered(Protocol):
+class AdministeredHub(Protocol):
     """What the administration needs of the process that runs a hub."""
 
     def report(self) -> dict[str, Any]:
@@ -57,13 +57,13 @@ class Administered(Protocol):
         ...
 
 
-class Administration:
+class HubAdministration:
     """Operations on the hub. It exists before what it administers: :meth:`of` names that."""
 
     def __init__(self) -> None:
-        self._administered: Administered | None = None
+        self._administered: AdministeredHub | None = None
 
-    def of(self, administered: Administered) -> None:
+    def of(self, administered: AdministeredHub) -> None:
         self._administered = administered
 
     def table(self) -> list[Operation]:
@@ -75,7 +75,7 @@ class Administration:
             Operation(
                 "check_init",
                 "Whether everything that is kept can be asked for yet, and how far that is.",
-                Nothing,
+                NoAdministrationParameters,
                 self.check_init,
                 FACES,
                 Privilege.READ,
@@ -83,7 +83,9 @@ class Administration:
                 public=True,
             ),
             Operation("stop_server", "End the hub.", StopServer, self.stop, FACES, admin),
-            Operation("keep_server", "Do not end when idle.", Nothing, self.keep, FACES, admin),
+            Operation(
+                "keep_server", "Do not end when idle.", NoAdministrationParameters, self.keep, FACES, admin
+            ),
         ]
 
     async def status(self, caller: Caller, params: HubStatus) -> dict[str, Any]:
@@ -91,7 +93,7 @@ class Administration:
         report = hub.report() | await hub.kept()
         return report | {"settings": hub.settings_report(caller)} if params.settings else report
 
-    async def check_init(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+    async def check_init(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, Any]:
         beginning = self._hub().beginning(caller)
         if beginning is None:
             return {"status": "init_completed"}
@@ -103,11 +105,11 @@ class Administration:
         self._hub().end("restart" if params.restart else "stop")
         return {"status": "stopping", "message": say("The hub is stopping.").render(caller.lang)}
 
-    async def keep(self, caller: Caller, params: Nothing) -> dict[str, str]:
+    async def keep(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
         self._hub().keep()
         return {"status": "kept"}
 
-    def _hub(self) -> Administered:
+    def _hub(self) -> AdministeredHub:
         if self._administered is None:
             raise asyncio.InvalidStateError("the administration has no hub yet")
         return self._administered

@@ -16,17 +16,17 @@ from tabane.errors import ConfigurationError, HubError
 from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
+from tabane.hub.local import hang_dumps
 from tabane.hub.local import lock as locks
-from tabane.hub.local import stuck
-from tabane.hub.local.admission import House
+from tabane.hub.local.admission import HubIdentity
 from tabane.hub.local.endpoint import Endpoint
-from tabane.hub.local.hello import Hello, Welcome
-from tabane.hub.local.listener import Listener
-from tabane.hub.local.lock import Holder, Lock
-from tabane.hub.process.administration import Administration
-from tabane.hub.process.logs import Logs
+from tabane.hub.local.handshake import Hello, Welcome
+from tabane.hub.local.listener import HubListener
+from tabane.hub.local.lock import HomeLock, LockHolder
+from tabane.hub.process.administration import HubAdministration
+from tabane.hub.process.home_version import write_stamp
+from tabane.hub.process.logs import HubLogs
 from tabane.hub.process.report import settings_report
-from tabane.hub.process.stamp import write_stamp
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
 from tabane.hub.rpc.lines import RpcSession
@@ -50,7 +50,7 @@ CLOSING = 20.0
 """Seconds that upstreams and keeper may take to end before the process goes without waiting."""
 
 
-class Origin:
+class LaunchOrigin:
     """How this hub was started: by whom, with which flags.
 
     ``asked`` is whether a user waits for this start, and is told of its failures.
@@ -64,7 +64,12 @@ class Daemon:
     """A hub, its door, and all that ends it. Made with the lock of its home held."""
 
     def __init__(
-        self, settings: Settings, environment: Mapping[str, str], lock: Lock, origin: Origin, logs: Logs
+        self,
+        settings: Settings,
+        environment: Mapping[str, str],
+        lock: HomeLock,
+        origin: LaunchOrigin,
+        logs: HubLogs,
     ) -> None:
         self._settings, self._environment, self._lock, self._origin = settings, environment, lock, origin
         self._endpoint = Endpoint(str(settings.home), environment)
@@ -97,7 +102,7 @@ class Daemon:
         self.hub.processes.umask = umask
         self.hub.on_reload = self._reloaded
         self._reloaded()
-        administration = Administration()
+        administration = HubAdministration()
         administration.of(self)
         self._door = Door(table_of(self.hub, administration), AllowLocal(), self.hub.jobs)
         self.http = self._http()
@@ -148,10 +153,10 @@ class Daemon:
 
     # -- reception -------------------------------------------------------------------------------
 
-    def house(self) -> House:
+    def house(self) -> HubIdentity:
         replaceable = self._origin.started_by != locks.STANDALONE
         self._check_home()
-        return House(
+        return HubIdentity(
             this_build().name,
             self._endpoint.home,
             str(self.settings.servers),
@@ -314,8 +319,8 @@ class Daemon:
             log.error("the end of the hub failed", exc_info=failed)
         return done
 
-    def _listening(self) -> Listener:
-        listener = Listener(self._loop, self._endpoint.socket, self)
+    def _listening(self) -> HubListener:
+        listener = HubListener(self._loop, self._endpoint.socket, self)
         try:
             listener.open()
         except OSError as error:
@@ -341,7 +346,7 @@ class Daemon:
     def _note(self, ended: str | None) -> None:
         origin, socket, version = self._origin, self._endpoint.socket, this_build().name
         self._lock.write(
-            Holder(os.getpid(), version, origin.started_by, origin.flags, self._started, socket, ended)
+            LockHolder(os.getpid(), version, origin.started_by, origin.flags, self._started, socket, ended)
         )
 
     def _watch(self) -> None:
@@ -353,8 +358,8 @@ class Daemon:
     def _tell_of_last(self) -> None:
         """Log the stacks of the previous hub if its watchdog ended it."""
         last = locks.read_holder(self._endpoint.lock)
-        stuck.tidy(self._endpoint.logs)
-        for dump in stuck.dumps(self._endpoint.logs):
+        hang_dumps.tidy(self._endpoint.logs)
+        for dump in hang_dumps.dumps(self._endpoint.logs):
             if last and last.ended is None and last.pid == dump.pid:
                 self._stuck = dump.path
                 with contextlib.suppress(OSError):
@@ -415,11 +420,11 @@ def prepare_home(settings: Settings) -> None:
     private_folder(settings.home / "logs")
 
 
-def open_logs(settings: Settings, *, aloud: bool) -> Logs:
+def open_logs(settings: Settings, *, aloud: bool) -> HubLogs:
     """The log of a hub with these settings. Raises ConfigurationError where it cannot be written."""
     path = str(settings.home / "logs" / "hub.log")
     try:
-        return Logs(path, settings.log_level, settings.log_size, settings.log_files, aloud=aloud)
+        return HubLogs(path, settings.log_level, settings.log_size, settings.log_files, aloud=aloud)
     except OSError as error:
         raise ConfigurationError(
             say("The log {path} cannot be written: {why}.", path=path, why=error.strerror)

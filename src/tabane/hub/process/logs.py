@@ -1,4 +1,10 @@
-"""The hub's log: a rotating file of the user's alone, and standard error where somebody watches."""
+"""The hub's log: a rotating file of the user's alone, and standard error where somebody watches.
+
+Each cause may write so many entries and bytes in a minute, so a flood of any kind does not push older entries
+out of the log. The cause of an entry is the server that it is about. The record names the server
+(``extra={"server": name}``), or it comes from the gateway, and then the first argument of the entry is the
+server's name. Every other entry is counted with those of the same line of source.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +14,11 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
+from tabane.gateway.processes.log_files import RotatingFile
 from tabane.gateway.servers.redaction import Redactor
-from tabane.hub.local.owned import same_file
-from tabane.hub.process.log_budget import LogBudget
 
 _PIPE = 4096
 """Bytes that a writable pipe takes without waiting (PIPE_BUF)."""
@@ -32,8 +38,10 @@ _LEVELS = {
     "silent": _SILENT,
 }
 
+MINUTE = 60.0
 
-class Redacting(logging.Formatter):
+
+class RedactingFormatter(logging.Formatter):
     """Lines with a time, a level and a place, in which no secret stands and which nobody can forge."""
 
     default_msec_format = "%s.%03d"
@@ -56,7 +64,101 @@ class Redacting(logging.Formatter):
         return text.replace("\n", "\n    ")
 
 
-class Budgeted(logging.Handler):
+class LogLimit(NamedTuple):
+    """Entries and bytes in a minute."""
+
+    entries: int
+    bytes: int
+
+
+OF_SERVER = LogLimit(60, 32 << 10)
+"""Limit for one server."""
+
+OF_PLACE = LogLimit(300, 256 << 10)
+"""Limit for one line of source, whatever the cause."""
+
+MOST_CAUSES = 1024
+"""Causes that are counted separately; further ones share one count."""
+
+_GATEWAY = "tabane.gateway."
+
+
+class LogCause(NamedTuple):
+    """A server, or a line of source (``server`` is empty then)."""
+
+    server: str
+    place: str = ""
+
+
+_OTHERS = LogCause("", "others")
+
+
+class _LogCauseCount:
+    """Entries and bytes of one cause in the minute that began at ``began``."""
+
+    __slots__ = ("began", "bytes", "entries", "suppressed")
+
+    def __init__(self, began: float) -> None:
+        self.began, self.entries, self.bytes, self.suppressed = began, 0, 0, 0
+
+
+class LogBudget:
+    """Decides which entries are written, and sums up the others. ``clock`` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._counts: dict[LogCause, _LogCauseCount] = {}
+
+    def admits(self, record: logging.LogRecord) -> bool:
+        """Return whether the entry is written; :meth:`spend` its size then."""
+        cause = cause_of(record)
+        count = self._count(cause)
+        bound = OF_SERVER if cause.server else OF_PLACE
+        if count.entries < bound.entries and count.bytes < bound.bytes:
+            return True
+        count.suppressed += 1
+        return False
+
+    def spend(self, record: logging.LogRecord, size: int) -> None:
+        """Count an entry of ``size`` bytes that was written."""
+        count = self._count(cause_of(record))
+        count.entries += 1
+        count.bytes += size
+
+    def ended(self, *, all: bool = False) -> Iterator[logging.LogRecord]:
+        """Forget the minutes that are over, and yield a summary of each in which something was suppressed."""
+        now = self._clock()
+        over = [cause for cause, count in self._counts.items() if all or now - count.began >= MINUTE]
+        for cause in over:
+            suppressed = self._counts.pop(cause).suppressed
+            if suppressed:
+                yield _summary(cause, suppressed)
+
+    def _count(self, cause: LogCause) -> _LogCauseCount:
+        if cause not in self._counts and len(self._counts) >= MOST_CAUSES:
+            cause = _OTHERS
+        return self._counts.setdefault(cause, _LogCauseCount(self._clock()))
+
+
+def cause_of(record: logging.LogRecord) -> LogCause:
+    """Return the server that an entry is about, or the line of source that wrote it."""
+    server = getattr(record, "server", None)
+    if not isinstance(server, str) and record.name.startswith(_GATEWAY):
+        server = record.args[0] if isinstance(record.args, tuple) and record.args else None
+    if isinstance(server, str) and server:
+        return LogCause(server[:100])
+    return LogCause("", f"{record.name}:{record.lineno}")
+
+
+def _summary(cause: LogCause, count: int) -> logging.LogRecord:
+    if cause.server:
+        text, about = "%s: … %d more messages of this server were suppressed", cause.server
+    else:
+        text, about = "%s: … %d more messages of this kind were suppressed", cause.place
+    return logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (about, count), None)
+
+
+class BudgetedHandler(logging.Handler):
     """Passes each entry that the budget admits, formatted and cut, to each of ``outputs``."""
 
     def __init__(self, outputs: Iterable[Callable[[bytes], None]], budget: LogBudget) -> None:
@@ -88,54 +190,7 @@ class Budgeted(logging.Handler):
         return len(line)
 
 
-class RotatingFile:
-    """A file that becomes ``.1`` when it has ``size`` bytes, and so on up to ``count`` files; each 0600.
-
-    :class:`logging.handlers.RotatingFileHandler` does the same, and costs 2 MB to import. A log that
-    cannot be written (a full disk) is no reason to fail: the line is lost.
-    """
-
-    def __init__(self, path: str, size: int, count: int) -> None:
-        self._path, self._size, self._count = path, size, count
-        self._fd = self._open()
-        self._written = os.fstat(self._fd).st_size
-
-    def write(self, line: bytes) -> None:
-        """Add an entry, which ends with a newline."""
-        with contextlib.suppress(OSError):
-            if self._written and self._written + len(line) > self._size:
-                self._rotate()
-            self._written += os.write(self._fd, line)
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _rotate(self) -> None:
-        # A file that another process put there is not renamed: it may be the log of another hub.
-        if same_file(self._path, os.fstat(self._fd)):
-            self._rename()
-        # The old descriptor is closed only by its replacement: otherwise a client could get its number.
-        old, self._fd = self._fd, self._open()
-        os.close(old)
-        self._written = 0
-
-    def _rename(self) -> None:
-        names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._count))]
-        for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(newer, older)
-        if self._count == 1:
-            os.truncate(self._fd, 0)
-
-    def _open(self) -> int:
-        return os.open(
-            self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
-
-
-class Logs:
+class HubLogs:
     """The logging of one hub: set up by making it, taken down by :meth:`close`."""
 
     def __init__(
@@ -149,11 +204,11 @@ class Logs:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         logging.addLevelName(TRACE, "TRACE")
-        self._formatter = Redacting()
+        self._formatter = RedactingFormatter()
         self._root = logging.getLogger()
-        self._file = RotatingFile(path, size, count)
-        outputs = [self._file.write, _aloud] if aloud else [self._file.write]
-        self._handler = Budgeted(outputs, LogBudget(clock))
+        self._file = RotatingFile(path, size, count, keep_open=True)
+        outputs = [self._to_file, _aloud] if aloud else [self._to_file]
+        self._handler = BudgetedHandler(outputs, LogBudget(clock))
         self._handler.setFormatter(self._formatter)
         self._root.addHandler(self._handler)
         self.set_level(level)
@@ -179,6 +234,11 @@ class Logs:
         self._root.removeHandler(self._handler)
         self._handler.close()
         self._file.close()
+
+    def _to_file(self, line: bytes) -> None:
+        # A log that cannot be written (a full disk) is no reason to fail: the line is lost.
+        with contextlib.suppress(OSError):
+            self._file.append(line)
 
 
 def _aloud(line: bytes) -> None:

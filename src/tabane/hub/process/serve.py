@@ -16,14 +16,14 @@ from tabane.errors import CallerError, HubError, TabaneError
 from tabane.hub.http.occupant import await_port
 from tabane.hub.local import launch
 from tabane.hub.local import lock as locks
-from tabane.hub.local.endpoint import Endpoint, Unsafe, home_of
-from tabane.hub.local.hello import Hello
-from tabane.hub.local.launch import FAILED, LOST, READY, Outcome
-from tabane.hub.local.lock import Holder, Lock
+from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, home_of
+from tabane.hub.local.handshake import Hello
+from tabane.hub.local.launch import FAILED, LOST, READY, LaunchOutcome
+from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.local.stdio import waits
-from tabane.hub.process.daemon import Daemon, Origin, held_by, open_logs, prepare_home
-from tabane.hub.process.logs import Logs
-from tabane.hub.process.stamp import refuse_downgrade
+from tabane.hub.process.daemon import Daemon, LaunchOrigin, held_by, open_logs, prepare_home
+from tabane.hub.process.home_version import refuse_downgrade
+from tabane.hub.process.logs import HubLogs
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings
 
@@ -43,7 +43,7 @@ def run_detached(arguments: Sequence[str]) -> int:
     try:
         return _detached(started_by, flags, voice)
     except TabaneError as error:
-        voice.say(Outcome(FAILED, {"en": error.text("en"), "ja": error.text("ja")}))
+        voice.say(LaunchOutcome(FAILED, {"en": error.text("en"), "ja": error.text("ja")}))
         return 1
 
 
@@ -57,7 +57,7 @@ def run_foreground(flags: Mapping[str, object]) -> int:
     lock = take(endpoint, launch.LIMIT)
     if lock is None:
         raise HubError(held_by(endpoint))
-    origin = Origin(locks.HAND, settings.as_flags(), asked=True)
+    origin = LaunchOrigin(locks.HAND, settings.as_flags(), asked=True)
     _run(settings, lock, origin, aloud=True)
     return 0
 
@@ -80,7 +80,7 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
         session.closed.add_done_callback(lambda _: daemon.end("its client is gone"))
 
     talks = settings.log_level in ("trace", "debug")
-    origin = Origin(locks.STANDALONE, settings.as_flags(), asked=True)
+    origin = LaunchOrigin(locks.STANDALONE, settings.as_flags(), asked=True)
     _run(settings, lock, origin, aloud=talks, then=attach)
     return 0
 
@@ -101,7 +101,7 @@ def flags_of(arguments: Sequence[str]) -> dict[str, object]:
     return found
 
 
-def take(endpoint: Endpoint, limit: float) -> Lock | None:
+def take(endpoint: Endpoint, limit: float) -> HomeLock | None:
     """The lock of the home, waited for while its holder comes or goes. None where a hub serves.
 
     Raises HubError where neither happens within ``limit`` seconds.
@@ -118,7 +118,7 @@ def take(endpoint: Endpoint, limit: float) -> Lock | None:
         time.sleep(_LOOK)
 
 
-def _alone(endpoint: Endpoint, lock: Lock, deadline: float) -> Lock:
+def _alone(endpoint: Endpoint, lock: HomeLock, deadline: float) -> HomeLock:
     """Return the lock when no hub is left that lost its own; such a hub ends soon. Raises HubError."""
     while _serves(endpoint):
         if time.monotonic() > deadline:
@@ -128,24 +128,24 @@ def _alone(endpoint: Endpoint, lock: Lock, deadline: float) -> Lock:
     return lock
 
 
-def inherited(origin: Origin, last: Holder | None) -> Origin:
+def inherited(origin: LaunchOrigin, last: LockHolder | None) -> LaunchOrigin:
     """Who a hub that a bridge started stands in for: one that did not mean to end, flags and all."""
     if origin.started_by != locks.BRIDGE or last is None or not last.to_be_continued:
         return origin
     if last.started_by == locks.STANDALONE:
         return origin
     flags = {flag.partition("=")[0]: flag for flag in (*last.flags, *origin.flags)}
-    return Origin(last.started_by, tuple(flags.values()))
+    return LaunchOrigin(last.started_by, tuple(flags.values()))
 
 
-class _Voice:
+class _LaunchReport:
     """The pipe to who started this process. It is spoken through once."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         os.set_inheritable(fd, False)
 
-    def say(self, outcome: Outcome) -> None:
+    def say(self, outcome: LaunchOutcome) -> None:
         if self._fd >= 0:
             with contextlib.suppress(OSError):  # nobody listens any more
                 os.write(self._fd, outcome.encode())
@@ -153,23 +153,23 @@ class _Voice:
             self._fd = -1
 
 
-def _detached(started_by: str, flags: Sequence[str], voice: _Voice) -> int:
+def _detached(started_by: str, flags: Sequence[str], voice: _LaunchReport) -> int:
     home = flags_of(flags).get("home")
     endpoint = Endpoint(home_of(os.environ, str(home) if home else None), os.environ)
     lock = take(endpoint, launch.LIMIT)
     if lock is None:
-        voice.say(Outcome(LOST, {}))
+        voice.say(LaunchOutcome(LOST, {}))
         return LOST_STATUS
     last = locks.read_holder(endpoint.lock)
     words = _last_words(endpoint) if last and last.ended is None else ""
     # Standard error is the file of last words: from now on, those of earlier hubs are in the log.
     with contextlib.suppress(OSError):
         os.ftruncate(2, 0)
-    own = Origin(started_by, flags, asked=started_by == locks.HAND)
+    own = LaunchOrigin(started_by, flags, asked=started_by == locks.HAND)
     origin = inherited(own, last)
     settings = load_settings(flags_of(origin.flags), os.environ)
     _prepared(settings)
-    ready = Outcome(READY, {}, os.getpid())
+    ready = LaunchOutcome(READY, {}, os.getpid())
     _run(settings, lock, origin, aloud=False, then=lambda _: voice.say(ready), words=words)
     return 0
 
@@ -186,8 +186,8 @@ def _last_words(endpoint: Endpoint) -> str:
 
 def _run(
     settings: Settings,
-    lock: Lock,
-    origin: Origin,
+    lock: HomeLock,
+    origin: LaunchOrigin,
     *,
     aloud: bool,
     then: Callable[[Daemon], object] = lambda daemon: None,
@@ -198,7 +198,7 @@ def _run(
     ``words`` are the last ones of the previous hub, if that hub crashed.
     """
 
-    async def serve(logs: Logs) -> bool:
+    async def serve(logs: HubLogs) -> bool:
         if words:
             log.error("the last hub died; its last words:\n%s", words)
         daemon = Daemon(settings, os.environ, lock, origin, logs)
@@ -223,9 +223,9 @@ def _run(
             os._exit(0)
 
 
-def _internal(arguments: Sequence[str]) -> tuple[str, _Voice, list[str]]:
+def _internal(arguments: Sequence[str]) -> tuple[str, _LaunchReport, list[str]]:
     started_by, pipe, *flags = arguments
-    return started_by.removeprefix("--started-by="), _Voice(int(pipe.removeprefix("--pipe="))), flags
+    return started_by.removeprefix("--started-by="), _LaunchReport(int(pipe.removeprefix("--pipe="))), flags
 
 
 def _prepared(settings: Settings) -> Endpoint:
@@ -233,7 +233,7 @@ def _prepared(settings: Settings) -> Endpoint:
     endpoint = Endpoint(str(settings.home), os.environ)
     try:
         endpoint.prepare()
-    except Unsafe as error:
+    except UnsafeEndpoint as error:
         raise HubError(say("{why}. Remove it, and try again.", why=error)) from None
     return endpoint
 

@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 
 from tabane.hub.hub import Hub
-from tabane.hub.process.administration import Administration
+from tabane.hub.process.administration import HubAdministration
 from tabane.hub.rpc.page import rpc_page
 from tabane.operations import OperationTable
 from tabane.settings import load_settings
 
 
-def table_of(hub: Hub, administration: Administration) -> OperationTable:
+def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:
     """The operations of a hub that runs as a process."""
     return OperationTable([*hub.table, *administration.table()])
 
@@ -23,7 +23,7 @@ async def whole_table() -> OperationTable:
     """The same, of a hub that is never opened, in a folder that is gone after."""
     with tempfile.TemporaryDirectory() as home:
         hub = Hub(load_settings({"home": home}, {}), {}, asyncio.get_running_loop())
-        return table_of(hub, Administration())
+        return table_of(hub, HubAdministration())
 
 
 if __name__ == "__main__":

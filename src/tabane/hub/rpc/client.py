@@ -9,13 +9,13 @@ import time
 import urllib.parse
 
 from tabane.errors import BadArguments, HubError
-from tabane.hub.local.approach import Connection
-from tabane.hub.local.client import CONNECT_LIMIT, HubClient, HungUp
-from tabane.hub.local.hello import Welcome
+from tabane.hub.local.client import CONNECT_LIMIT, HubClient, HubDisconnected
+from tabane.hub.local.connector import HubConnection
+from tabane.hub.local.handshake import Welcome
 from tabane.messages import Message, say
 from tabane.wire import json, websocket
-from tabane.wire.json import Garbage
-from tabane.wire.websocket import Closed, Decoder, Fault, Ping
+from tabane.wire.json import InvalidJson
+from tabane.wire.websocket import Fault, WebSocketClosed, WebSocketDecoder, WebSocketPing
 
 SCHEMES = ("ws", "http")
 PORT = 8765
@@ -30,8 +30,8 @@ class WebSocketClient(HubClient):
     """A connection to a hub over TCP: a :class:`HubClient` in everything else."""
 
     def __init__(self, fd: int, rest: bytes) -> None:
-        super().__init__(Connection(fd, Welcome(version="", pid=0), b""))
-        self._decoder = Decoder(MOST_MESSAGE, masked=False)
+        super().__init__(HubConnection(fd, Welcome(version="", pid=0), b""))
+        self._decoder = WebSocketDecoder(MOST_MESSAGE, masked=False)
         self._lines = self._split(rest)
 
     def _send(self, line: bytes, deadline: float | None) -> None:
@@ -44,12 +44,14 @@ class WebSocketClient(HubClient):
         lines: list[bytes] = []
         try:
             for event in self._decoder.feed(chunk):
-                if isinstance(event, websocket.Message):
+                if isinstance(event, websocket.WebSocketMessage):
                     lines.append(event.data)
-                elif isinstance(event, Ping):
+                elif isinstance(event, WebSocketPing):
                     self._write(event.data, websocket.PONG, time.monotonic() + CONNECT_LIMIT)
-                elif isinstance(event, Closed) and not lines:
-                    raise HungUp(say("The hub closed the connection: {why}", why=event.reason or event.code))
+                elif isinstance(event, WebSocketClosed) and not lines:
+                    raise HubDisconnected(
+                        say("The hub closed the connection: {why}", why=event.reason or event.code)
+                    )
         except Fault as fault:
             raise HubError(say("The hub does not speak WebSocket rightly: {why}", why=fault)) from None
         return lines
@@ -118,5 +120,5 @@ def _refused(peer: socket.socket, body: bytes, status: str) -> Message:
     try:
         error = json.decode(json.fields(body)["error"])
         return say("The hub refuses: {why}", why=error["message"])
-    except (Garbage, KeyError, TypeError):
+    except (InvalidJson, KeyError, TypeError):
         return say("What answers there is no hub: {why}", why=status)

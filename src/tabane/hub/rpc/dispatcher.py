@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable
 
 from tabane.errors import AnswerTooLong, HubDraining, HubError, TabaneError, UnknownName
 from tabane.hub.rpc.fitting import fitted, too_long
-from tabane.messages import Message as Said
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.operations import Caller, Door
 from tabane.wire import json, rpc
-from tabane.wire.rpc import Invalid, Message, Request
+from tabane.wire.rpc import InvalidRequest, Request, RpcMessage
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +72,14 @@ class Dispatcher:
         for task in self._tasks:
             task.cancel()
 
-    def streams(self, message: Message) -> bool:
+    def streams(self, message: RpcMessage) -> bool:
         """Whether the answer to a message comes in parts."""
         part = message.parts[0]
         return (
             not message.batch and isinstance(part, Request) and part.id is not None and self._is_stream(part)
         )
 
-    async def answer(self, message: Message, send: Send) -> None:
+    async def answer(self, message: RpcMessage, send: Send) -> None:
         """Do what a message asks for, and send the answers; a notification has none."""
         first = message.parts[0]
         if message.batch:
@@ -94,8 +93,8 @@ class Dispatcher:
 
     # -- one request -----------------------------------------------------------------------------
 
-    async def _part(self, part: Request | Invalid) -> bytes | None:
-        if isinstance(part, Invalid):
+    async def _part(self, part: Request | InvalidRequest) -> bytes | None:
+        if isinstance(part, InvalidRequest):
             return part.answer
         answer = await self._guarded(part, lambda: self._called(part))
         return answer if part.id is not None else None
@@ -135,7 +134,7 @@ class Dispatcher:
         name = request.id or b"null"
         value = await self._door.invoke(self.caller, request.method, request.params)
         body, said = json.encode(value), getattr(value, "warning", None)
-        warning = said.render(self.caller.lang) if isinstance(said, Said) else ""
+        warning = said.render(self.caller.lang) if isinstance(said, Message) else ""
         line = rpc.warned(name, body, warning) if warning else json.result_line(name, body)
         if self._most is None or len(line) <= self._most:
             return line
@@ -163,7 +162,7 @@ class Dispatcher:
 
     # -- several at once -------------------------------------------------------------------------
 
-    async def _batch(self, parts: list[Request | Invalid]) -> bytes | None:
+    async def _batch(self, parts: list[Request | InvalidRequest]) -> bytes | None:
         room = None if self._most is None else _Room(self._most - _ERROR_SIZE * len(parts))
         answers = await asyncio.gather(*(self._of_batch(part, room) for part in parts))
         said = [answer for answer in answers if answer is not None]
@@ -174,7 +173,7 @@ class Dispatcher:
             return rpc.failure(None, self._no_room(), self.caller.lang)
         return line
 
-    async def _of_batch(self, part: Request | Invalid, room: _Room | None) -> bytes | None:
+    async def _of_batch(self, part: Request | InvalidRequest, room: _Room | None) -> bytes | None:
         if isinstance(part, Request) and self._is_stream(part):
             return rpc.alone(part.id or b"null", part.method)
         answer = await self._part(part)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
 from tabane.operations import Caller, Door
 from tabane.wire import json, rpc
-from tabane.wire.channel import Batch, LineChannel
+from tabane.wire.channel import LineBatch, LineChannel
 
 _LOOK = 0.01
 
@@ -22,7 +22,7 @@ class RpcSession:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        batch: Batch,
+        batch: LineBatch,
         fd: int,
         door: Door,
         caller: Caller,

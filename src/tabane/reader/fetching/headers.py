@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from email.utils import parsedate_to_datetime
+
+from tabane.wire.retry_after import retry_after
 
 _SPENT = frozenset({"content-encoding", "content-length", "transfer-encoding", "set-cookie", "set-cookie2"})
 """What no longer holds of a body that was unpacked, and cookies, of which there are none here."""
@@ -47,19 +48,14 @@ def declared(headers: Mapping[str, str]) -> int | None:
     return int(said[:20]) if said.isascii() and said.isdigit() else None
 
 
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds to wait, by Retry-After as seconds or date, or by the reset of a spent X-RateLimit.
+def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds to wait, by Retry-After, else by the reset of a spent X-RateLimit.
 
-    ``now`` is the time as seconds since 1970. None where nothing is said.
+    ``now`` is the time as seconds since 1970. None if neither is there.
     """
-    said = headers.get("retry-after", "").strip()
-    if said.isascii() and said.isdigit():
-        return float(said[:10])
-    if said:
-        try:
-            return max(0.0, parsedate_to_datetime(said).timestamp() - now)
-        except (ValueError, OverflowError):
-            return None
+    asked = retry_after(headers.get("retry-after"), now)
+    if asked is not None:
+        return asked
     reset = headers.get("x-ratelimit-reset", "")
     if headers.get("x-ratelimit-remaining") == "0" and reset.isascii() and reset.isdigit():
         return max(0.0, float(reset[:12]) - now)

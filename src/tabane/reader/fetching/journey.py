@@ -11,7 +11,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetched import Fetched
 from tabane.reader.fetching.body import body
-from tabane.reader.fetching.headers import kept, media, retry_after
+from tabane.reader.fetching.headers import kept, media, seconds_to_wait
 from tabane.reader.fetching.network import Network, Response
 from tabane.reader.fetching.policy import Policy
 from tabane.reader.fetching.statuses import refusal
@@ -152,7 +152,7 @@ class Journey:
         if status in _MOVED:
             return await self._moved(at, response)
         if not 200 <= status < 300 and status != 304:
-            wait = retry_after(headers, self._ground.wall())
+            wait = seconds_to_wait(headers, self._ground.wall())
             error = refusal(status, at.authority, wait)
             await _drained(response)
             raise Passing(error, wait) if status in _PASSING else error

@@ -10,11 +10,11 @@ from urllib.parse import unquote
 from lxml import etree, html
 
 from tabane.messages import say
-from tabane.reader.decoding import decoded
 from tabane.reader.markdown import markdown
 from tabane.reader.page import Page
 from tabane.reader.types.archives import member, opened, said, tree
 from tabane.reader.types.made import LONGEST, broken
+from tabane.text.encodings import decode_leniently
 
 _BOOK = say("book")
 _CHAPTERS = 2000
@@ -63,7 +63,7 @@ def _read(archive: zipfile.ZipFile, names: list[str], url: str) -> tuple[list[st
     for nth, name in enumerate(names):
         if room <= 0:
             return parts, len(names) - nth
-        text = decoded(member(archive, name, _BOOK), None, "application/xhtml+xml")
+        text = decode_leniently(member(archive, name, _BOOK), None, "application/xhtml+xml")
         try:
             page = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8"))
         except (etree.ParserError, ValueError):

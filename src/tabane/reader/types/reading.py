@@ -8,12 +8,12 @@ from pathlib import PurePosixPath
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.decoding import decoded
 from tabane.reader.page import Page
 from tabane.reader.types.made import bounded
 from tabane.reader.types.telling import Kind, Unread, code_language, kind_of
 from tabane.reader.types.texts import unix
 from tabane.reader.visible import title_of, visible_text
+from tabane.text.encodings import decode_leniently
 
 _LONGEST = 20_000_000  # characters of markup that are read in one pass
 
@@ -29,7 +29,7 @@ class _Body:
     name: str
 
     def text(self) -> str:
-        return decoded(self.data, self.charset, self.media)
+        return decode_leniently(self.data, self.charset, self.media)
 
 
 def page_of(body: bytes, url: str, media_type: str = "", charset: str | None = None, name: str = "") -> Page:
@@ -71,7 +71,7 @@ def plain_page_of(
         raise _unread(str(unread.args[0])) from None
     if kind not in _STRUCTURED | _TEXTUAL:
         raise _unread(media or kind)
-    text = decoded(body, charset, "text/html" if kind in _STRUCTURED else media)
+    text = decode_leniently(body, charset, "text/html" if kind in _STRUCTURED else media)
     if kind in _TEXTUAL:
         return _plain_page(unix(text), url, media)
     return _seen(text, url, media, with_scripts=with_scripts)
@@ -135,7 +135,7 @@ def _json_lines(body: _Body) -> Page:
 def _xml(body: _Body) -> Page:
     from tabane.reader.types.markup import xml_page
 
-    return xml_page(decoded(body.data, body.charset, "application/xml"), body.url)
+    return xml_page(decode_leniently(body.data, body.charset, "application/xml"), body.url)
 
 
 def _csv(body: _Body) -> Page:
@@ -189,13 +189,13 @@ def _epub(body: _Body) -> Page:
 def _whole(body: _Body) -> Page:
     from tabane.reader.types.whole import whole_page
 
-    return whole_page(decoded(body.data, body.charset, "text/html"), body.url)
+    return whole_page(decode_leniently(body.data, body.charset, "text/html"), body.url)
 
 
 def _wiki(body: _Body) -> Page:
     from tabane.reader.types.wiki import wiki_page
 
-    return wiki_page(decoded(body.data, body.charset, "text/html"), body.url)
+    return wiki_page(decode_leniently(body.data, body.charset, "text/html"), body.url)
 
 
 _READERS: Mapping[Kind, Callable[[_Body], Page]] = {

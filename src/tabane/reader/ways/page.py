@@ -13,7 +13,6 @@ from typing import Protocol
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.cleaning import without_links
-from tabane.reader.decoding import decoded
 from tabane.reader.extraction.machine_text import overlaps
 from tabane.reader.fetched import Fetched
 from tabane.reader.guard import target
@@ -21,6 +20,7 @@ from tabane.reader.page import Page
 from tabane.reader.paging import tokens
 from tabane.reader.ways import signs
 from tabane.reader.ways.way import Means
+from tabane.text.encodings import decode_leniently
 
 log = logging.getLogger(__name__)
 
@@ -276,7 +276,7 @@ def _source(fetched: Fetched) -> str:
     """The body as text. Raises ReadError where it is none."""
     if not signs.may_be_text(fetched):
         raise _no_text(fetched)
-    return decoded(fetched.body, fetched.charset, fetched.media_type)
+    return decode_leniently(fetched.body, fetched.charset, fetched.media_type)
 
 
 def _no_text(fetched: Fetched) -> ReadError:

@@ -5,18 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from tabane.wire.retry_after import retry_after
+
 AGAIN = (408, 425, 429, 500, 502, 503, 504, 529)
 """Statuses after which the same request may be answered."""
 
 
 def asked_pause(headers: Mapping[str, str]) -> float:
-    """The seconds of a Retry-After, which is a number or a date; 0 where there is none."""
-    asked = headers.get("Retry-After", "").strip()
-    if asked.isdigit():
-        return float(asked)
-    from email.utils import parsedate_to_datetime  # takes long to import, and few servers answer with dates
-
-    try:
-        return max(parsedate_to_datetime(asked).timestamp() - time.time(), 0.0)
-    except ValueError:
-        return 0.0
+    """Return the seconds that a server asks to wait with Retry-After; 0 if it does not."""
+    return retry_after(headers.get("Retry-After"), time.time()) or 0.0

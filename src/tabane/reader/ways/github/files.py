@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.decoding import decoded
 from tabane.reader.page import Page, Picture
 from tabane.reader.types.made import bounded, fence
 from tabane.reader.types.telling import Unread, code_language, kind_of
@@ -22,6 +21,7 @@ from tabane.reader.ways.github.api import RAW, Api
 from tabane.reader.ways.github.linking import linked
 from tabane.reader.ways.github.notebooks import notebook
 from tabane.reader.ways.github.writing import SITE, blocks, element, section, size, title_of_path
+from tabane.text.encodings import decode_leniently
 
 _POINTER = b"version https://git-lfs.github.com/spec/v1"
 _SOURCE = {"html": "html", "json": "json", "ndjson": "json", "xml": "xml", "plain": "", "code": ""}
@@ -140,7 +140,7 @@ def _binary(found: _File, kind: str) -> _Shown:
 
 def _text(found: _File, kind: str) -> _Shown:
     """Text of any kind; wanted lines alone where there are some."""
-    text = unix(decoded(found.body, None, "text/plain"))
+    text = unix(decode_leniently(found.body, None, "text/plain"))
     if found.place.lines is not None:
         return _cut(text, found)
     if found.path.endswith(".ipynb") and (markdown := notebook(text)) is not None:

@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.decoding import decoded
 from tabane.reader.page import Page
 from tabane.reader.types.made import bounded
 from tabane.reader.types.texts import unix
@@ -25,6 +24,7 @@ from tabane.reader.ways.github.writing import (
     section,
     title_of_path,
 )
+from tabane.text.encodings import decode_leniently
 
 FULL = 1000
 """Entries of a folder that GitHub lists at most."""
@@ -113,7 +113,7 @@ async def _readme(
         if entry is None and error.status == 404:
             return "", ()
         return "", (say("The README could not be read: {reason}", reason=error.message),)
-    text = unix(await asyncio.to_thread(decoded, fetched.body, fetched.charset, "text/markdown"))
+    text = unix(await asyncio.to_thread(decode_leniently, fetched.body, fetched.charset, "text/markdown"))
     text, warnings = bounded(text)
     if name.lower().endswith((".md", ".markdown", ".mdown")):
         text = await asyncio.to_thread(linked, text, repository, ref, dirname(name), api.endpoints.site)

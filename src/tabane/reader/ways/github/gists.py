@@ -6,7 +6,6 @@ import asyncio
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.decoding import decoded
 from tabane.reader.page import Page
 from tabane.reader.types.made import bounded, fence
 from tabane.reader.types.telling import code_language
@@ -16,6 +15,7 @@ from tabane.reader.ways.github.answers import Comment, Gist, GistFile
 from tabane.reader.ways.github.api import Api
 from tabane.reader.ways.github.notebooks import notebook
 from tabane.reader.ways.github.writing import SITE, blocks, element, login, section, size
+from tabane.text.encodings import decode_leniently
 
 WHOLE = 10
 """Files longer than a megabyte that are fetched by themselves."""
@@ -68,7 +68,7 @@ async def _files(found: Gist, api: Api) -> tuple[list[str], tuple[Message, ...]]
             try:
                 # Without the token: this URL is what the answer says, and may be anybody's.
                 body = await api.means.fetcher.fetch(each.raw_url)
-                text = await asyncio.to_thread(decoded, body.body, body.charset, "text/plain")
+                text = await asyncio.to_thread(decode_leniently, body.body, body.charset, "text/plain")
             except ReadError as error:
                 warnings.append(
                     say("{name} could not be read whole: {reason}", name=name, reason=error.message)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from tabane.build import this_build
 from tabane.errors import TabaneError
-from tabane.hub.bridge.framed import FramedSide
-from tabane.hub.bridge.heads import canonical
+from tabane.hub.bridge.message_heads import canonical
+from tabane.hub.bridge.websocket_peer import WebSocketPeer
 from tabane.messages import Lang, Message, say
 from tabane.operations import Operation
 from tabane.operations.door import decode_params
@@ -42,7 +42,7 @@ _POST = {"content": "", "timestamp": "", "url": "", "user": ""}
 _ASKED = {"search_similar": "query", "search_posts_by_text": "search_term"}
 
 
-class _Call(NamedTuple):
+class _ArchiveCall(NamedTuple):
     """A tool call in flight: the id of the client's request, and its method."""
 
     id: bytes
@@ -51,14 +51,14 @@ class _Call(NamedTuple):
     modern: bool
 
 
-class ArchiveSide(FramedSide):
+class ArchivePeer(WebSocketPeer):
     """Takes lines of MCP and returns lines of MCP; the connection itself carries JSON-RPC."""
 
     def __init__(self, fd: int, max_line: int, lang: str) -> None:
         super().__init__(fd, max_line)
         self._lang: Lang = "ja" if lang == "ja" else "en"
         self._operations = {operation.name: operation for operation in _table() if operation.name in TOOLS}
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _ArchiveCall] = {}
         self._count = 0
         self._answers: list[bytes] = []
         note = say(
@@ -140,7 +140,7 @@ class ArchiveSide(FramedSide):
             self._answer(request_id, _failure(said.render(self._lang)), modern)
             return
         self._count += 1
-        self._calls[self._count] = _Call(request_id, operation, arguments, modern)
+        self._calls[self._count] = _ArchiveCall(request_id, operation, arguments, modern)
         params = _params(arguments, operation)
         wanted = {"jsonrpc": "2.0", "id": self._count, "method": operation.name, "params": params}
         self._frame(json.dumps(wanted).encode(), websocket.TEXT, line)
@@ -152,7 +152,7 @@ class ArchiveSide(FramedSide):
 
     # -- answers to the client --------------------------------------------------------------------
 
-    def _result_of(self, call: _Call, answer: dict[str, Any]) -> bytes:
+    def _result_of(self, call: _ArchiveCall, answer: dict[str, Any]) -> bytes:
         if "error" in answer:
             error = answer["error"]
             why = error.get("message") if isinstance(error, dict) else error
@@ -161,7 +161,7 @@ class ArchiveSide(FramedSide):
         text = self._text(call, answer.get("result"), str(answer.get("warning") or ""))
         return _line(call.id, {"content": [{"type": "text", "text": text}], "isError": False}, call.modern)
 
-    def _text(self, call: _Call, result: Any, warning: str) -> str:
+    def _text(self, call: _ArchiveCall, result: Any, warning: str) -> str:
         """Return the result in the words of a hub, or as JSON if the server returns another form."""
         render = call.operation.text
         try:
@@ -210,7 +210,7 @@ def _params(arguments: Mapping[str, Any], operation: Operation) -> dict[str, Any
     return {**given, **({"settings": settings} if settings else {})}
 
 
-def _completed(call: _Call, result: Any, warning: str) -> Any:
+def _completed(call: _ArchiveCall, result: Any, warning: str) -> Any:
     """Return a result with fields that the text needs and an older server leaves out."""
     if call.operation.name == "search_similar":
         rows: Sequence[Any] = [{**row, "post": _POST | _known(row["post"])} for row in result]

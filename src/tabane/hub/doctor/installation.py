@@ -1,4 +1,7 @@
-"""The facts that the checks look at, gathered once: settings, servers file, and the hub that runs."""
+"""What the checks of the doctor look at, and what they report.
+
+The facts are gathered once: settings, servers file, and the hub that runs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tabane.errors import HubError, TabaneError
 from tabane.gateway.servers.configuration import (
@@ -25,11 +28,44 @@ from tabane.settings import Settings, load_settings
 from tabane.settings.places import config_folder
 from tabane.settings.values import expanded
 
+Level = Literal["ok", "note", "warning", "fault"]
+"""``ok`` is in order, ``note`` good to know, ``warning`` will hurt some day, ``fault`` does not work now."""
+
+Fix = Callable[[], None]
+"""Mends what was found, without a loss to the user. May raise OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """One sentence of a check-up. ``mend`` says what the user can do, ``fix`` does it where that is safe."""
+
+    level: Level
+    title: Message
+    mend: Message | None = None
+    fix: Fix | None = None
+
+
+def ok(title: Message) -> DoctorFinding:
+    return DoctorFinding("ok", title)
+
+
+def note(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("note", title, mend, fix)
+
+
+def warning(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("warning", title, mend, fix)
+
+
+def fault(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+    return DoctorFinding("fault", title, mend, fix)
+
+
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveHub:
     """The hub that runs: its version, process, servers file, and what it says of itself and each server."""
 
     version: str
@@ -44,7 +80,7 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class Installation:
     """Everything that was gathered. Where something could not be read, its problem says why.
 
     ``settings`` are the defaults where those of the user cannot be read. ``environ`` is this process's;
@@ -58,7 +94,7 @@ class Patient:
     configuration: Configuration | None = None
     configuration_problem: Message | None = None
     written: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    live: Live | None = None
+    live: LiveHub | None = None
     hub_problem: Message | None = None
 
     @property
@@ -84,10 +120,10 @@ class Patient:
         return bool(server.disabled and off)
 
 
-def live(client: HubClient) -> Live:
+def live(client: HubClient) -> LiveHub:
     """What a hub says. Raises HubError."""
     rows = client.call("list_servers", limit=CONNECT_LIMIT)["results"]
-    return Live(
+    return LiveHub(
         client.welcome.version,
         client.welcome.pid,
         client.welcome.servers,
@@ -116,7 +152,7 @@ def _said(client: HubClient, operation: str) -> dict[str, Any] | None:
     return found
 
 
-def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubError | None) -> Patient:
+def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubError | None) -> Installation:
     """Gather the facts. Never raises for what is wrong with them."""
     settings, settings_problem = _settings(environ)
     running = None
@@ -125,7 +161,7 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
             running = live(hub)
         except HubError as error:
             hub_problem = error
-    patient = Patient(
+    installation = Installation(
         environ=environ,
         endpoint=Endpoint(home_of(environ), environ),
         settings=settings,
@@ -133,24 +169,24 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
         live=running,
         hub_problem=hub_problem.message if hub_problem else None,
     )
-    return _with_configuration(patient)
+    return _with_configuration(installation)
 
 
-def read_servers(patient: Patient, environ: Mapping[str, str]) -> Configuration:
+def read_servers(installation: Installation, environ: Mapping[str, str]) -> Configuration:
     """The servers file as it reads in an environment. Raises TabaneError."""
-    required = "servers" in patient.settings.sources
+    required = "servers" in installation.settings.sources
     return read_configuration(
-        patient.servers_path, variables_of(patient.settings, environ), required=required
+        installation.servers_path, variables_of(installation.settings, environ), required=required
     )
 
 
-def _with_configuration(patient: Patient) -> Patient:
+def _with_configuration(installation: Installation) -> Installation:
     try:
-        configuration = read_servers(patient, patient.environ)
-        written = _definitions(patient.servers_path)
+        configuration = read_servers(installation, installation.environ)
+        written = _definitions(installation.servers_path)
     except TabaneError as error:
-        return replace(patient, configuration_problem=error.message)
-    return replace(patient, configuration=configuration, written=written)
+        return replace(installation, configuration_problem=error.message)
+    return replace(installation, configuration=configuration, written=written)
 
 
 def _definitions(path: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.reader.decoding import decoded
+from tabane.text.encodings import decode_leniently
 
 JA = (
     "<html><head><title>文字コードの試験</title></head><body><p>これは日本語の文章です。漢字とひらがなとカタカナ、"
@@ -30,14 +30,14 @@ LABELS = [
 @pytest.mark.parametrize("encoding", [*LEGACY, "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("label", LABELS)
 def test_japanese_is_read_whatever_the_header_says(encoding: str, label: str | None) -> None:
-    assert decoded(JA.encode(encoding), label, "text/html") == JA
+    assert decode_leniently(JA.encode(encoding), label, "text/html") == JA
 
 
 @pytest.mark.parametrize("encoding", LEGACY)
 @pytest.mark.parametrize("lie", ["utf-8", "iso-8859-1", "EUC-JP", "x-sjis"])
 def test_a_meta_that_lies_is_not_believed(encoding: str, lie: str) -> None:
     text = JA.replace("<head>", f'<head><meta charset="{lie}">')
-    assert decoded(text.encode(encoding), None, "text/html") == text
+    assert decode_leniently(text.encode(encoding), None, "text/html") == text
 
 
 @pytest.mark.parametrize(
@@ -53,35 +53,53 @@ def test_a_meta_that_lies_is_not_believed(encoding: str, lie: str) -> None:
     ],
 )
 def test_a_label_that_fits_is_believed(encoding: str, label: str, text: str) -> None:
-    assert decoded(text.encode(encoding), label) == text
+    assert decode_leniently(text.encode(encoding), label) == text
     page = f'<meta http-equiv="Content-Type" content="text/html; charset={label}"><p>{text}'
-    assert decoded(page.encode(encoding), None, "text/html") == page
+    assert decode_leniently(page.encode(encoding), None, "text/html") == page
 
 
 def test_what_windows_added_to_japanese_is_read() -> None:
-    assert decoded(f"{JA}①②㈱髙﨑".encode("cp932")) == f"{JA}①②㈱髙﨑"
-    assert decoded(JA.encode("euc_jp") + b"\xad\xa1\xad\xa2\xad\xea\n", "euc-jp") == f"{JA}①②㈱\n"
-    assert decoded(b"\x1b$B4A;z-!\x1b(B abc \x1b(I12\x1b(B") == "漢字① abc ｱｲ"
+    assert decode_leniently(f"{JA}①②㈱髙﨑".encode("cp932")) == f"{JA}①②㈱髙﨑"
+    assert decode_leniently(JA.encode("euc_jp") + b"\xad\xa1\xad\xa2\xad\xea\n", "euc-jp") == f"{JA}①②㈱\n"
+    assert decode_leniently(b"\x1b$B4A;z-!\x1b(B abc \x1b(I12\x1b(B") == "漢字① abc ｱｲ"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("iso2022_jp", "価格は¥1,200です。"),
+        ("euc_jis_2004", "〜波ダッシュ～と−マイナス－を書き分けます。"),
+        ("utf-16-le", "吾輩は猫である。名前はまだ無い。\nどこで生れたかとんと見当がつかぬ。"),
+    ],
+)
+def test_what_reads_as_japanese_is_read_without_a_label(encoding: str, text: str) -> None:
+    assert decode_leniently(text.encode(encoding)) == text
+
+
+@pytest.mark.parametrize("text", ["こんにちは、世界の漢字", "①見積書を髙橋様へ"])
+def test_utf16_without_a_mark_and_ascii_is_read_by_its_label(text: str) -> None:
+    assert decode_leniently(text.encode("utf-16-le"), "utf-16le") == text
+    assert decode_leniently(text.encode("utf-16-be"), "utf-16be") == text
 
 
 def test_a_label_beyond_the_first_1024_bytes_is_none() -> None:
     text = " " * 1100 + '<meta charset="windows-1251">' + "Café crème, déjà vu"
-    assert decoded(text.encode("cp1252"), None, "text/html") == text
+    assert decode_leniently(text.encode("cp1252"), None, "text/html") == text
 
 
 def test_the_declaration_of_xml_counts() -> None:
     text = '<?xml version="1.0" encoding="windows-1251"?><a>Привет</a>'
-    assert decoded(text.encode("cp1251"), None, "application/xml") == text
+    assert decode_leniently(text.encode("cp1251"), None, "application/xml") == text
 
 
 def test_plain_text_has_no_label_of_its_own() -> None:
     text = 'about <meta charset="windows-1251">: caf\xe9 cr\xe8me, d\xe9j\xe0 vu'
-    assert decoded(text.encode("cp1252"), "iso-8859-1", "text/plain") == text
+    assert decode_leniently(text.encode("cp1252"), "iso-8859-1", "text/plain") == text
 
 
 def test_utf8_with_a_few_broken_letters_stays_utf8() -> None:
     body = JA.encode() * 3 + b"\xe3\x81" + b" <!-- \xff -->"
-    text = decoded(body, None, "text/html")
+    text = decode_leniently(body, None, "text/html")
     assert text.startswith(JA)
     assert text.count("\ufffd") == 2
 
@@ -92,9 +110,9 @@ def test_utf8_with_a_few_broken_letters_stays_utf8() -> None:
     st.sampled_from(["", "text/html", "x/y"]),
 )
 def test_any_bytes_are_text(body: bytes, label: str | None, media: str) -> None:
-    assert isinstance(decoded(body, label, media), str)
+    assert isinstance(decode_leniently(body, label, media), str)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=100))
 def test_utf8_is_read_as_it_is(text: str) -> None:
-    assert decoded(text.encode(), "shift_jis", "text/html") == text.removeprefix("\ufeff")
+    assert decode_leniently(text.encode(), "shift_jis", "text/html") == text.removeprefix("\ufeff")

@@ -12,21 +12,21 @@ from typing import NamedTuple
 
 from tabane.build import this_build
 from tabane.hub.bridge.bridge import Bridge
+from tabane.hub.bridge.connectors import BridgeConnector, LocalBridgeConnector
 from tabane.hub.bridge.debugging import debug_of
 from tabane.hub.bridge.signals import Signals
-from tabane.hub.bridge.way import LocalWay, Way
-from tabane.hub.local.approach import NoHub
+from tabane.hub.local.connector import HubUnreachable
 from tabane.hub.local.endpoint import Endpoint, absolute, at_url, here, home_of
-from tabane.hub.local.hello import Hello
+from tabane.hub.local.handshake import Hello
+from tabane.hub.local.localized import say, spoken
 from tabane.hub.local.stdio import steal
-from tabane.hub.local.texts import say, spoken
 
 MODES = ("search", "light", "full")
 
 _VALUES = ("mode", "servers", "config", "home", "url", "websocket")
 
 
-class Request(NamedTuple):
+class BridgeOptions(NamedTuple):
     """What was asked for. ``flags`` are settings for a hub that has to be started."""
 
     mode: str | None
@@ -37,7 +37,7 @@ class Request(NamedTuple):
     flags: tuple[str, ...]
 
 
-def read(arguments: Sequence[str], environ: Mapping[str, str]) -> Request | None:
+def parse_arguments(arguments: Sequence[str], environ: Mapping[str, str]) -> BridgeOptions | None:
     """The command's arguments and variables; None where they are not all understood."""
     given: dict[str, str] = {}
     standalone = False
@@ -59,12 +59,12 @@ def read(arguments: Sequence[str], environ: Mapping[str, str]) -> Request | None
 
 def _request(
     given: Mapping[str, str], mode: str | None, standalone: bool, environ: Mapping[str, str]
-) -> Request:
+) -> BridgeOptions:
     paths = {
         name: absolute(given[name], environ) for name in ("home", "config", "servers") if given.get(name)
     }
     servers = paths.get("servers") or environ.get("TABANE_SERVERS")
-    return Request(
+    return BridgeOptions(
         mode=mode,
         servers=absolute(servers, environ) if servers else None,
         home=paths.get("home"),
@@ -74,47 +74,53 @@ def _request(
     )
 
 
-def run(request: Request, environ: Mapping[str, str]) -> int:
+def run(request: BridgeOptions, environ: Mapping[str, str]) -> int:
     """Serve the client on standard input and output until it is done. Returns the exit status."""
     read_fd, write_fd = steal()
-    failure: NoHub | None = None
+    failure: HubUnreachable | None = None
     home = Endpoint(home_of(environ, request.home), environ)
     if request.standalone and not request.url:
         try:
             status = _standalone(read_fd, write_fd, request, environ)
-        except NoHub as none:
-            failure, status = none, None
+        except HubUnreachable as error:
+            failure, status = error, None
         if status is not None:
             return status
     signals = Signals()
-    way: Way = LocalWay(home, _hello(request, "mcp", home.home, environ), environ, None)
+    connector: BridgeConnector = LocalBridgeConnector(
+        home, _hello(request, "mcp", home.home, environ), environ, None
+    )
     try:
-        way = _way(request, home, signals, environ)
-    except NoHub as none:
-        failure = none
-    bridge = Bridge(read_fd, write_fd, way, signals, debug_of(environ))
-    return bridge.turn_away(failure) if failure else bridge.run()
+        connector = _connector(request, home, signals, environ)
+    except HubUnreachable as error:
+        failure = error
+    bridge = Bridge(read_fd, write_fd, connector, signals, debug_of(environ))
+    return bridge.refuse_client(failure) if failure else bridge.run()
 
 
-def _way(request: Request, home: Endpoint, signals: Signals, environ: Mapping[str, str]) -> Way:
-    """Return the way to the requested hub. Raises NoHub if its URL is not valid."""
+def _connector(
+    request: BridgeOptions, home: Endpoint, signals: Signals, environ: Mapping[str, str]
+) -> BridgeConnector:
+    """Return the connector to the requested hub. Raises NoHub if its URL is not valid."""
     if not request.url:
         hello = _hello(request, "mcp", home.home, environ)
-        return LocalWay(home, hello, environ, request.flags, pause=signals.pause)
+        return LocalBridgeConnector(home, hello, environ, request.flags, pause=signals.pause)
     hello = _hello(request, "mcp", "", environ)
     if "://" in request.url:
-        from tabane.hub.bridge.remote import RemoteWay, address_of  # WebSocket code is loaded only here
+        from tabane.hub.bridge.remote_connector import RemoteBridgeConnector, address_of
 
         address = address_of(request.url)
         if address is not None:
-            return RemoteWay(address, hello, home, environ, signals.pause)
+            return RemoteBridgeConnector(address, hello, home, environ, signals.pause)
     try:
-        return LocalWay(at_url(request.url, environ), hello, environ, None, pause=signals.pause)
+        return LocalBridgeConnector(at_url(request.url, environ), hello, environ, None, pause=signals.pause)
     except ValueError:
         raise _unknown(request.url) from None
 
 
-def _standalone(read_fd: int, write_fd: int, request: Request, environ: Mapping[str, str]) -> int | None:
+def _standalone(
+    read_fd: int, write_fd: int, request: BridgeOptions, environ: Mapping[str, str]
+) -> int | None:
     from tabane.errors import TabaneError  # the hub in this process: nothing of this for a bridge
     from tabane.hub.process.serve import run_standalone
 
@@ -122,10 +128,10 @@ def _standalone(read_fd: int, write_fd: int, request: Request, environ: Mapping[
     try:
         return run_standalone(read_fd, write_fd, hello, request.flags)
     except TabaneError as error:
-        raise NoHub({"en": error.text("en"), "ja": error.text("ja")}, "failed") from None
+        raise HubUnreachable({"en": error.text("en"), "ja": error.text("ja")}, "failed") from None
 
 
-def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -> Hello:
+def _hello(request: BridgeOptions, role: str, home: str, environ: Mapping[str, str]) -> Hello:
     return Hello(
         version=this_build().name,
         role=role,
@@ -139,8 +145,8 @@ def _hello(request: Request, role: str, home: str, environ: Mapping[str, str]) -
     )
 
 
-def _unknown(url: str) -> NoHub:
-    return NoHub(say(
+def _unknown(url: str) -> HubUnreachable:
+    return HubUnreachable(say(
         "{url}: not the address of a hub. Give ws://host:port, http://host:port, or "
         "unix:/path/to/its/TABANE_HOME. To use your own hub, omit --url and TABANE_URL.",
         url=url), "url")  # fmt: skip

@@ -7,20 +7,27 @@ import os
 from collections import deque
 from itertools import islice
 
-from tabane.hub.bridge.side import Side
+from tabane.hub.bridge.peer import LinePeer
 from tabane.wire import websocket
-from tabane.wire.websocket import Closed, Decoder, Fault, Message, Oversized, Ping
+from tabane.wire.websocket import (
+    Fault,
+    OversizedMessage,
+    WebSocketClosed,
+    WebSocketDecoder,
+    WebSocketMessage,
+    WebSocketPing,
+)
 
 
-class FramedSide(Side):
-    """A :class:`Side` whose lines travel as masked WebSocket messages on one socket.
+class WebSocketPeer(LinePeer):
+    """A :class:`LinePeer` whose lines travel as masked WebSocket messages on one socket.
 
     A line that is valid UTF-8 is a text message, any other a binary one.
     """
 
     def __init__(self, fd: int, max_line: int) -> None:
         super().__init__(fd, fd, max_line)
-        self._decoder = Decoder(max_line, masked=False)
+        self._decoder = WebSocketDecoder(max_line, masked=False)
         self._sources: deque[bytes | None] = deque()
         """The line that each frame of the outbox carries; None for a control frame."""
 
@@ -28,13 +35,13 @@ class FramedSide(Side):
         lines: list[bytes] = []
         try:
             for event in self._decoder.feed(chunk):
-                if isinstance(event, Message):
+                if isinstance(event, WebSocketMessage):
                     lines += self.received(event.data)
-                elif isinstance(event, Oversized):
+                elif isinstance(event, OversizedMessage):
                     self.oversized.append(event.head)
-                elif isinstance(event, Ping):
+                elif isinstance(event, WebSocketPing):
                     self._frame(event.data, websocket.PONG)
-                elif isinstance(event, Closed):
+                elif isinstance(event, WebSocketClosed):
                     self.ended = True
         except Fault:
             self.ended = True

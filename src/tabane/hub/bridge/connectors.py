@@ -1,31 +1,31 @@
-"""The way from a bridge to its hub: over the socket of a home, or over TCP."""
+"""How a bridge connects to its hub: over the socket of a home, or over TCP."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tabane.hub.bridge.side import Side
-from tabane.hub.local import stuck
-from tabane.hub.local.approach import Approach, Connection
+from tabane.hub.bridge.peer import LinePeer
+from tabane.hub.local import hang_dumps
+from tabane.hub.local.connector import HubConnection, HubConnector
 
 if TYPE_CHECKING:
-    from tabane.hub.local.hello import Hello
+    from tabane.hub.local.handshake import Hello
 
 
-class Way(Protocol):
+class BridgeConnector(Protocol):
     """Connects a bridge, and connects it again when needed."""
 
     hello: Hello
 
-    def connect(self) -> Connection | None:
+    def connect(self) -> HubConnection | None:
         """Try once. Returns None if no hub serves now. Raises NoHub if another attempt cannot help."""
         ...
 
-    def reach(self) -> Connection:
+    def reach(self) -> HubConnection:
         """Return a hub that serves. Raises NoHub."""
         ...
 
-    def side(self, connection: Connection) -> Side:
+    def side(self, connection: HubConnection) -> LinePeer:
         """Return the lines of an established connection."""
         ...
 
@@ -34,12 +34,12 @@ class Way(Protocol):
         ...
 
 
-class LocalWay(Approach):
+class LocalBridgeConnector(HubConnector):
     """The hub of a home on this machine."""
 
-    def side(self, connection: Connection) -> Side:
-        return Side(connection.fd, connection.fd, connection.welcome.max_line)
+    def side(self, connection: HubConnection) -> LinePeer:
+        return LinePeer(connection.fd, connection.fd, connection.welcome.max_line)
 
     def stacks(self, pid: int) -> str | None:
         logs = self.endpoint.logs
-        return stuck.file_of(logs, pid) if stuck.was_stuck(logs, pid) else None
+        return hang_dumps.file_of(logs, pid) if hang_dumps.was_stuck(logs, pid) else None

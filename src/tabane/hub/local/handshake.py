@@ -25,7 +25,7 @@ ROLES = ("mcp", "rpc", "replace", "stdio")
 drain and end; ``stdio``: no connection at all, the client of a standalone hub."""
 
 
-class BadHello(ValueError):
+class InvalidHello(ValueError):
     """The line is no hello, or no answer to one."""
 
 
@@ -51,7 +51,7 @@ class Hello(NamedTuple):
     code: str = ""
 
 
-class Versioned(Protocol):
+class VersionedProcess(Protocol):
     """A process with the name of its build, and the folder of its code; empty if it is not known."""
 
     @property
@@ -75,7 +75,7 @@ class Welcome(NamedTuple):
     code: str = ""
 
 
-class Refused(NamedTuple):
+class HelloRefused(NamedTuple):
     """The hub's answer to a client that it does not serve. ``texts`` has the reason by language."""
 
     code: str
@@ -85,9 +85,9 @@ class Refused(NamedTuple):
         return self.texts.get(lang) or self.texts.get("en") or self.code
 
 
-def encode(message: Hello | Welcome | Refused) -> bytes:
+def encode(message: Hello | Welcome | HelloRefused) -> bytes:
     """One line, newline included."""
-    if isinstance(message, Refused):
+    if isinstance(message, HelloRefused):
         body: dict[str, Any] = {"tabane": "refused", "code": message.code, "message": message.texts}
     else:
         body = {"tabane": type(message).__name__.lower(), **message._asdict()}
@@ -95,10 +95,10 @@ def encode(message: Hello | Welcome | Refused) -> bytes:
 
 
 def read_hello(line: bytes) -> Hello:
-    """The hello of a client. Members not known are passed over. Raises :class:`BadHello`."""
+    """The hello of a client. Members not known are passed over. Raises :class:`InvalidHello`."""
     body = _members(line)
     if body.get("tabane") != "hello":
-        raise BadHello("not a hello")
+        raise InvalidHello("not a hello")
     hello = Hello(
         version=_string(body, "version"),
         role=_string(body, "role"),
@@ -113,12 +113,12 @@ def read_hello(line: bytes) -> Hello:
         code=_string(body, "code"),
     )
     if hello.role not in ("mcp", "rpc", "replace"):
-        raise BadHello(f"unknown role {hello.role!r}")
+        raise InvalidHello(f"unknown role {hello.role!r}")
     return hello
 
 
-def read_answer(line: bytes) -> Welcome | Refused:
-    """What a hub answered. Raises :class:`BadHello` where it is no hub that speaks."""
+def read_answer(line: bytes) -> Welcome | HelloRefused:
+    """What a hub answered. Raises :class:`InvalidHello` where it is no hub that speaks."""
     body = _members(line)
     if body.get("tabane") == "welcome":
         return Welcome(
@@ -132,8 +132,8 @@ def read_answer(line: bytes) -> Welcome | Refused:
     if body.get("tabane") == "refused":
         texts = body.get("message")
         known = {str(k): str(v) for k, v in texts.items()} if isinstance(texts, dict) else {}
-        return Refused(_string(body, "code"), known)
-    raise BadHello("neither welcome nor refused")
+        return HelloRefused(_string(body, "code"), known)
+    raise InvalidHello("neither welcome nor refused")
 
 
 def newer(version: str, other: str) -> bool:
@@ -141,7 +141,7 @@ def newer(version: str, other: str) -> bool:
     return _release(version) > _release(other)
 
 
-def supersedes(one: Versioned, hub: Versioned, on_disk: str) -> bool:
+def supersedes(one: VersionedProcess, hub: VersionedProcess, on_disk: str) -> bool:
     """Return whether a process of another build may replace a hub.
 
     A later release replaces an earlier one. Within a release, a commit replaces another commit of the same
@@ -182,13 +182,13 @@ def _trimmed(numbers: list[int]) -> list[int]:
 
 def _members(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_HELLO:
-        raise BadHello("too long")
+        raise InvalidHello("too long")
     try:
         body = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadHello(str(error)) from None
+        raise InvalidHello(str(error)) from None
     if not isinstance(body, dict):
-        raise BadHello("not an object")
+        raise InvalidHello("not an object")
     return body
 
 
@@ -197,22 +197,22 @@ def _string(body: dict[str, Any], key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadHello(f"{key} is not a string")
+        raise InvalidHello(f"{key} is not a string")
     return value
 
 
 def _number(body: dict[str, Any], key: str) -> int:
     value = body.get(key, 0)
     if not isinstance(value, int | float):
-        raise BadHello(f"{key} is not a number")
+        raise InvalidHello(f"{key} is not a number")
     try:
         return int(value)
     except (ValueError, OverflowError):
-        raise BadHello(f"{key} is not a number") from None
+        raise InvalidHello(f"{key} is not a number") from None
 
 
 def _strings(body: dict[str, Any], key: str) -> tuple[str, ...]:
     value = body.get(key) or []
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise BadHello(f"{key} is not a list of strings")
+        raise InvalidHello(f"{key} is not a list of strings")
     return tuple(value)

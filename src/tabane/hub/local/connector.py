@@ -1,4 +1,4 @@
-"""The way to a hub: connect where one serves, wait where one comes or goes, start one where there is none."""
+"""Connections to the hub of a home: finds it, waits while it starts or ends, starts one if none runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tabane.build import on_disk
-from tabane.hub.local import hello as hellos
-from tabane.hub.local import launch, lock
-from tabane.hub.local.endpoint import Endpoint, Unsafe
-from tabane.hub.local.hello import Hello, Refused, Welcome
-from tabane.hub.local.texts import say
+from tabane.hub.local import handshake, launch, lock
+from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint
+from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
+from tabane.hub.local.localized import say
 
 ANSWER_LIMIT = 5.0
 """Seconds that a hub may take to answer a hello."""
@@ -35,7 +34,7 @@ Pause = Callable[[float, int], None]
 """Waits for so many seconds, or until the descriptor (-1 for none) can be read. May raise to give up."""
 
 
-class NoHub(Exception):
+class HubUnreachable(Exception):
     """There is no hub to be had. ``texts`` say why and what to do, by language; ``code`` is for programs."""
 
     def __init__(self, texts: Mapping[str, str], code: str = "unreachable") -> None:
@@ -46,7 +45,7 @@ class NoHub(Exception):
         return self.texts.get(lang) or self.texts["en"]
 
 
-class Connection(NamedTuple):
+class HubConnection(NamedTuple):
     """A welcome: the connected, non-blocking descriptor, and what the hub sent after its welcome."""
 
     fd: int
@@ -62,7 +61,7 @@ def pause(seconds: float, fd: int = -1) -> None:
     poll.poll(seconds * 1000)
 
 
-class Approach:
+class HubConnector:
     """Finds the hub of one home for one kind of client.
 
     ``flags`` are those a hub is started with; None where none is to be started. A hub of an older
@@ -81,27 +80,27 @@ class Approach:
         self.endpoint, self.hello = endpoint, hello
         self._environ, self._flags, self._started_by = environ, flags, started_by
         self._pause = pause
-        self._old_stays, self._replaced = False, 0
+        self._keep_older, self._replaced = False, 0
 
     @property
     def starts(self) -> bool:
         """Whether a hub is started where there is none."""
         return self._flags is not None
 
-    def connect(self) -> Connection | None:
+    def connect(self) -> HubConnection | None:
         """One try. None where no hub serves at this moment.
 
-        Raises :class:`NoHub` where trying again is of no use.
+        Raises :class:`HubUnreachable` where trying again is of no use.
         """
-        found = self._greet(self.hello)
+        found = self._say_hello(self.hello)
         if found is None:
             return None
-        if self.hello.role == "mcp" and hellos.supersedes(self.hello, found.welcome, on_disk().name):
+        if self.hello.role == "mcp" and handshake.supersedes(self.hello, found.welcome, on_disk().name):
             return self._replace(found)
         return found
 
-    def reach(self, limit: float = REACH_LIMIT) -> Connection:
-        """A hub that serves, started if need be. Raises :class:`NoHub`."""
+    def reach(self, limit: float = REACH_LIMIT) -> HubConnection:
+        """A hub that serves, started if need be. Raises :class:`HubUnreachable`."""
         deadline = time.monotonic() + limit
         wait = FIRST_PAUSE
         while True:
@@ -110,10 +109,10 @@ class Approach:
                 return found
             left = deadline - time.monotonic()
             if left <= 0:
-                raise NoHub(self._silent(), "silent")
+                raise HubUnreachable(self._unresponsive(), "silent")
             if self._flags is None:
                 if not lock.held(self.endpoint.lock):
-                    raise NoHub(say("No hub is running. Start one with: tabane start"), "absent")
+                    raise HubUnreachable(say("No hub is running. Start one with: tabane start"), "absent")
             elif not lock.held(self.endpoint.lock):
                 self._start(self._flags, left)
                 continue
@@ -125,16 +124,16 @@ class Approach:
             pipe = launch.launch(self.endpoint, flags, self._started_by, self._environ)
         except OSError as error:
             why = error.strerror or str(error)
-            raise NoHub(say("The hub could not be started: {why}", why=why), "failed") from None
+            raise HubUnreachable(say("The hub could not be started: {why}", why=why), "failed") from None
         try:
             outcome = launch.read_outcome(self._read_to_end(pipe, limit))
         finally:
             os.close(pipe)
         if outcome.state == launch.READY:
             # If this build is older, so is the code on disk, and the next hub would be old again.
-            self._old_stays = True
+            self._keep_older = True
         if outcome.state == launch.FAILED:
-            raise NoHub(outcome.texts or self._died(), "failed")
+            raise HubUnreachable(outcome.texts or self._died(), "failed")
 
     def _read_to_end(self, pipe: int, limit: float) -> bytes:
         said, deadline = b"", time.monotonic() + limit
@@ -146,9 +145,9 @@ class Approach:
             said += chunk
             if not chunk or chunk.endswith(b"\n"):
                 return said
-        raise NoHub(self._silent(), "silent")
+        raise HubUnreachable(self._unresponsive(), "silent")
 
-    def _greet(self, hello: Hello) -> Connection | None:
+    def _say_hello(self, hello: Hello) -> HubConnection | None:
         fd = self._open()
         if fd is None:
             return None
@@ -164,23 +163,23 @@ class Approach:
     def _open(self) -> int | None:
         try:
             path = self.endpoint.reachable()
-        except Unsafe as error:
-            raise NoHub(say("{why}. Remove it, and try again.", why=error), "unsafe") from None
+        except UnsafeEndpoint as error:
+            raise HubUnreachable(say("{why}. Remove it, and try again.", why=error), "unsafe") from None
         with socket.socket(socket.AF_UNIX) as peer:
             peer.setblocking(False)
             try:
                 peer.connect(path)
             except PermissionError:
                 text = say("The hub at {path} belongs to another user.", path=path)
-                raise NoHub(text, "user") from None
+                raise HubUnreachable(text, "user") from None
             except OSError:
                 # None there, one that has just gone, or one with its hands full: all may change.
                 return None
             return peer.detach()
 
-    def _welcome(self, fd: int, hello: Hello) -> Connection | None:
+    def _welcome(self, fd: int, hello: Hello) -> HubConnection | None:
         try:
-            os.write(fd, hellos.encode(hello))
+            os.write(fd, handshake.encode(hello))
             said = self._first_line(fd)
         except OSError:
             return None
@@ -188,20 +187,20 @@ class Approach:
             return None
         line, _, rest = said.partition(b"\n")
         try:
-            answer = hellos.read_answer(line)
-        except hellos.BadHello as error:
+            answer = handshake.read_answer(line)
+        except handshake.InvalidHello as error:
             text = say("What listens at {path} is no hub: {why}", path=self.endpoint.socket, why=error)
-            raise NoHub(text, "stranger") from None
+            raise HubUnreachable(text, "stranger") from None
         if isinstance(answer, Welcome):
-            return Connection(fd, answer, rest)
+            return HubConnection(fd, answer, rest)
         return self._refused(answer)
 
     def _first_line(self, fd: int) -> bytes | None:
         said, deadline = b"", time.monotonic() + ANSWER_LIMIT
         while b"\n" not in said:
             left = deadline - time.monotonic()
-            if left <= 0 or len(said) > hellos.MAX_HELLO:
-                raise NoHub(self._silent(), "silent")
+            if left <= 0 or len(said) > handshake.MAX_HELLO:
+                raise HubUnreachable(self._unresponsive(), "silent")
             self._pause(left, fd)
             try:
                 chunk = os.read(fd, 1 << 16)
@@ -212,25 +211,25 @@ class Approach:
             said += chunk
         return said
 
-    def _refused(self, answer: Refused) -> Connection | None:
+    def _refused(self, answer: HelloRefused) -> HubConnection | None:
         if answer.code in TRANSIENT:
             return None
         if self.hello.role != "replace":
-            raise NoHub(answer.texts or {"en": answer.code}, answer.code)
-        self._old_stays = True
+            raise HubUnreachable(answer.texts or {"en": answer.code}, answer.code)
+        self._keep_older = True
         return None
 
-    def _replace(self, old: Connection) -> Connection | None:
+    def _replace(self, old: HubConnection) -> HubConnection | None:
         """Ask an older hub to make way. None when it has gone; the connection where it will not."""
-        if self._old_stays:
+        if self._keep_older:
             return old
         # A process of the older version may start the next hub first: that hub is asked too.
         self._replaced += 1
-        self._old_stays = self._replaced >= MOST_REPLACED
+        self._keep_older = self._replaced >= MOST_REPLACED
         os.close(old.fd)
         mine, self.hello = self.hello, self.hello._replace(role="replace")
         try:
-            going = self._greet(self.hello)
+            going = self._say_hello(self.hello)
         finally:
             self.hello = mine
         if going:
@@ -252,7 +251,7 @@ class Approach:
             except OSError:
                 return
 
-    def _silent(self) -> dict[str, str]:
+    def _unresponsive(self) -> dict[str, str]:
         holder = lock.read_holder(self.endpoint.lock)
         return say(
             "The hub (process {pid}) does not answer. End it and start another with: tabane restart",

@@ -20,7 +20,7 @@ LIMIT = 64 << 10
 _NAME = re.compile(r"stuck-([0-9]{1,10})\.txt")
 
 
-class Dump(NamedTuple):
+class HangDump(NamedTuple):
     """The stacks of a hub that stopped responding: its process, the file, and when it was written."""
 
     pid: int
@@ -46,7 +46,7 @@ def was_stuck(logs: str, pid: int) -> bool:
         return False
 
 
-def dumps(logs: str) -> list[Dump]:
+def dumps(logs: str) -> list[HangDump]:
     """Return the dumps in a folder, the newest first."""
     found = []
     with contextlib.suppress(OSError), os.scandir(logs) as entries:
@@ -55,7 +55,7 @@ def dumps(logs: str) -> list[Dump]:
             with contextlib.suppress(OSError):
                 if match and entry.stat(follow_symlinks=False).st_size:
                     written = entry.stat(follow_symlinks=False).st_mtime
-                    found.append(Dump(int(match[1]), entry.path, written))
+                    found.append(HangDump(int(match[1]), entry.path, written))
     return sorted(found, key=lambda dump: dump.written, reverse=True)
 
 

@@ -19,31 +19,31 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.upstream import Connect
 from tabane.hub.doctor.configuration import has_command
-from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
-from tabane.hub.doctor.patient import Patient, Row
+from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
 from tabane.hub.limits import limits_of
 from tabane.hub.local.endpoint import here
 from tabane.hub.trial import tried
 from tabane.messages import Message, say
-from tabane.wire.channel import Batch
+from tabane.wire.channel import LineBatch
 
 AT_ONCE = 8
 """Servers that are started at the same time."""
 
 
-def to_start(patient: Patient) -> list[Server]:
+def to_start(installation: Installation) -> list[Server]:
     """The servers that a check-up would start or ask: enabled, not running, their command found."""
     return [
         server
-        for server in patient.enabled
-        if (server.transport != "stdio" or has_command(patient, server)) and _row(patient, server) is None
+        for server in installation.enabled
+        if (server.transport != "stdio" or has_command(installation, server))
+        and _row(installation, server) is None
     ]
 
 
-def running(patient: Patient) -> Iterator[Finding]:
+def running(installation: Installation) -> Iterator[DoctorFinding]:
     """The servers that are left alone, since they run in the hub or were stopped there by hand."""
-    for server in patient.enabled:
-        row = _row(patient, server)
+    for server in installation.enabled:
+        row = _row(installation, server)
         if row is not None and row["state"] == "ready":
             yield _works(
                 say(
@@ -58,44 +58,46 @@ def running(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def starts(patient: Patient) -> list[Finding]:
+def starts(installation: Installation) -> list[DoctorFinding]:
     """Start every other server, several at once, and say how each did, in the order of the file.
 
     Blocks until all have ended again; each start is limited by the settings.
     """
-    servers = to_start(patient)
+    servers = to_start(installation)
     # What goes wrong is a finding; standard error belongs to the command.
     logging.getLogger("tabane").addHandler(logging.NullHandler())
-    return asyncio.run(_all(patient, servers)) if servers else []
+    return asyncio.run(_all(installation, servers)) if servers else []
 
 
-async def _all(patient: Patient, servers: Sequence[Server]) -> list[Finding]:
+async def _all(installation: Installation, servers: Sequence[Server]) -> list[DoctorFinding]:
     processes, places = Processes(), asyncio.Semaphore(AT_ONCE)
     with tempfile.TemporaryDirectory(prefix="tabane-") as logs:
         connect = Connector(
             asyncio.get_running_loop(),
-            Batch(),
+            LineBatch(),
             processes,
             Path(logs),
-            patient.children,
-            patient.settings.max_line,
+            installation.children,
+            installation.settings.max_line,
         )
         try:
-            return list(await asyncio.gather(*(_one(patient, s, connect, places) for s in servers)))
+            return list(await asyncio.gather(*(_one(installation, s, connect, places) for s in servers)))
         finally:
             await processes.close()
 
 
-async def _one(patient: Patient, server: Server, connect: Connect, places: asyncio.Semaphore) -> Finding:
+async def _one(
+    installation: Installation, server: Server, connect: Connect, places: asyncio.Semaphore
+) -> DoctorFinding:
     async with places:
         began = time.monotonic()
         try:
-            found = await tried(server.in_folder(here()), connect, limits_of(patient.settings))
+            found = await tried(server.in_folder(here()), connect, limits_of(installation.settings))
         except TabaneError as error:
             return fault(error.message, say("Try it again: tabane servers test {server}", server=server.name))
         seconds = time.monotonic() - began
     count = len(found["tools"])
-    trouble = _trouble(patient, server)
+    trouble = _trouble(installation, server)
     if trouble is not None:
         return trouble
     words = _words(server, count, found) | {"seconds": f"{seconds:.1f}"}
@@ -104,7 +106,7 @@ async def _one(patient: Patient, server: Server, connect: Connect, places: async
     return _works(say("{server} starts in {seconds} s: {count} tools, protocol {version}", **words))
 
 
-def _works(title: Message) -> Finding:
+def _works(title: Message) -> DoctorFinding:
     return (
         ok(title)
         if title.fields["count"]
@@ -116,9 +118,9 @@ def _words(server: Server, count: int, row: Row) -> dict[str, object]:
     return {"server": server.name, "count": count, "version": row.get("version") or "?"}
 
 
-def _trouble(patient: Patient, server: Server) -> Finding | None:
+def _trouble(installation: Installation, server: Server) -> DoctorFinding | None:
     """What the running hub has against a server that starts well here."""
-    row = patient.live.rows.get(server.name) if patient.live else None
+    row = installation.live.rows.get(server.name) if installation.live else None
     if row is None or not row.get("error"):
         return None
     return warning(
@@ -131,7 +133,7 @@ def _trouble(patient: Patient, server: Server) -> Finding | None:
     )
 
 
-def _row(patient: Patient, server: Server) -> Row | None:
+def _row(installation: Installation, server: Server) -> Row | None:
     """What the hub says of a server that is to be left alone."""
-    row = patient.live.rows.get(server.name) if patient.live else None
+    row = installation.live.rows.get(server.name) if installation.live else None
     return row if row is not None and row.get("state") in ("ready", "stopped") else None

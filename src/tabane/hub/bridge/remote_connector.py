@@ -16,13 +16,13 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tabane.hub.bridge.framed import FramedSide
-from tabane.hub.bridge.side import Side
+from tabane.hub.bridge.peer import LinePeer
+from tabane.hub.bridge.websocket_peer import WebSocketPeer
 from tabane.hub.local import lock
-from tabane.hub.local.approach import Connection, NoHub, Pause
+from tabane.hub.local.connector import HubConnection, HubUnreachable, Pause
 from tabane.hub.local.endpoint import Endpoint
-from tabane.hub.local.hello import Hello, Welcome
-from tabane.hub.local.texts import lang_of, say
+from tabane.hub.local.handshake import Hello, Welcome
+from tabane.hub.local.localized import lang_of, say
 from tabane.wire import websocket
 
 SCHEMES = ("ws", "http")
@@ -49,7 +49,7 @@ _MODES = {"/mcp/search": "search", "/mcp/light": "light", "/mcp/full": "full"}
 _TRANSIENT = (b"503", b"502", b"504")
 
 
-class Address(NamedTuple):
+class HubAddress(NamedTuple):
     """The address of a hub over TCP. ``mode`` is the mode in the path of the URL."""
 
     url: str
@@ -59,14 +59,14 @@ class Address(NamedTuple):
     mode: str | None
 
 
-def address_of(url: str) -> Address | None:
+def address_of(url: str) -> HubAddress | None:
     """Parse ``ws://host:port`` or ``http://host:port/mcp``; return None for any other kind of URL.
 
     Raises NoHub if the address cannot be used.
     """
     scheme, _, rest = url.partition("://")
     if scheme in ("wss", "https"):
-        raise NoHub(say(
+        raise HubUnreachable(say(
             "{url}: encrypted connections are not supported. Forward the port through SSH "
             "(ssh -L 8765:127.0.0.1:8765 HOST), and use ws://127.0.0.1:8765.", url=url), "url")  # fmt: skip
     if scheme not in SCHEMES:
@@ -77,28 +77,28 @@ def address_of(url: str) -> Address | None:
     except ValueError:
         host, port = None, PORT
     if not host or any(character <= " " for character in url):
-        raise NoHub(say("{url}: an address is ws://host:port.", url=url), "url")
+        raise HubUnreachable(say("{url}: an address is ws://host:port.", url=url), "url")
     path = parts.path or "/"
     mode = _MODES.get(path.rstrip("/"))
-    return Address(url, host, port, "/" if path.startswith("/mcp") else path, mode)
+    return HubAddress(url, host, port, "/" if path.startswith("/mcp") else path, mode)
 
 
-class RemoteWay:
+class RemoteBridgeConnector:
     """Connects to the hub at an address, and connects again after it was lost."""
 
     def __init__(
-        self, address: Address, hello: Hello, home: Endpoint, environ: Mapping[str, str], pause: Pause
+        self, address: HubAddress, hello: Hello, home: Endpoint, environ: Mapping[str, str], pause: Pause
     ) -> None:
         self.hello, self._address, self._pause = hello, address, pause
         self._home, self._given = home, environ.get("TABANE_TOKEN") or None
         self._texts: Mapping[str, str] = {}
         self._speaks_mcp = True
 
-    def connect(self) -> Connection | None:
+    def connect(self) -> HubConnection | None:
         self._texts = {}
         return self._try(time.monotonic() + LIMIT)
 
-    def reach(self) -> Connection:
+    def reach(self) -> HubConnection:
         self._texts = {}
         deadline = time.monotonic() + LIMIT
         wait = FIRST_PAUSE
@@ -108,16 +108,16 @@ class RemoteWay:
                 return found
             left = deadline - time.monotonic()
             if left <= 0:
-                raise NoHub(self._texts or self._late(), "absent")
+                raise HubUnreachable(self._texts or self._late(), "absent")
             self._pause(min(wait, left), -1)
             wait = min(2 * wait, LONGEST_PAUSE)
 
-    def side(self, connection: Connection) -> Side:
+    def side(self, connection: HubConnection) -> LinePeer:
         if self._speaks_mcp:
-            return FramedSide(connection.fd, connection.welcome.max_line)
-        from tabane.hub.bridge.archive import ArchiveSide  # only if the server does not speak MCP
+            return WebSocketPeer(connection.fd, connection.welcome.max_line)
+        from tabane.hub.bridge.archive_peer import ArchivePeer  # only if the server does not speak MCP
 
-        return ArchiveSide(connection.fd, connection.welcome.max_line, lang_of(self.hello.lang))
+        return ArchivePeer(connection.fd, connection.welcome.max_line, lang_of(self.hello.lang))
 
     def stacks(self, pid: int) -> str | None:
         """Return None: the logs of that hub are on another machine."""
@@ -125,7 +125,7 @@ class RemoteWay:
 
     # -- one attempt -----------------------------------------------------------------------------
 
-    def _try(self, deadline: float) -> Connection | None:
+    def _try(self, deadline: float) -> HubConnection | None:
         for family, place in self._places(deadline):
             peer = self._opened(family, place, deadline)
             if peer is None:
@@ -139,7 +139,7 @@ class RemoteWay:
                 peer.close()
                 raise
             if found is not None:
-                return Connection(peer.detach(), Welcome("", 0, max_line=MAX_LINE, grace=GRACE), found)
+                return HubConnection(peer.detach(), Welcome("", 0, max_line=MAX_LINE, grace=GRACE), found)
             peer.close()
         return None
 
@@ -267,12 +267,12 @@ class RemoteWay:
 
     # -- messages --------------------------------------------------------------------------------
 
-    def _turned_away(self, status: bytes) -> NoHub:
+    def _turned_away(self, status: bytes) -> HubUnreachable:
         if status.split(b" ")[1:2] == [b"401"]:
-            return NoHub(say(
+            return HubUnreachable(say(
                 "The hub at {url} does not accept the token. Set TABANE_TOKEN to the contents of the "
                 "file token in the hub's TABANE_HOME.", url=self._address.url), "token")  # fmt: skip
-        return NoHub(self._status(status), "stranger")
+        return HubUnreachable(self._status(status), "stranger")
 
     def _status(self, status: bytes) -> dict[str, str]:
         why = status.decode("latin-1")[:200]

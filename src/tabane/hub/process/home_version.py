@@ -13,7 +13,7 @@ import msgspec
 
 from tabane.build import this_build
 from tabane.errors import ConfigurationError, HubError
-from tabane.hub.local.hello import newer
+from tabane.hub.local.handshake import newer
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted, write_private
 
@@ -28,7 +28,7 @@ class HomeStamp(msgspec.Struct, frozen=True):
     version: str
 
 
-class Downgrade(NamedTuple):
+class HomeDowngrade(NamedTuple):
     """A home that a newer build has used."""
 
     home: str
@@ -46,7 +46,7 @@ class Downgrade(NamedTuple):
         )
 
 
-def downgrade(home: str | os.PathLike[str]) -> Downgrade | None:
+def downgrade(home: str | os.PathLike[str]) -> HomeDowngrade | None:
     """Return the build that has used the home, if it was newer than this one; else None.
 
     Raises ConfigurationError if the stamp exists and cannot be read.
@@ -54,7 +54,7 @@ def downgrade(home: str | os.PathLike[str]) -> Downgrade | None:
     stamp = _read(home)
     if stamp is None or not (stamp.format > FORMAT or newer(stamp.version, this_build().version)):
         return None
-    return Downgrade(os.fspath(home), stamp.version)
+    return HomeDowngrade(os.fspath(home), stamp.version)
 
 
 def refuse_downgrade(home: str | os.PathLike[str]) -> None:

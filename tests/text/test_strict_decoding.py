@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.documents.files.decoding import decoded, decoded_with, is_binary, is_encoding
+from tabane.text.encodings import decode_strictly, is_binary, is_encoding
 
 NOVEL = (
     "吾輩は猫である。名前はまだ無い。\nどこで生れたかとんと見当がつかぬ。何でも薄暗いじめじめした所で"
@@ -69,7 +69,7 @@ def test_japanese_texts_come_back_whatever_they_are_written_in(text: str, encodi
         data = text.encode(encoding)
     except UnicodeEncodeError:
         pytest.skip("the encoding has not all of its characters")
-    found = decoded(data)
+    found = decode_strictly(data)
     assert found is not None
     assert found.text == lines(text)
 
@@ -78,9 +78,9 @@ def test_japanese_texts_come_back_whatever_they_are_written_in(text: str, encodi
     ("data", "encoding"), [(text.encode(e, "ignore"), e) for text, all_ in FOREIGN.items() for e in all_]
 )
 def test_what_is_of_another_language_in_an_encoding_of_its_own_is_refused(data: bytes, encoding: str) -> None:
-    assert decoded(data) is None
+    assert decode_strictly(data) is None
     assert not is_binary(data)
-    assert decoded_with(data, encoding) is not None
+    assert decode_strictly(data, encoding) is not None
 
 
 @pytest.mark.parametrize("text", [*FOREIGN, *JAPANESE])
@@ -91,15 +91,25 @@ def test_unicode_is_itself_in_every_language(text: str) -> None:
         text.encode("utf-16"),
         text.encode("utf-32"),
     ):
-        found = decoded(data)
+        found = decode_strictly(data)
         assert found is not None
         assert found.text == lines(text)
-        assert decoded_with(data, "cp1252") == found
+        assert decode_strictly(data, "cp1252") == found
+
+
+@pytest.mark.parametrize("text", ["①見積書を髙橋様へお送りします。", "漢字①とカナ ｱｲ"])
+def test_what_mail_programs_and_windows_added_is_read(text: str) -> None:
+    rows = b"".join(
+        b"\x1b$B" + bytes(byte & 0x7F for byte in char) + b"\x1b(B"
+        for char in (char.encode("euc_jp") if char != "①" else b"\xad\xa1" for char in "漢字①")
+    )
+    assert decode_strictly(rows) == ("漢字①", "iso2022_jp")
+    assert decode_strictly(text.encode("cp932")) == (text, "cp932")
 
 
 def test_short_kanji_are_not_guessed_where_they_may_be_chinese() -> None:
-    assert decoded("東京都".encode("euc_jp")) is None
-    assert decoded("ｶﾅ ﾃﾞｰﾀ".encode("euc_jp")) is None
+    assert decode_strictly("東京都".encode("euc_jp")) is None
+    assert decode_strictly("ｶﾅ ﾃﾞｰﾀ".encode("euc_jp")) is None
 
 
 @pytest.mark.parametrize(
@@ -113,12 +123,12 @@ def test_short_kanji_are_not_guessed_where_they_may_be_chinese() -> None:
     ],
 )
 def test_what_is_no_text_is_none(data: bytes) -> None:
-    assert decoded(data) is None
+    assert decode_strictly(data) is None
     assert is_binary(data)
 
 
 def test_line_ends_are_line_feeds() -> None:
-    assert decoded(b"a\r\nb\rc\n") == ("a\nb\nc\n", "utf-8")
+    assert decode_strictly(b"a\r\nb\rc\n") == ("a\nb\nc\n", "utf-8")
 
 
 KANA = st.text(st.characters(min_codepoint=0x3041, max_codepoint=0x3093), min_size=1, max_size=8)
@@ -132,14 +142,14 @@ def test_kana_and_kanji_come_back_or_are_refused_but_never_become_others(
     parts: list[tuple[str, str, str]], encoding: str
 ) -> None:
     text = "\n".join("".join(part) for part in parts)
-    found = decoded(text.encode(encoding))
+    found = decode_strictly(text.encode(encoding))
     assert found is None or found.text == text
 
 
 @given(st.text(min_size=1), st.sampled_from(("utf-8", "utf-8-sig", "utf-16", "utf-32")))
 def test_unicode_with_a_mark_comes_back_or_is_no_text(text: str, encoding: str) -> None:
     try:
-        found = decoded(text.encode(encoding))
+        found = decode_strictly(text.encode(encoding))
     except UnicodeEncodeError:
         return
     if found is not None and "\x1b" not in text and not text.startswith("\ufeff"):

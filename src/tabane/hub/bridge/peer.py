@@ -7,13 +7,13 @@ import os
 from collections import deque
 from itertools import islice
 
-from tabane.wire.channel import Splitter
+from tabane.wire.channel import LineSplitter
 
 CHUNK = 1 << 16
 _GATHERED = 64
 
 
-class Side:
+class LinePeer:
     """Lines over a reading and a writing descriptor, which may be the same.
 
     ``unsent`` counts the bytes that wait to be written. A line longer than ``max_line`` bytes is
@@ -26,13 +26,13 @@ class Side:
         self.read_fd, self.write_fd = read_fd, write_fd
         self.unsent = 0
         self.oversized: list[bytes] = []
-        self._splitter = Splitter(max_line)
+        self._splitter = LineSplitter(max_line)
         self._outbox: deque[bytes] = deque()
         self._begun = 0
 
     def limit(self, max_line: int) -> None:
         """Another limit for lines, from the next one on; what has come of a line is kept."""
-        splitter = Splitter(max_line)
+        splitter = LineSplitter(max_line)
         splitter.feed(self._splitter.end())
         self._splitter = splitter
 

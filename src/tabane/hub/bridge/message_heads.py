@@ -26,14 +26,14 @@ _ID_FIRST = re.compile(
 _ANSWER = b'{"jsonrpc":"2.0","id":'
 
 
-class Head(NamedTuple):
+class ClientMessageHead(NamedTuple):
     """``id`` is canonical, None in a notification; ``method`` is None in an answer."""
 
     id: bytes | None
     method: str | None
 
 
-class Answer(NamedTuple):
+class HubMessageHead(NamedTuple):
     """A message of the hub with an id: an answer, which may be an error, or a request of its own."""
 
     id: bytes
@@ -46,11 +46,11 @@ def canonical(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-def of_client(line: bytes) -> list[Head]:
+def of_client(line: bytes) -> list[ClientMessageHead]:
     """The messages in a client's line: one, or those of a batch; none where it is no JSON-RPC."""
     plain = _PLAIN.match(line)
     if plain and line.endswith(b"}"):
-        return [Head(plain[1], plain[2].decode())]
+        return [ClientMessageHead(plain[1], plain[2].decode())]
     if len(line) > LARGE and line[:1] != b"[":
         ends = _of_ends(line)
         if ends:
@@ -68,7 +68,7 @@ def of_client_head(head: bytes) -> bytes | None:
     return canonical(json.loads(found[1])) if found else None
 
 
-def of_hub(line: bytes) -> list[Answer]:
+def of_hub(line: bytes) -> list[HubMessageHead]:
     """What a line of the hub answers or asks; empty for a notification.
 
     Answers of a hub begin with ``{"jsonrpc":"2.0","id":``, so the rest of them is not read; an array
@@ -83,7 +83,7 @@ def of_hub(line: bytes) -> list[Answer]:
     except (ValueError, RecursionError):
         return []
     items = [item for item in values if _speaks(item) and "id" in item]
-    return [Answer(canonical(item["id"]), "method" in item, "error" in item) for item in items]
+    return [HubMessageHead(canonical(item["id"]), "method" in item, "error" in item) for item in items]
 
 
 def reason(line: bytes) -> str | None:
@@ -95,17 +95,17 @@ def reason(line: bytes) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _of_ends(line: bytes) -> Head | None:
+def _of_ends(line: bytes) -> ClientMessageHead | None:
     # A name before the last brace belongs to the outermost object, whatever lies between; quotes
     # within a string are escaped, so neither pattern can match inside of one.
     method = _METHOD_FIRST.match(line)
     last = _ID_LAST.search(line, max(0, len(line) - 1024))
     if method and last:
-        return Head(canonical(json.loads(last[1])), json.loads(method[1]))
+        return ClientMessageHead(canonical(json.loads(last[1])), json.loads(method[1]))
     return None
 
 
-def _of_answer(line: bytes) -> Answer:
+def _of_answer(line: bytes) -> HubMessageHead:
     begin = len(_ANSWER)
     if line[begin : begin + 1] == b'"':
         end = _closing_quote(line, begin + 1) + 1
@@ -115,7 +115,7 @@ def _of_answer(line: bytes) -> Answer:
         name = line[begin:end]
         if not name.isdigit():
             name = canonical(json.loads(name))
-    return Answer(name, line.startswith(b',"method"', end), line.startswith(b',"error"', end))
+    return HubMessageHead(name, line.startswith(b',"method"', end), line.startswith(b',"error"', end))
 
 
 def _closing_quote(line: bytes, at: int) -> int:
@@ -133,9 +133,9 @@ def _speaks(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def _of_value(message: dict[str, Any]) -> Head:
+def _of_value(message: dict[str, Any]) -> ClientMessageHead:
     method = message.get("method")
-    return Head(
+    return ClientMessageHead(
         canonical(message["id"]) if "id" in message else None,
         method if isinstance(method, str) else None,
     )

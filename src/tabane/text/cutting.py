@@ -1,0 +1,87 @@
+"""Where a long text may be cut so that its parts read well; pure.
+
+A text is cut after a line, else after a word or a Japanese sentence or clause, else between two characters
+that are not one to a reader.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+_WORDS = (" ", "\t", "\u3000", "。", "！", "？", "、", "，")
+_MOST_JOINED = 32
+_MOST_HALVES = 4_096
+_EXTENDING = (
+    ("\u1160", "\u11ff"),
+    ("\u200c", "\u200d"),
+    ("\uff9e", "\uff9f"),
+    ("\U0001f3fb", "\U0001f3ff"),
+    ("\U000e0020", "\U000e007f"),
+)
+
+
+def cut_at(text: str, start: int, end: int, lines: Sequence[str] = ("\n",)) -> int:
+    """Return where the part that begins at ``start`` ends: at most at ``end``, and always behind ``start``.
+
+    ``lines`` are the marks at which a line ends.
+    """
+    # A border in the first quarter would make a part that is hardly worth asking for.
+    for begin in (start + (end - start) // 4, start):
+        for borders in (lines, _WORDS):
+            found = max(_after_last(text, border, begin, end) for border in borders)
+            if found > start:
+                return found if borders is lines else between_characters(text, start, found)
+    return between_characters(text, start, end)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the text, or its beginning up to the end of a word and ``…``: at most ``most`` characters."""
+    if len(text) <= most:
+        return text
+    end = between_characters(text, 0, most - 1)
+    blank = text.rfind(" ", 0, end)
+    # Japanese has no blanks to cut at; nor is one far back any use.
+    return text[: blank if blank > most * 2 // 3 else end].rstrip(" ,;:、") + "…"
+
+
+def between_characters(text: str, start: int, at: int) -> int:
+    """Return the last place up to ``at`` that does not cut what a reader sees as one character.
+
+    A character of more than 32 code points is cut all the same.
+    """
+    for back in range(min(at, len(text)), max(start, at - _MOST_JOINED), -1):
+        if back == len(text) or not _joined(text, start, back):
+            return back
+    return at
+
+
+def _after_last(text: str, border: str, begin: int, end: int) -> int:
+    found = text.rfind(border, begin, end)
+    return found + len(border) if found >= 0 else -1
+
+
+def _joined(text: str, start: int, at: int) -> bool:
+    before, after = text[at - 1], text[at]
+    if _is_flag_half(before) and _is_flag_half(after):
+        return _flag_halves(text, start, at) % 2 == 1
+    return before == "\u200d" or (before, after) == ("\r", "\n") or _extends(after)
+
+
+def _extends(character: str) -> bool:
+    """Return whether a character belongs to the one before it: marks, joiners, skin tones, jamo, dakuten."""
+    return unicodedata.category(character)[0] == "M" or any(
+        first <= character <= last for first, last in _EXTENDING
+    )
+
+
+def _is_flag_half(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _flag_halves(text: str, start: int, at: int) -> int:
+    """Count the halves of flags before a place, back to the start of the part, which cuts none."""
+    count = 0
+    while at - count > start and count < _MOST_HALVES and _is_flag_half(text[at - count - 1]):
+        count += 1
+    return count

@@ -1,0 +1,279 @@
+"""The encoding of bytes, and the text that they are; pure.
+
+What identifies itself comes first: a byte order mark, the escapes of ISO-2022-JP, UTF-8 (chance hardly ever
+makes it). Then UTF-16 without a mark, and Shift_JIS and EUC-JP if they read as Japanese does: kana and common
+kanji in runs. :func:`decode_strictly` goes no further, since a wrong guess is worse than none for a document.
+:func:`decode_leniently` always gives a text: it then tries the encodings that the labels of a page name, and
+what its bytes resemble. Labels come last because servers name one encoding for all their files, and templates
+keep the ``<meta>`` of years ago.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from tabane.text.japanese_encodings import (
+    FOREIGN,
+    NATURAL,
+    SAMPLE,
+    Decoded,
+    decode_japanese,
+    decode_with,
+    euc_jp_text,
+    has_escapes,
+    iso_2022_jp_text,
+)
+
+UTF_8: Final = "utf-8"
+_HEAD = 1024  # bytes in which HTML wants its label (WHATWG HTML, 13.2.3.2)
+_COMPARED = 60_000  # bytes around the first that is not ASCII, by which candidates are compared
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is its beginning
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_ESCAPES = re.compile(rb"\x1b(?:\$[@B]|\$\([DOPQ]|\(I)")
+_FEW = 32  # characters: so short a text is taken for UTF-16 if much of it is ASCII
+_LOST = re.compile("[\ufffd\x1b]")
+_META = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?\s*([A-Za-z0-9_:.\-]+)""", re.I)
+_XML = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9_:.\-]+)""")
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_ODD = re.compile(r"[\ufffd\u0080-\u009f\uff61-\uff9f\ue000-\uf8ff\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_NO_PAGES = {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf-7", "undefined"}
+_WESTERN = {"cp1252", "latin-1", "iso8859-1", "ascii", "iso8859-15"}
+_UTF_16 = {"utf16": "utf-16-le", "unicode": "utf-16-le", "utf16le": "utf-16-le", "utf16be": "utf-16-be"}
+_MEANT = {  # what browsers take a label to mean (WHATWG Encoding, 4.2), where Python takes it more narrowly
+    "shift_jis": "cp932",
+    "sjis": "cp932",
+    "x-sjis": "cp932",
+    "shift-jis": "cp932",
+    "windows-31j": "cp932",
+    "ms_kanji": "cp932",
+    "x-euc-jp": "euc_jp",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "x-gbk": "gb18030",
+    "euc-kr": "cp949",
+    "ks_c_5601-1987": "cp949",
+    "iso-8859-1": "cp1252",
+    "latin1": "cp1252",
+    "us-ascii": "cp1252",
+    "ascii": "cp1252",
+    "iso-8859-9": "cp1254",
+    "iso-8859-11": "cp874",
+    "tis-620": "cp874",
+    "x-user-defined": "cp1252",
+    "big5": "big5hkscs",
+}
+
+
+def decode_strictly(data: bytes, encoding: str | None = None) -> Decoded | None:
+    """Return the text with ``\\n`` as line ends; None if the bytes are not a text, or may be several.
+
+    ``encoding`` is the one that somebody named. It takes the place of a guess if the text does not identify
+    itself.
+    """
+    if mark := _mark(data):
+        found = decode_with(data, mark)
+        found = None if found is None or "\0" in found.text else found
+    else:
+        found = _self_identified(data)
+        if found is None and encoding is None:
+            found = _utf16(data) or _japanese(data)
+        elif found is None and encoding is not None and not is_binary(data):
+            found = decode_with(data, encoding)
+    return None if found is None else Decoded(_with_line_feeds(found.text), found.encoding)
+
+
+def decode_leniently(body: bytes, charset: str | None = None, media: str = "") -> str:
+    """Return the text of a page; what no encoding reads is U+FFFD.
+
+    ``charset`` is the header's, if it had one. A label inside the text (``<meta charset>``, an XML
+    declaration) counts if ``media`` is "" or a kind of HTML or XML. Line ends stay as they are. Never raises.
+    """
+    if mark := _mark(body):
+        return body.decode(mark, "replace")
+    if found := _utf16(body):
+        return found.text
+    if (wide := _wide(body)) is not None:
+        return body.decode(wide, "replace")
+    first = _BEYOND_ASCII.search(body)
+    if first is None:
+        return iso_2022_jp_text(body) if has_escapes(body) else body.decode("ascii")
+    if (text := _mostly_utf8(body)) is not None:
+        return text
+    if found := _labelled_utf16(body, charset) or _japanese(body):
+        return found.text
+    sample = body[max(0, first.start() - 16) : first.start() + _COMPARED]
+    return _read(body, _best(sample, _candidates(body, charset, media)))
+
+
+def is_encoding(name: str) -> bool:
+    """Whether an encoding of text has this name; those of bytes, as base64, are none."""
+    try:
+        return isinstance(b"".decode(name), str) and isinstance("".encode(name), bytes)
+    except (LookupError, ValueError, AssertionError):
+        return False
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether bytes that are no text we know are none at all: texts have hardly any control characters."""
+    beginning = data[:8192]
+    controls = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 or byte == 127 for byte in beginning)
+    return controls * 100 > len(beginning)
+
+
+def _mark(data: bytes) -> str | None:
+    """Return the encoding that a byte order mark names."""
+    return next((encoding for mark, encoding in _BOMS if data.startswith(mark)), None)
+
+
+def _with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+# -- Unicode and ISO-2022-JP -------------------------------------------------------------------------
+
+
+def _self_identified(data: bytes) -> Decoded | None:
+    """Decode ISO-2022-JP, whose bytes are ASCII, or UTF-8."""
+    if b"\0" in data:
+        return None
+    if _ESCAPES.search(data) and data.isascii():
+        text = iso_2022_jp_text(data)
+        if not _LOST.search(text):
+            return Decoded(text, "iso2022_jp")
+    found = decode_with(data, UTF_8)
+    # Nothing but control characters, or many of them: a format of its own that happens to be ASCII.
+    return None if found is None or is_binary(data) else found
+
+
+def _utf16(data: bytes) -> Decoded | None:
+    """UTF-16 without a mark: the zeros of its ASCII are all on one side, and it reads as a text does."""
+    if len(data) < 4 or len(data) % 2:
+        return None
+    even, odd = data[::2].count(0), data[1::2].count(0)
+    if bool(even) == bool(odd) or (len(data) < 2 * _FEW and (even + odd) * 8 < len(data)):
+        return None
+    encoding = "utf-16-le" if odd else "utf-16-be"
+    found = decode_with(data, encoding)
+    if found is None or _CONTROLS.search(found.text) or not all(map(_is_usual, found.text[:SAMPLE])):
+        return None
+    foreign = "".join(FOREIGN.findall(found.text[:SAMPLE]))
+    natural = sum(map(_is_of_a_script, foreign))
+    return found if natural >= len(foreign) * NATURAL else None
+
+
+def _is_usual(character: str) -> bool:
+    return unicodedata.category(character) not in ("Cn", "Co", "Cs")
+
+
+def _is_of_a_script(character: str) -> bool:
+    """Whether a character is of those that most texts are made of: chance would hit all planes alike."""
+    code = ord(character)
+    return code < 0x1200 or 0x2010 <= code < 0x2700 or 0x3000 <= code < 0x3100 or (
+        0x4E00 <= code < 0xA000 or 0xAC00 <= code < 0xD7A4 or 0xFF00 <= code < 0xFFEF or code >= 0x1F300
+    )  # fmt: skip
+
+
+def _wide(body: bytes) -> str | None:
+    """UTF-16 without a mark: its markup is full of zeros, on one side."""
+    head = body[:_HEAD]
+    if head.count(0) * 10 < len(head) or len(head) < 4:
+        return None
+    return "utf-16-le" if head[1::2].count(0) >= head[::2].count(0) else "utf-16-be"
+
+
+def _mostly_utf8(body: bytes) -> str | None:
+    """Return the text if it is UTF-8, also if it is cut at its end or has a few broken letters."""
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        text = body.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    whole = sum(not char.isascii() for char in text[:_COMPARED]) - text[:_COMPARED].count("\ufffd")
+    return text if whole and broken <= max(1, whole // 50) else None
+
+
+def _japanese(data: bytes) -> Decoded | None:
+    return None if is_binary(data) else decode_japanese(data)
+
+
+# -- labels and guesses ------------------------------------------------------------------------------
+
+
+def _labelled_utf16(body: bytes, charset: str | None) -> Decoded | None:
+    """Decode UTF-16 that has neither a mark nor ASCII, by its label."""
+    label = (charset or "").strip().lower()
+    encoding = _UTF_16.get(label.replace("-", ""))
+    found = decode_with(body, encoding) if encoding else None
+    return None if found is None or _CONTROLS.search(found.text) else found
+
+
+def _candidates(body: bytes, charset: str | None, media: str) -> Iterator[str]:
+    if charset and (known := _known(charset)):
+        yield known
+    label = _XML.search(body[:_HEAD]) or (_META.search(body[:_HEAD]) if _marked_up(media) else None)
+    if label and (known := _known(label[1].decode("ascii"))):
+        yield known
+    from resiliparse.parse.encoding import detect_encoding
+
+    found = detect_encoding(body, html5_compatible=True)
+    if found and (known := _known(found)):
+        yield known
+    yield from ("cp932", "euc_jp")  # what is left unlabelled is mostly Japanese, and short
+
+
+def _marked_up(media: str) -> bool:
+    return not media or "html" in media or "xml" in media
+
+
+def _known(label: str) -> str | None:
+    """Python's name for what browsers take a label to mean; None where it is not an encoding of text."""
+    name = label.strip().lower()
+    try:
+        codec = codecs.lookup(_MEANT.get(name, name))
+        b"a".decode(codec.name)
+    except (LookupError, ValueError):  # binary codecs are a LookupError too
+        return None
+    if codec.name in _NO_PAGES:
+        return None
+    return _MEANT.get(codec.name, codec.name)
+
+
+def _best(sample: bytes, candidates: Iterator[str]) -> str:
+    """The candidate that reads with the fewest odd characters, the earlier one where two are equal.
+
+    UTF-8 is not among them any more: it has been tried. A Western one reads anything, so it must not win
+    over one that reads as Japanese.
+    """
+    best, least = "cp1252", float("inf")
+    for encoding in dict.fromkeys(candidates):
+        if encoding.startswith(("utf", "iso2022")):
+            continue
+        odd = _oddity(_read(sample, encoding), western=encoding in _WESTERN)
+        if odd < least - 0.005:
+            best, least = encoding, odd
+    return best
+
+
+def _oddity(text: str, *, western: bool) -> float:
+    """The share of the letters beyond ASCII that running text does not have, 0..1."""
+    beyond = [char for char in text if char > "\x7f"]
+    if not beyond:
+        return 0.0
+    odd = len(_ODD.findall(text))
+    if western:  # accented letters stand alone among ASCII; a run of them is another encoding's word
+        odd += sum(len(run) for run in re.findall(r"[^\x00-\x7f]{3,}", text))
+    return min(1.0, odd / len(beyond))
+
+
+def _read(body: bytes, encoding: str) -> str:
+    return euc_jp_text(body) if encoding == "euc_jp" else body.decode(encoding, "replace")
