@@ -37,7 +37,7 @@ def test_a_session_begins_with_initialize_and_ends_with_delete(tmp_path: Path, v
             assert (await peer.answer()).status == 204
             gone = await peer.post(request("ping", number=2), **session)
             assert gone.status == 404
-            assert here.hub.sessions == 0
+            assert len(here.hub.sessions) == 0
 
     run(scenario)
 
@@ -291,7 +291,7 @@ def test_an_idle_session_ends_and_one_that_listens_does_not(tmp_path: Path) -> N
             assert await listen(stream, listening) == 200
 
             async def ended() -> bool:
-                return here.hub.sessions == 1
+                return len(here.hub.sessions) == 1
 
             await until(ended, "one session has ended")
             assert (await peer.post(request("ping"), **idle)).status == 404

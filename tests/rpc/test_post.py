@@ -163,7 +163,7 @@ def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
             too_long.send("POST", "/rpc", {"content-type": "application/json", "content-length": "16777217"})
             assert (await too_long.answer()).status == 413
             here.door.drain()
-            here.door.hub.draining = True
+            here.door.hub.sessions.draining = True
             assert (await post(client, echo)).headers["retry-after"] == "1"
 
     run(scenario)

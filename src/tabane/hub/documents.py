@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tabane.documents.document import DOMAIN, HEADS, SHAPE
 from tabane.documents.table import documents_table, files_table
 from tabane.errors import TabaneError
-from tabane.hub.clients.library import Held
+from tabane.hub.clients.document_resources import ListedDocument
 from tabane.hub.embedding import Embedding
 from tabane.hub.finding import Answer, Hit
 from tabane.hub.reference import Reference
 from tabane.hub.stores import FOLDER, Stores
-from tabane.operations import Caller, Operation
+from tabane.operations import Caller, Door, Operation, Privilege
+from tabane.posts.clock import zone_of
 from tabane.search.meaning import Meaning
 from tabane.search.models import Models
+from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
@@ -28,8 +30,11 @@ if TYPE_CHECKING:
     from tabane.documents.finding import Hit as Found
     from tabane.documents.operations import Documents
     from tabane.documents.putting import Event
+    from tabane.reader.page import Page
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
+
+log = logging.getLogger(__name__)
 
 ROOTS = "documents_roots"
 """The setting that names the folders which assistants may put files from."""
@@ -38,30 +43,17 @@ _WATCHED = "documents.watched"  # the folders that are watched, beside the store
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What the settings say of documents, as they are when asked.
-
-    ``roots`` are the folders that put_file may read from; ``largest`` is the longest text in bytes;
-    ``named``: the settings name a model, so that it is an error where it cannot be had.
-    """
-
-    roots: Callable[[], Sequence[Path]]
-    largest: Callable[[], int]
-    named: Callable[[], bool]
-    zone: Callable[[], tzinfo]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rooms:
+class _OpenedDocuments:
     documents: Documents
     files: Files
 
 
 class DocumentStore:
-    """The documents of one hub. Nothing is opened, nor made, before there is something to do with them.
+    """The documents of one hub. Nothing is opened or made before there is something to do with them.
 
-    ``convert`` makes Markdown of files that are no text. ``told`` hears of each document that is another one
-    now: its key, and whether the list of all has changed with it.
+    ``settings`` returns those in force. ``model_is_named`` tells whether they name a model, so that it is an
+    error if it cannot be had. ``convert`` makes Markdown of files that are no text. ``told`` hears of each
+    document that has changed: its key, and whether the list of all has changed with it.
     """
 
     def __init__(
@@ -70,13 +62,15 @@ class DocumentStore:
         stores: Stores,
         models: Models,
         embedding: Embedding,
-        terms: Terms,
+        settings: Callable[[], Settings],
+        model_is_named: Callable[[], bool],
         convert: Converter,
         told: Callable[[str, bool], None],
     ) -> None:
         self._home, self._stores, self._models, self._embedding = home, stores, models, embedding
-        self._terms, self._convert, self._told = terms, convert, told
-        self._rooms: _Rooms | None = None
+        self._settings, self._named = settings, model_is_named
+        self._convert, self._told = convert, told
+        self._rooms: _OpenedDocuments | None = None
 
     @property
     def there(self) -> bool:
@@ -96,9 +90,12 @@ class DocumentStore:
         return {"documents": documents, "documents_watched": self._rooms.files.watched}
 
     async def open(self) -> None:
-        """Watch again the folders that were watched when the hub before this one ended."""
-        if await asyncio.to_thread(self._watched.exists):
-            await self.files.start()
+        """Watch the folders again that were watched before. A failure does not affect the rest of the hub."""
+        try:
+            if await asyncio.to_thread(self._watched.exists):
+                await self.files.start()
+        except (TabaneError, OSError) as error:
+            log.warning("folders are not watched: %s", error)
 
     def table(self) -> list[Operation]:
         return [*documents_table(lambda: self.documents), *files_table(lambda: self.files)]
@@ -116,14 +113,19 @@ class DocumentStore:
     def files(self) -> Files:
         return self._made().files
 
-    async def keep(self, key: str, markdown: str, title: str | None) -> str:
-        """Put a page that was read; its key. Raises TabaneError where it cannot be put."""
+    async def remember(self, door: Door, caller: Caller, page: Page) -> str:
+        """Put a page that was read, and return its key. Raises TabaneError if it cannot be put.
+
+        The key is its URL: never one that the page names itself.
+        """
         from tabane.documents.document import Draft
 
-        (result,) = await self.documents.put([Draft(key, markdown, kind="markdown", title=title)])
+        door.check(caller, Privilege.WRITE, "put_document")
+        draft = Draft(page.url, page.markdown, kind="markdown", title=page.title)
+        (result,) = await self.documents.put([draft])
         if isinstance(result, TabaneError):
             raise result
-        return key
+        return page.url
 
     async def find(self, caller: Caller, query: str, limit: int) -> Answer:
         """What search_everything shows of the documents."""
@@ -134,13 +136,13 @@ class DocumentStore:
 
     # -- as resources of MCP -----------------------------------------------------------------------
 
-    async def page(self, after: str | None, limit: int) -> tuple[Sequence[Held], bool]:
+    async def page(self, after: str | None, limit: int) -> tuple[Sequence[ListedDocument], bool]:
         if not self.there:
             return (), False
         page = await self.documents.page(after, limit)
         return [_held(document) for document in page.documents], page.after is not None
 
-    async def text(self, key: str) -> tuple[Held, str] | None:
+    async def text(self, key: str) -> tuple[ListedDocument, str] | None:
         if not self.there:
             return None
         found = await self.documents.text(key)
@@ -153,7 +155,7 @@ class DocumentStore:
 
     # -- what documents are given ------------------------------------------------------------------
 
-    def _made(self) -> _Rooms:
+    def _made(self) -> _OpenedDocuments:
         """The room itself, imported when it is first needed: 20 ms and some MB that many never pay."""
         if self._rooms is None:
             from tabane.documents.files.files import Files
@@ -161,21 +163,24 @@ class DocumentStore:
             from tabane.documents.files.texts import Readable, Texts
             from tabane.documents.operations import Documents
 
-            terms, texts = self._terms, Texts(self._convert)
+            texts = Texts(self._convert)
             documents = Documents(
                 self._collection,
                 self._models,
                 self._question,
                 lambda: self._embedding.wake(SHAPE.name),
                 folder=str(self._home / FOLDER),
-                named=terms.named,
-                zone=terms.zone,
-                largest=terms.largest,
-                files=Readable(Roots(terms.roots, ROOTS), texts).read,
+                named=self._named,
+                zone=lambda: zone_of(self._settings().posts_zone),
+                largest=lambda: self._settings().documents_size,
+                files=Readable(Roots(self._roots, ROOTS), texts).read,
             )
             documents.changed.append(self._changed)
-            self._rooms = _Rooms(documents, Files(documents, texts, self._watched))
+            self._rooms = _OpenedDocuments(documents, Files(documents, texts, self._watched))
         return self._rooms
+
+    def _roots(self) -> list[Path]:
+        return [Path(root).expanduser() for root in self._settings().documents_roots]
 
     @property
     def _watched(self) -> Path:
@@ -196,6 +201,6 @@ def _hit(found: Found) -> Hit:
     return Hit("documents", found.key, found.title, found.text, opens, found.score, found.marks, found.cosine)
 
 
-def _held(document: Document) -> Held:
+def _held(document: Document) -> ListedDocument:
     title = document.title or None
-    return Held(document.filepath, title, document.media_type, document.size, document.updated)
+    return ListedDocument(document.filepath, title, document.media_type, document.size, document.updated)

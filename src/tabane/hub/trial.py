@@ -16,9 +16,7 @@ from msgspec import Meta, Raw, Struct
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.processes.processes import Processes
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
-from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables
 from tabane.gateway.tools.catalogue import Catalogue
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.listings import Listing, keep_listing, listing_of
@@ -27,7 +25,7 @@ from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.peer import Peer
 from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
-from tabane.hub.limits import limits_of
+from tabane.hub.servers import limits_of, variables_of
 from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings import Settings
@@ -127,11 +125,6 @@ def proposed(settings: Settings, environment: Mapping[str, str], name: str, defi
     if why is not None:
         raise UpstreamUnavailable(say("{server} cannot be started: {why}", server=name, why=why))
     return server
-
-
-def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
-    """What the variables of the servers file stand for. Raises ConfigurationError."""
-    return load_variables(settings.home, environment, keyring_lookup() if settings.keyring else None)
 
 
 async def tried(

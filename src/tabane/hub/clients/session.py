@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
 
 from tabane.errors import HubDraining, HubError, TabaneError
-from tabane.hub.clients.calls import Calls
-from tabane.hub.clients.methods import METHODS, NOT_OF
-from tabane.hub.clients.subscriptions import Subscriptions
-from tabane.hub.clients.tool_calls import call_tool
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients.calls import ClientCalls
+from tabane.hub.clients.outlet import Outlet
+from tabane.hub.clients.questions import ClientQuestions
+from tabane.hub.clients.subscriptions import ClientSubscriptions
 from tabane.messages import say
+from tabane.operations import Caller
+from tabane.settings import Mode
 from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, Refusal
 from tabane.wire.json import Frame, Garbage, Members
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.asking import Asking
-    from tabane.hub.clients.outlet import Outlet
-    from tabane.hub.hub import Hub
-    from tabane.operations import Caller
-    from tabane.settings import Mode
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +39,37 @@ BATCHED = "2025-03-26"
 """The one protocol version that has batches."""
 
 
+class SessionHost(Protocol):
+    """What a session uses of its hub. ``mark`` begins the ids of the hub's questions to clients.
+
+    ``handlers`` answer requests, by era and method. ``draining`` is set when no new request may begin.
+    """
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def gateway(self) -> Gateway: ...
+
+    @property
+    def handlers(self) -> Mapping[Era, Mapping[str, Handler]]: ...
+
+    @property
+    def mark(self) -> str: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+    @property
+    def max_line(self) -> int:
+        """The longest message, in bytes."""
+        ...
+
+    def left(self, session: Session) -> None:
+        """End what runs for a session alone: its client is gone."""
+        ...
+
+
 class Session:
     """A client, from its first message to its last.
 
@@ -54,26 +81,26 @@ class Session:
 
     __slots__ = (
         "_closed",
+        "_host",
         "_subscriptions",
         "_tasks",
         "_told_version",
-        "asking",
         "caller",
         "calls",
         "era",
-        "hub",
         "key",
         "mode",
         "outlet",
         "over",
         "preparing",
+        "questions",
         "shared",
         "version",
     )
 
     def __init__(
         self,
-        hub: Hub,
+        host: SessionHost,
         caller: Caller,
         mode: Mode,
         outlet: Outlet,
@@ -82,23 +109,23 @@ class Session:
         key: str = "",
         shared: bool = False,
     ) -> None:
-        self.hub, self.caller, self.mode, self.outlet, self.era = hub, caller, mode, outlet, era
+        self._host, self.caller, self.mode, self.outlet, self.era = host, caller, mode, outlet, era
         self.key, self.shared = key or caller.session, shared
         self.version: str | None = None
         self.over = False
         self.preparing = 0
-        self.asking: Asking | None = None
-        self.calls = Calls(self)
+        self.questions: ClientQuestions | None = None
+        self.calls = ClientCalls(self)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
-        self._subscriptions: Subscriptions | None = None
-        self._told_version = hub.gateway.catalogue.version
+        self._subscriptions: ClientSubscriptions | None = None
+        self._told_version = host.gateway.catalogue.version
         self._closed: asyncio.Future[None] | None = None
 
     @property
     def closed(self) -> asyncio.Future[None]:
         """Done when the client is gone and its calls in flight are cancelled."""
         if self._closed is None:
-            self._closed = self.hub.loop.create_future()
+            self._closed = self._host.loop.create_future()
             if self.over:
                 self._closed.set_result(None)
         return self._closed
@@ -129,9 +156,9 @@ class Session:
         self.calls.close()
         for task in self._tasks.values():
             task.cancel()
-        if self.asking:
-            self.asking.close()
-        self.hub.left(self)
+        if self.questions:
+            self.questions.close()
+        self._host.left(self)
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
 
@@ -153,17 +180,22 @@ class Session:
             self.tell(json.notification_line("notifications/message", params), None)
 
     @property
-    def subscriptions(self) -> Subscriptions:
+    def subscriptions(self) -> ClientSubscriptions:
         if self._subscriptions is None:
-            self._subscriptions = Subscriptions(self)
+            self._subscriptions = ClientSubscriptions(self, self._host.gateway)
         return self._subscriptions
+
+    def can_be_asked(self, capabilities: Members) -> None:
+        """Let upstreams put questions to the client, which has declared these capabilities."""
+        self.questions = ClientQuestions(self, self._host.mark, capabilities)
+        self.calls.ask = self.questions.ask
 
     def saw_tools(self) -> None:
         """The client is given the list of tools as it is now."""
-        self._told_version = self.hub.gateway.catalogue.version
+        self._told_version = self._host.gateway.catalogue.version
 
     def _tools_are_news(self) -> bool:
-        version = self.hub.gateway.catalogue.version
+        version = self._host.gateway.catalogue.version
         news = self.mode != "search" and version != self._told_version
         self._told_version = version
         return news
@@ -185,7 +217,7 @@ class Session:
 
     def oversized(self, head: bytes) -> None:
         """A message was longer than allowed; ``head`` is its beginning."""
-        megabytes = self.hub.settings.max_line >> 20
+        megabytes = self._host.max_line >> 20
         self.refuse(json.id_in(head), eras.INVALID_REQUEST, f"a message may have {megabytes} MiB at most")
 
     def _receive_batch(self, line: bytes) -> None:
@@ -222,19 +254,16 @@ class Session:
         if frame.result is UNSET and frame.error is UNSET:
             request_id = None if frame.id is UNSET else frame.id
             self.refuse(request_id, eras.INVALID_REQUEST, "a request needs a method")
-        elif self.asking:
-            self.asking.answered(frame)
+        elif self.questions:
+            self.questions.answered(frame)
 
     def _requested(self, request_id: Raw, method: str, params: Members) -> None:
         meta = eras.take_meta(params)
         try:
             self._settle_era(method, meta)
             self._admit(request_id)
-            if method == "tools/call":
-                call_tool(self, request_id, params, meta)
-                return
-            handler = METHODS.get(method)
-            if handler is None or method in NOT_OF[self.era or Era.LEGACY]:
+            handler = self._host.handlers[self.era or Era.LEGACY].get(method)
+            if handler is None:
                 raise Refusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
             later = handler(self, request_id, params, meta)
             if later is not None:
@@ -264,7 +293,7 @@ class Session:
             )
 
     def _admit(self, request_id: Raw) -> None:
-        if self.hub.draining:
+        if self._host.draining:
             raise HubDraining(say("The hub is stopping. Send the request again in a moment."))
         if self.in_flight >= MOST_IN_FLIGHT:
             raise HubError(say("Too many requests in flight ({count}).", count=MOST_IN_FLIGHT))
@@ -276,8 +305,8 @@ class Session:
         if method == "notifications/cancelled":
             reason = json.text(params.get("reason")) or "the client cancelled"
             self.cancel(bytes(params.get("requestId", b"")), reason)
-        elif method == "notifications/roots/list_changed" and self.asking:
-            self.asking.roots_changed()
+        elif method == "notifications/roots/list_changed" and self.questions:
+            self.questions.roots_changed()
 
     def cancel(self, request_id: bytes, reason: str) -> None:
         """Give a request up; it is not answered, but a subscription ends with its result."""
@@ -318,7 +347,7 @@ class Session:
     def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request in a task; errors become its answer."""
         key = bytes(request_id)
-        self._tasks[key] = self.hub.loop.create_task(self._guard(request_id, work))
+        self._tasks[key] = self._host.loop.create_task(self._guard(request_id, work))
 
     def prepare(self, key: bytes, size: int, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request whose result of ``size`` bytes is here, but takes work to encode."""
@@ -354,3 +383,6 @@ class Session:
 
 
 _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
+
+Handler = Callable[[Session, Raw, Members, Members], Coroutine[Any, Any, None] | None]
+"""Takes session, id, params and ``_meta`` of a request; returns a coroutine if answering takes a while."""

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from tabane.errors import HubError, TabaneError
-from tabane.hub.clients import library
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients import document_resources
+from tabane.hub.clients.questions import SessionClient
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, Refusal
 from tabane.wire.json import Garbage, Members
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
 
 LISTS = {
     "tools": "toolsListChanged",
@@ -39,11 +37,11 @@ class _Listen:
     uris: frozenset[str]
 
 
-class Subscriptions:
+class ClientSubscriptions:
     """The subscriptions of one client, whatever its era."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: SessionClient, gateway: Gateway) -> None:
+        self._session, self._gateway = session, gateway
         self._listens: dict[bytes, _Listen] = {}
         self._uris: set[str] = set()
         self._of_documents: dict[str, set[str]] = {}  # by their keys
@@ -142,8 +140,8 @@ class Subscriptions:
                 self._session.tell(json.notification_line(method, note), request_id)
 
     async def _watch(self, uri: str) -> None:
-        session, gateway = self._session, self._session.hub.gateway
-        key = library.key_of(uri)
+        session, gateway = self._session, self._gateway
+        key = document_resources.key_of(uri)
         if key is not None:  # the hub's own: it tells of every change, whoever asked
             self._of_documents.setdefault(key, set()).add(uri)
             return
@@ -157,9 +155,9 @@ class Subscriptions:
     def _unwatch(self, uri: str) -> None:
         if uri in self._uris or any(uri in listen.uris for listen in self._listens.values()):
             return
-        key = library.key_of(uri)
+        key = document_resources.key_of(uri)
         if key is None:
-            self._session.hub.gateway.unwatch(self._session.key, uri)
+            self._gateway.unwatch(self._session.key, uri)
             return
         spelt = self._of_documents.get(key, set())
         spelt.discard(uri)

@@ -21,8 +21,8 @@ from tabane.gateway.upstreams.upstream import Connect
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Patient, Row
-from tabane.hub.limits import limits_of
 from tabane.hub.local.endpoint import here
+from tabane.hub.servers import limits_of
 from tabane.hub.trial import tried
 from tabane.messages import Message, say
 from tabane.wire.channel import Batch

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from msgspec import UNSET
 
-from tabane.hub.http.gate import METHODS, Gate, json_reply
-from tabane.hub.http.metrics import TEXT, Metrics
-from tabane.hub.http.modern import Modern
-from tabane.hub.http.programs import RPC, SOCKETS, Programs
+from tabane.hub.http.gate import METHODS, HttpGate, json_reply
+from tabane.hub.http.legacy import HttpSession
+from tabane.hub.http.metrics import TEXT, HttpMetrics
+from tabane.hub.http.modern import SingleRequests
+from tabane.hub.http.programs import RPC, SOCKETS, HttpPrograms
 from tabane.hub.http.request import Gone, Receive, Reply, Request, Scope, Send, TooLarge, Turned, refusal
-from tabane.hub.http.sessions import Sessions
-from tabane.hub.http.stream import Pulse
+from tabane.hub.http.sessions import HttpSessions
+from tabane.settings import Mode, Settings
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, Refusal
 from tabane.wire.http import accepted, era_of, is_json, legacy_version, may_post
 from tabane.wire.json import Frame, Garbage
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from tabane.hub.http.door import HttpDoor
-    from tabane.hub.http.legacy import HttpSession
-    from tabane.settings import Mode
 
 log = logging.getLogger(__name__)
 
@@ -57,16 +52,25 @@ class Message(NamedTuple):
         return {bytes(f.id) for f in self.frames if f.method is not UNSET and f.id is not UNSET}
 
 
-class App:
-    """An ASGI application. It counts on :class:`~tabane.hub.http.connection.Connection` below it."""
+class HttpApp:
+    """An ASGI application. It counts on :class:`~tabane.hub.http.connection.HttpConnection` below it.
 
-    def __init__(self, door: HttpDoor, pulse: Pulse) -> None:
-        self._door = door
-        self._gate = Gate(door)
-        self.sessions = Sessions(door, pulse)
-        self.modern = Modern(door, pulse)
-        self.programs = Programs(door, self._gate)
-        self.metrics = Metrics(door, self)
+    ``draining`` tells whether the hub takes no new request. ``touch`` is called with each request.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        gate: HttpGate,
+        sessions: HttpSessions,
+        modern: SingleRequests,
+        programs: HttpPrograms,
+        metrics: HttpMetrics,
+        draining: Callable[[], bool],
+        touch: Callable[[], None],
+    ) -> None:
+        self._settings, self._gate, self._draining, self._touch = settings, gate, draining, touch
+        self._sessions, self._modern, self._programs, self._counts = sessions, modern, programs, metrics
         self._pages: dict[str, Callable[[Request], Awaitable[Reply]]] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
@@ -75,13 +79,13 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
-        self._door.touch()
+        self._touch()
         try:
             await self._answer(request)
         except Turned as turned:
             await request.reply(turned.reply)
         except TooLarge:
-            limit = self.programs.limit if request.path == RPC else self._door.settings.max_line
+            limit = self._programs.limit if request.path == RPC else self._settings().max_line
             text = f"a message may have {limit} bytes here (see the setting max_line)"
             await request.reply(refusal(413, text).reply)
         except Gone:
@@ -92,24 +96,24 @@ class App:
                 text = "internal error; see the hub's log: tabane logs"
                 await request.reply(refusal(500, text, code=eras.INTERNAL_ERROR).reply)
         finally:
-            self.metrics.count(request)
+            self._counts.count(request)
 
     async def close(self) -> None:
         """End every response that is still open."""
-        self.sessions.close()
-        self.modern.close()
-        self.programs.close()
+        self._sessions.close()
+        self._modern.close()
+        self._programs.close()
 
     # -- where it goes ---------------------------------------------------------------------------
 
     async def _answer(self, request: Request) -> None:
         self._gate.check(request)
-        mode = self._door.settings.mode if request.path == MCP else MODES.get(request.path)
+        mode = self._settings().mode if request.path == MCP else MODES.get(request.path)
         if mode is not None:
             await self._mcp(request, mode)
             return
         if request.headers.get("upgrade", "").lower() == "websocket" and request.path in SOCKETS:
-            self.programs.admit(request)  # It could not: this says why.
+            self._programs.admit(request)  # It could not: this says why.
         if request.path == RPC:
             await self._rpc(request)
             return
@@ -129,7 +133,7 @@ class App:
             raise _not_allowed(b"GET, POST, OPTIONS")
         request.era = "rpc"
         self._refuse_if_draining(None)
-        await self.programs.post(request)
+        await self._programs.post(request)
 
     async def _mcp(self, request: Request, mode: Mode) -> None:
         if request.method == "OPTIONS":
@@ -148,7 +152,7 @@ class App:
         if request.method == "DELETE":
             # Answered first: a client that leaves with calls in flight stops listening for them then.
             await request.reply(Reply(204))
-            self.sessions.end(session, "its client ended it")
+            self._sessions.end(session, "its client ended it")
         elif not accepted(request.headers.get("accept")).events:
             raise refusal(406, "this is a stream: accept text/event-stream")
         else:
@@ -161,7 +165,7 @@ class App:
             raise refusal(406, "accept both application/json and text/event-stream")
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
-        message = _read(await request.body(self._door.settings.max_line))
+        message = _read(await request.body(self._settings().max_line))
         frame = message.first
         request.method_name = "batch" if message.batch else frame.method or "answer"
         enveloped = not message.batch and _enveloped(frame)
@@ -174,7 +178,7 @@ class App:
         if era is Era.MODERN:
             if message.batch:
                 raise refusal(400, "this version has no batches: send one message to a request")
-            await self.modern.post(request, mode, message.line, frame, kinds)
+            await self._modern.post(request, mode, message.line, frame, kinds)
         else:
             await self._post_legacy(request, mode, message)
 
@@ -185,10 +189,10 @@ class App:
             if message.batch:
                 raise refusal(400, "initialize is sent alone")
             _check_version(request, None)
-            session = self.sessions.make(request, mode)
+            session = self._sessions.make(request, mode)
             await session.post(request, message.line, ids, kinds, batch=False, fresh=True)
             if session.session.version is None:
-                self.sessions.end(session, "its initialize was refused")
+                self._sessions.end(session, "its initialize was refused")
             return
         session = self._session(request)
         if session.knows(ids) or len(ids) < _count(message):
@@ -202,13 +206,13 @@ class App:
 
     def _session(self, request: Request) -> HttpSession:
         """The session of a request. Raises Turned where there is none, or its version is none of ours."""
-        session = self.sessions.find(request.headers.get("mcp-session-id"))
+        session = self._sessions.find(request.headers.get("mcp-session-id"))
         _check_version(request, session.session.version)
-        session.used = self._door.loop.time()
+        session.touch()
         return session
 
     def _refuse_if_draining(self, frame: Frame | None) -> None:
-        if self._door.hub.draining:
+        if self._draining():
             request_id = None if frame is None or frame.id is UNSET else bytes(frame.id)
             text = "The hub is stopping. Send the request again in a moment."
             raise refusal(
@@ -226,12 +230,12 @@ class App:
         return json_reply(200, b'{"status":"ok"}\n')
 
     async def _readyz(self, _: Request) -> Reply:
-        if self._door.hub.draining:
+        if self._draining():
             return json_reply(503, b'{"status":"stopping"}\n')
         return json_reply(200, b'{"status":"ready"}\n')
 
     async def _metrics(self, request: Request) -> Reply:
-        page = self.metrics.page(named=self._gate.knows(request))
+        page = self._counts.page(named=self._gate.knows(request))
         return Reply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
 
 

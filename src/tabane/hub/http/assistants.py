@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from tabane.hub.clients.outlet import ROOM
+from tabane.hub.clients.session import Session
+from tabane.hub.http.websocket import WebSocket
 from tabane.hub.local.hello import DRAIN
+from tabane.operations import Caller
 from tabane.wire import json, websocket
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
-    from tabane.hub.http.websocket import WebSocket
-    from tabane.operations import Caller
 
 TOO_MUCH = "the client reads too slowly: {size} bytes of answers wait for it (the setting outbox)"
 

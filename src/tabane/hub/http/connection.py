@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import re
@@ -9,17 +10,16 @@ import time
 from asyncio import BaseTransport, Transport
 from collections.abc import Callable
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
 
-from tabane.hub.http.joining import Joining
+from tabane.hub.http.door import Waits
+from tabane.hub.http.programs import Admission
 from tabane.hub.http.request import Request, Turned
 from tabane.wire import json
-
-if TYPE_CHECKING:
-    from tabane.hub.http.programs import Admission
-    from tabane.hub.http.server import Server
 
 MOST_HEAD = 64 << 10
 """Bytes of a request line and its headers."""
@@ -29,6 +29,11 @@ MOST_URL = 8 << 10
 
 LINGER = 2.0
 """Seconds that a client has to read why it was refused, before its connection is closed."""
+
+LARGEST = 64 << 10
+"""Bytes of a body that are worth a copy to save a packet."""
+
+_HEAD = b"HTTP/1.1 "
 
 # What uvicorn logs of a client's mistakes would let any client fill the log.
 quiet = logging.getLogger("tabane.hub.http.uvicorn")
@@ -44,10 +49,94 @@ class _Refused(Exception):
     """Stops the parser; what the client is answered is remembered by then."""
 
 
-class Connection(HttpToolsProtocol):
+class ConnectionOwner(Protocol):
+    """The server, as its connections know it."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def state(self) -> ServerState: ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def waits(self) -> Waits: ...
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many connections as it takes."""
+        ...
+
+    def refresh(self) -> None:
+        """Let responses have the time of now."""
+        ...
+
+    def admit(self, request: Request) -> Admission:
+        """Return who asks to become a WebSocket. Raises Turned if that cannot be."""
+        ...
+
+    def upgraded(self, transport: asyncio.Transport, admission: Admission) -> None:
+        """Serve a connection as a WebSocket from here on."""
+        ...
+
+    def lost(self) -> None:
+        """Note that a connection is gone."""
+        ...
+
+
+class Joining:
+    """What uvicorn writes, less a packet: a client that is woken by the head finds the body there too.
+
+    A head waits for what is written after it in the same turn of the loop, and no longer. Whatever else a
+    transport does, the one underneath does.
+    """
+
+    __slots__ = ("_head", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._head = b""
+
+    @property
+    def plain(self) -> asyncio.Transport:
+        """The transport underneath, for what is HTTP no more."""
+        self._flush()
+        return self._transport
+
+    def write(self, data: bytes) -> None:
+        if self._head and len(data) <= LARGEST:
+            data, self._head = self._head + data, b""
+        elif self._head:
+            self._flush()
+        elif data.startswith(_HEAD) and data.endswith(b"\r\n\r\n"):
+            self._head = data
+            self._loop.call_soon(self._flush)
+            return
+        self._transport.write(data)
+
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class HttpConnection(HttpToolsProtocol):
     """``on_lost`` is called once, when the client goes away while a response is on its way to it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionOwner) -> None:
         super().__init__(server.config, server.state, {}, server.loop)
         self.logger, self.access_log = quiet, False
         self.on_lost: Callable[[], None] | None = None
@@ -143,7 +232,7 @@ class Connection(HttpToolsProtocol):
             "tabane.connection": self,
         }
         try:
-            return self._server.app.programs.admit(Request(scope, _nothing, _nothing))
+            return self._server.admit(Request(scope, _nothing, _nothing))
         except Turned:
             return None
 

@@ -13,21 +13,20 @@ import importlib
 import logging
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tabane.errors import TabaneError
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.occupant import occupant
 from tabane.hub.http.token import take_token, token_file
-from tabane.hub.rpc.permission import LOCAL, LOOPBACK, Entrance, Visitor
-from tabane.messages import Lang, Message, language, say
-from tabane.operations import Caller, Door, Face, Table
-
-if TYPE_CHECKING:
-    from tabane.hub.http.request import Request
-    from tabane.hub.http.server import Server
-    from tabane.hub.hub import Hub
-    from tabane.settings import Settings
+from tabane.hub.jobs import Jobs
+from tabane.hub.rpc.permission import Entrance
+from tabane.messages import Message, say
+from tabane.operations import Door, Table
+from tabane.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +56,55 @@ class Waits(NamedTuple):
     look: float = 5.0
 
 
+class HttpHub(Protocol):
+    """What HTTP uses of a hub."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force: they follow the file while the hub runs."""
+        ...
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def sessions(self) -> ClientSessions: ...
+
+    @property
+    def gateway(self) -> Gateway: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def table(self) -> Table: ...
+
+    def status(self) -> dict[str, Any]: ...
+
+
+class LoadedServer(Protocol):
+    """The part of the door that is loaded with the first connection."""
+
+    @property
+    def connections(self) -> int: ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether clients are there: a session, or a request that is not answered yet."""
+        ...
+
+    async def listen(self, listening: socket.socket) -> None: ...
+
+    def drain(self) -> None: ...
+
+    async def idle(self) -> None: ...
+
+    async def close(self, limit: float) -> None: ...
+
+
 class HttpDoor:
     """Serves a hub over HTTP. ``problem`` says why it does not.
 
@@ -65,7 +113,7 @@ class HttpDoor:
 
     def __init__(
         self,
-        hub: Hub,
+        hub: HttpHub,
         waits: Waits = Waits(),  # noqa: B008  (it is frozen)
         table: Table | None = None,
     ) -> None:
@@ -83,7 +131,7 @@ class HttpDoor:
         self.used = self.loop.time()
         self._started = time.monotonic()
         self._listening: socket.socket | None = None
-        self._server: Server | None = None
+        self._server: LoadedServer | None = None
         self._loading: asyncio.Task[None] | None = None
 
     # -- life ------------------------------------------------------------------------------------
@@ -117,12 +165,12 @@ class HttpDoor:
     def drain(self) -> None:
         """Begin nothing new for programs: requests that come now are answered with an error."""
         if self._server:
-            self._server.app.programs.drain()
+            self._server.drain()
 
     async def idle(self) -> None:
         """Wait until what programs asked for was answered, and the answers taken."""
         if self._server:
-            await self._server.app.programs.idle()
+            await self._server.idle()
 
     def touch(self) -> None:
         """A client is there, or was until now."""
@@ -155,9 +203,8 @@ class HttpDoor:
 
     @property
     def busy(self) -> bool:
-        """Whether clients are there: a session, a request that is not answered yet."""
-        app = self._server.app if self._server else None
-        return bool(app and (len(app.sessions) or app.modern.in_flight or app.programs.here))
+        """Whether clients are there: a session, or a request that is not answered yet."""
+        return self._server is not None and self._server.busy
 
     def report(self, lang: str) -> dict[str, Any]:
         """Return what status shows: ``http`` is the URL, ``http_token`` the file, ``http_problem`` a text.
@@ -172,34 +219,6 @@ class HttpDoor:
         if self.refused_port is not None:
             found["http_port_refused"] = self.refused_port
         return found
-
-    def caller(self, request: Request, session: str) -> Caller:
-        """Who a client over HTTP is: this machine's user, who has shown the token."""
-        looks = self._only_looks(request)
-        return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
-
-    def program(self, request: Request, session: str, known: bool) -> Caller:
-        """Who a program over TCP is: this machine's user where it has shown the token, else nobody known."""
-        lang = self._lang(request)
-        if known:
-            return Caller(LOCAL, Face.RPC, session, lang, looks=self._only_looks(request))
-        ends = [request.scope.get("client"), request.scope.get("server")]
-
-        def uid() -> int | None:
-            from tabane.hub.rpc.neighbours import Place, uid_of_peer  # only who would stop the hub asks
-
-            peer, own = ((Place(*end[:2]) if end and end[1] else None) for end in ends)
-            return uid_of_peer(peer, own) if peer and own else None
-
-        return Visitor(LOOPBACK, Face.RPC, session, lang, uid=uid, page=request.page)
-
-    def _only_looks(self, request: Request) -> bool:
-        """Return whether a web page without a token asks a hub without a token: it may change nothing."""
-        return request.page and self.token is None
-
-    def _lang(self, request: Request) -> Lang:
-        first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
-        return language(self.settings.lang, first, self.hub.environment.get("LANG"))
 
     # -- the first connection --------------------------------------------------------------------
 
@@ -237,7 +256,7 @@ class HttpDoor:
             listening.close()
             self._listening = None
             return
-        self._server = module.Server(self.loop, self, allow_files() - FILES_OF_OTHERS)
+        self._server = module.HttpServer(self.loop, self, allow_files() - FILES_OF_OTHERS)
         await self._server.listen(listening)
 
 

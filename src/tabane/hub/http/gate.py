@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from tabane.hub.http.request import JSON_HEAD, HeaderList, Reply, Request, Turned, refusal
+from tabane.hub.rpc.permission import LOCAL, LOOPBACK, Visitor
+from tabane.messages import Lang, language
+from tabane.operations import Caller, Face
+from tabane.settings import Settings
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin, same_token
-
-if TYPE_CHECKING:
-    from tabane.hub.http.door import HttpDoor
 
 METHODS = b"GET, POST, DELETE, OPTIONS"
 HEADERS = (
@@ -37,17 +39,28 @@ GUARDS: HeaderList = [
 _NO_OTHER_PAGE = (None, "none", "same-origin")
 
 
-class Gate:
-    """Checks each request first, whatever its path.
+class HttpGate:
+    """Checks each request first, whatever its path, and tells who sends it.
 
     There are three kinds of pages. A *listed* page (setting ``origins``) may read what is public, and needs
     the token for everything else. The hub's *own* page, whose origin is the host of the request, needs the
     token for everything; a session that signed in, with a header against forged requests, will count as the
     token in :meth:`_is_own_page` once there is such a page. All other pages are refused.
+
+    ``token`` is what clients have to show, None if they need not. ``token_path`` is its file, ``lang`` the
+    value of the variable LANG.
     """
 
-    def __init__(self, door: HttpDoor) -> None:
-        self._door = door
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        port: int,
+        token: str | None,
+        token_path: Path,
+        lang: str | None,
+    ) -> None:
+        self._settings, self._port = settings, port
+        self._token, self._token_path, self._default_lang = token, token_path, lang
 
     def check(self, request: Request) -> None:
         """Raise Turned: 400 for a repeated header, 421 for another host, 403 for another page."""
@@ -56,7 +69,7 @@ class Gate:
             if name in request.repeated:
                 raise refusal(403 if name == "origin" else 400, f"{name}: a request has this header once")
         host = request.headers.get("host")
-        if not allowed_host(host, self._door.port, (self._door.settings.host,)):
+        if not allowed_host(host, self._port, (self._settings().host,)):
             # A name that an attacker's DNS has lead here.
             raise refusal(421, "Host: this hub is reached as 127.0.0.1 or localhost")
         self._check_page(request)
@@ -70,7 +83,7 @@ class Gate:
                 # An image, a script, a frame or a link: browsers send no origin for these.
                 raise refusal(403, "Sec-Fetch-Site: other pages may not use this hub in that way")
             return
-        if not (allowed_origin(origin, self._door.settings.origins) or self._is_own_page(request)):
+        if not (allowed_origin(origin, self._settings().origins) or self._is_own_page(request)):
             raise refusal(
                 403, "Origin: pages from there may not use this hub; the setting origins allows them"
             )
@@ -97,17 +110,40 @@ class Gate:
         return False
 
     def _fits(self, shown: str | None) -> bool:
-        token = self._door.token
-        return token is None or same_token(shown, token)
+        return self._token is None or same_token(shown, self._token)
 
     def _without_token(self, shown: bool) -> Turned:
         challenge = b'Bearer realm="tabane"' + (b', error="invalid_token"' if shown else b"")
-        text = (
-            f"the token of the hub is needed: Authorization: Bearer, with what {self._door.token_path} holds"
-        )
-        return refusal(
-            401, text, (b"www-authenticate", challenge), data={"token": str(self._door.token_path)}
-        )
+        text = f"the token of the hub is needed: Authorization: Bearer, with what {self._token_path} holds"
+        return refusal(401, text, (b"www-authenticate", challenge), data={"token": str(self._token_path)})
+
+    def caller(self, request: Request, session: str) -> Caller:
+        """Who a client over HTTP is: this machine's user, who has shown the token."""
+        looks = self._only_looks(request)
+        return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
+
+    def program(self, request: Request, session: str, known: bool) -> Caller:
+        """Who a program over TCP is: this machine's user where it has shown the token, else nobody known."""
+        lang = self._lang(request)
+        if known:
+            return Caller(LOCAL, Face.RPC, session, lang, looks=self._only_looks(request))
+        ends = [request.scope.get("client"), request.scope.get("server")]
+
+        def uid() -> int | None:
+            from tabane.hub.rpc.neighbours import Place, uid_of_peer  # only who would stop the hub asks
+
+            peer, own = ((Place(*end[:2]) if end and end[1] else None) for end in ends)
+            return uid_of_peer(peer, own) if peer and own else None
+
+        return Visitor(LOOPBACK, Face.RPC, session, lang, uid=uid, page=request.page)
+
+    def _only_looks(self, request: Request) -> bool:
+        """Return whether a web page without a token asks a hub without a token: it may change nothing."""
+        return request.page and self._token is None
+
+    def _lang(self, request: Request) -> Lang:
+        first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
+        return language(self._settings().lang, first, self._default_lang)
 
     def preflight(self, request: Request) -> Turned:
         """Answer a browser that asks whether a page may send a request. Only listed pages are named."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from tabane.hub.clients.outlet import ROOM, undelivered
+from tabane.hub.clients.session import Session
 from tabane.hub.http.replay import Journal, event_id, place_of
 from tabane.hub.http.request import Reply, Request, refusal
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.wire import json
 from tabane.wire.http import Accepted
 from tabane.wire.sse import encode_event
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
 
 PATIENCE = 1.0
 """Seconds that an answer may take before its response becomes a stream, which can be resumed."""
@@ -157,6 +154,10 @@ class HttpSession:
         attached = any(post.stream for post in self._streams.values())
         return bool(self._listening or attached or self.session.in_flight)
 
+    def touch(self) -> None:
+        """Note that the client is there, or was until now."""
+        self.used = self._loop.time()
+
     def knows(self, ids: Iterable[bytes]) -> bool:
         """Whether one of these ids is in use."""
         return any(name in self._requests for name in ids)
@@ -285,7 +286,7 @@ class HttpSession:
 
     def _left(self, post: _Post, stream: Stream) -> None:
         """A response has ended, or its client has gone; the requests go on."""
-        self.used = self._loop.time()
+        self.touch()
         if post.stream is stream:
             post.stream = None
 
@@ -346,6 +347,6 @@ class HttpSession:
         try:
             await stream.run()
         finally:
-            self.used = self._loop.time()
+            self.touch()
             if self._listening is stream:
                 self._listening = None

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from tabane.build import this_build
+from tabane.gateway.gateway import Gateway
 from tabane.gateway.status import state_of
 from tabane.gateway.upstreams.upstream import State, Upstream
-
-if TYPE_CHECKING:
-    from tabane.hub.http.app import App
-    from tabane.hub.http.door import HttpDoor
-    from tabane.hub.http.request import Request
+from tabane.hub.http.modern import SingleRequests
+from tabane.hub.http.programs import HttpPrograms
+from tabane.hub.http.request import Request
+from tabane.hub.http.sessions import HttpSessions
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -61,11 +61,25 @@ class Family(NamedTuple):
     samples: Samples
 
 
-class Metrics:
-    """Counts requests, and writes the page when asked."""
+class HttpMetrics:
+    """Counts requests, and writes the page when asked.
 
-    def __init__(self, door: HttpDoor, app: App) -> None:
-        self._door, self._app = door, app
+    ``status`` returns the counts of the hub, ``uptime`` its age in seconds, ``connections`` the number of
+    open ones.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        sessions: HttpSessions,
+        modern: SingleRequests,
+        programs: HttpPrograms,
+        status: Callable[[], dict[str, Any]],
+        uptime: Callable[[], float],
+        connections: Callable[[], int],
+    ) -> None:
+        self._gateway, self._sessions, self._modern, self._programs = gateway, sessions, modern, programs
+        self._status, self._uptime, self._connections = status, uptime, connections
         self._requests: Counter[tuple[str, str, str, int]] = Counter()
         self._received = self._sent = 0
 
@@ -92,7 +106,7 @@ class Metrics:
         yield from self._of_servers(named)
 
     def _of_process(self) -> Iterator[Family]:
-        up = self._door.uptime
+        up = self._uptime()
         yield Family("tabane_uptime_seconds", "gauge", "Seconds since the hub was started.", _one(up))
         memory = _resident()
         if memory is not None:
@@ -114,7 +128,7 @@ class Metrics:
         for way, count in (("received", self._received), ("sent", self._sent)):
             text = f"Bytes of bodies {way}, counted when a response ends."
             yield Family(f"tabane_http_{way}_bytes_total", "counter", text, _one(count))
-        sessions = self._app.sessions
+        sessions = self._sessions
         yield Family(
             "tabane_http_sessions", "gauge", "Sessions of clients with a handshake.", _one(len(sessions))
         )
@@ -122,17 +136,17 @@ class Metrics:
         yield Family(
             "tabane_http_sessions_ended_total", "counter", "Sessions that the hub ended, by reason.", ended
         )
-        open_now = _one(self._app.modern.in_flight)
+        open_now = _one(self._modern.in_flight)
         yield Family(
             "tabane_http_open_requests", "gauge", "Open requests of clients without sessions.", open_now
         )
-        connections = _one(self._door.connections)
-        sockets = _one(len(self._app.programs.sockets))
+        connections = _one(self._connections())
+        sockets = _one(len(self._programs.sockets))
         yield Family("tabane_http_websockets", "gauge", "Programs that are connected by WebSocket.", sockets)
         yield Family("tabane_http_connections", "gauge", "Open connections over HTTP.", connections)
 
     def _of_hub(self) -> Iterator[Family]:
-        status = self._door.hub.status()
+        status = self._status()
         yield Family("tabane_sessions", "gauge", "MCP clients attached, however.", _one(status["sessions"]))
         yield Family(
             "tabane_calls_in_flight", "gauge", "Requests being worked on.", _one(status["in_flight"])
@@ -140,7 +154,7 @@ class Metrics:
         yield Family("tabane_tools", "gauge", "Tools in the catalogue.", _one(status["tools"]))
 
     def _of_servers(self, named: bool) -> Iterator[Family]:
-        gateway = self._door.hub.gateway
+        gateway = self._gateway
         found = [(server, gateway.instances(server.name)) for server in gateway.servers.values()]
         states = [(server.name, state_of(server, instances)) for server, instances in found]
         counts = Counter(state for _, state in states)

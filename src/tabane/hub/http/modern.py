@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from msgspec import UNSET
 
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.request import Reply, Request, refusal
 from tabane.hub.http.stream import Pulse, Stream
+from tabane.settings import Mode, Settings
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, Refusal
@@ -16,10 +20,6 @@ from tabane.wire.http import LISTEN, Accepted, answers_json, may_post, status_of
 from tabane.wire.json import Frame, Members
 from tabane.wire.sse import encode_event
 
-if TYPE_CHECKING:
-    from tabane.hub.http.door import HttpDoor
-    from tabane.settings import Mode
-
 SESSION = "http"
 """What all these clients are called: parts of long results and servers of one client hang on it."""
 
@@ -27,11 +27,19 @@ PATIENCE = 15.0
 """Seconds that an answer may take before its response becomes a stream, which proxies do not cut."""
 
 
-class Modern:
+class SingleRequests:
     """Answers the POSTs of this era."""
 
-    def __init__(self, door: HttpDoor, pulse: Pulse) -> None:
-        self._door, self._pulse = door, pulse
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        gate: HttpGate,
+        clients: ClientSessions,
+        gateway: Gateway,
+        pulse: Pulse,
+    ) -> None:
+        self._settings, self._gate, self._clients = settings, gate, clients
+        self._gateway, self._pulse = gateway, pulse
         self._open: set[SingleOutlet] = set()
 
     @property
@@ -51,12 +59,13 @@ class Modern:
         if request_id is None:
             await request.reply(Reply(202))
             return
-        hub = self._door.hub
         stream = Stream(
-            request, self._pulse, hub.settings.outbox, patience=PATIENCE if kinds.events else None
+            request, self._pulse, self._settings().outbox, patience=PATIENCE if kinds.events else None
         )
         outlet = SingleOutlet(stream, kinds, frame.method == LISTEN)
-        session = hub.session(self._door.caller(request, SESSION), mode, outlet, Era.MODERN, shared=True)
+        session = self._clients.begin(
+            self._gate.caller(request, SESSION), mode, outlet, Era.MODERN, shared=True
+        )
         self._open.add(outlet)
         try:
             session.receive(body)
@@ -90,7 +99,7 @@ class Modern:
     def _mirrors(self, method: str, params: Members) -> tuple[Mirror, ...]:
         if method != "tools/call":
             return ()
-        tool = self._door.hub.gateway.catalogue.find(json.text(params.get("name")) or "")
+        tool = self._gateway.catalogue.find(json.text(params.get("name")) or "")
         return tool.mirrored if tool else ()
 
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.assistants import WebSocketOutlet
-from tabane.hub.http.gate import SUBPROTOCOL
+from tabane.hub.http.gate import SUBPROTOCOL, HttpGate
 from tabane.hub.http.request import JSON_HEAD, Gone, HeaderList, Reply, Request, refusal
 from tabane.hub.http.websocket import WebSocket
+from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
 from tabane.hub.rpc.fitting import MOST_ANSWER
-from tabane.settings import Mode
+from tabane.operations import Caller, Door
+from tabane.settings import Mode, Settings
 from tabane.wire import rpc, websocket
 from tabane.wire.http import is_json, offered
-
-if TYPE_CHECKING:
-    from tabane.hub.http.door import HttpDoor
-    from tabane.hub.http.gate import Gate
-    from tabane.operations import Caller
 
 RPC = "/rpc"
 SOCKETS = frozenset({"/", RPC})
@@ -56,11 +55,21 @@ class Admission(NamedTuple):
     notes: bool = False
 
 
-class Programs:
-    """Lets programs in, and knows those that are there."""
+class HttpPrograms:
+    """Lets programs in, and knows those that are there. ``touch`` is called when one of them has left."""
 
-    def __init__(self, door: HttpDoor, gate: Gate) -> None:
-        self._door, self._gate = door, gate
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        gate: HttpGate,
+        rpc: Door,
+        clients: ClientSessions,
+        gateway: Gateway,
+        jobs: Jobs,
+        touch: Callable[[], None],
+    ) -> None:
+        self._settings, self._gate, self._rpc, self._clients = settings, gate, rpc, clients
+        self._gateway, self._jobs, self._touch = gateway, jobs, touch
         self.sockets: set[WebSocket] = set()
         self._posts: set[Dispatcher] = set()
         self._count = 0
@@ -69,7 +78,7 @@ class Programs:
     @property
     def limit(self) -> int:
         """Bytes of a message."""
-        return min(MOST_MESSAGE, self._door.settings.max_line)
+        return min(MOST_MESSAGE, self._settings().max_line)
 
     @property
     def here(self) -> bool:
@@ -97,41 +106,41 @@ class Programs:
         # Without the token, only the archive is served, as JSON-RPC. Then no subprotocol is chosen.
         spoken = next((one for one in protocols if one in MCP_PROTOCOLS), None) if known else None
         if spoken is None:
-            caller = replace(self._door.program(request, f"ws-{self._count}", known), connected=True)
+            caller = replace(self._gate.program(request, f"ws-{self._count}", known), connected=True)
             return Admission(caller, _switching(key, SUBPROTOCOL if SUBPROTOCOL in protocols else None))
-        caller = self._door.caller(request, f"ws-{self._count}")
+        caller = self._gate.caller(request, f"ws-{self._count}")
         mode = cast("Mode", headers.get("tabane-mode"))
-        mode = mode if mode in get_args(Mode) else self._door.settings.mode
+        mode = mode if mode in get_args(Mode) else self._settings().mode
         return Admission(caller, _switching(key, spoken), mode, spoken == MCP_PROTOCOLS[0])
 
     def opened(self, admission: Admission) -> WebSocket:
         """The connection of a request that was admitted."""
         if admission.mode is not None:
             return self._assistant(admission, admission.mode)
-        dispatcher = Dispatcher(self._door.rpc, admission.caller, MOST_ANSWER)
-        opened = WebSocket(dispatcher, self.limit, lambda: self._door.settings.ping_interval, self._left)
+        dispatcher = Dispatcher(self._rpc, admission.caller, MOST_ANSWER)
+        opened = WebSocket(dispatcher, self.limit, lambda: self._settings().ping_interval, self._left)
         self.sockets.add(opened)
         return opened
 
     def _assistant(self, admission: Admission, mode: Mode) -> WebSocket:
         """Serve a client of MCP: a session like any other, whose messages are those of a WebSocket."""
-        settings = self._door.settings
+        settings = self._settings()
         outlet = WebSocketOutlet(admission.caller, settings.outbox, notes=admission.notes)
-        opened = WebSocket(outlet, settings.max_line, lambda: self._door.settings.ping_interval, self._left)
-        outlet.open(opened, self._door.hub.session(admission.caller, mode, outlet))
+        opened = WebSocket(outlet, settings.max_line, lambda: self._settings().ping_interval, self._left)
+        outlet.open(opened, self._clients.begin(admission.caller, mode, outlet))
         self.sockets.add(opened)
         return opened
 
     def _left(self, left: WebSocket) -> None:
         self.sockets.discard(left)
-        self._door.hub.gateway.leave(left.dispatcher.caller.session)
-        self._door.hub.jobs.leave(left.dispatcher.caller.session)
-        self._door.touch()
+        self._gateway.leave(left.dispatcher.caller.session)
+        self._jobs.leave(left.dispatcher.caller.session)
+        self._touch()
 
     def _refuse_if_full(self) -> None:
-        if self._door.hub.draining or self._draining:
+        if self._clients.draining or self._draining:
             raise refusal(503, "The hub is stopping.", (b"retry-after", b"1"))
-        if len(self.sockets) >= self._door.settings.max_sessions:
+        if len(self.sockets) >= self._settings().max_sessions:
             text = "the hub has as many WebSockets as it takes (the setting max_sessions)"
             raise refusal(503, text, (b"retry-after", b"5"))
 
@@ -143,7 +152,7 @@ class Programs:
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
         message = rpc.read(await request.body(self.limit))
-        dispatcher = Dispatcher(self._door.rpc, self._door.program(request, SESSION, known), MOST_ANSWER)
+        dispatcher = Dispatcher(self._rpc, self._gate.program(request, SESSION, known), MOST_ANSWER)
         self._posts.add(dispatcher)
         answering = _Answer(request, dispatcher.streams(message))
         try:

@@ -6,17 +6,15 @@ import asyncio
 import base64
 import logging
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
+from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.legacy import HttpSession
 from tabane.hub.http.request import Reply, Request, refusal
+from tabane.hub.http.stream import Pulse
+from tabane.settings import Mode, Settings
 from tabane.wire.era import Era
-
-if TYPE_CHECKING:
-    from tabane.hub.http.door import HttpDoor
-    from tabane.hub.http.stream import Pulse
-    from tabane.settings import Mode
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +22,13 @@ LONGEST_LOOK = 30.0
 """Seconds between two looks for sessions that are idle too long, at most."""
 
 
-class Sessions:
+class HttpSessions:
     """By their ids, which nobody can guess. The one idle longest gives way where there are too many."""
 
-    def __init__(self, door: HttpDoor, pulse: Pulse) -> None:
-        self._door, self._pulse = door, pulse
+    def __init__(
+        self, settings: Callable[[], Settings], gate: HttpGate, clients: ClientSessions, pulse: Pulse
+    ) -> None:
+        self._settings, self._gate, self._clients, self._pulse = settings, gate, clients, pulse
         self._loop = pulse.loop
         self._by_id: dict[str, HttpSession] = {}
         self._count = 0
@@ -43,14 +43,14 @@ class Sessions:
 
     def make(self, request: Request, mode: Mode) -> HttpSession:
         """A new session. Raises Turned where there are too many, and none of them is idle."""
-        settings = self._door.settings
+        settings = self._settings()
         if len(self._by_id) >= settings.http_sessions:
             self._make_room()
         self._count += 1
         name = base64.urlsafe_b64encode(os.urandom(24)).decode()
         made = HttpSession(name, self._pulse, settings.outbox)
-        caller = self._door.caller(request, f"http-{self._count}")
-        made.session = self._door.hub.session(caller, mode, made, Era.LEGACY)
+        caller = self._gate.caller(request, f"http-{self._count}")
+        made.session = self._clients.begin(caller, mode, made, Era.LEGACY)
         self._by_id[name] = made
         self._look_later()
         return made
@@ -90,12 +90,12 @@ class Sessions:
 
     def _look_later(self) -> None:
         if self._timer is None and self._by_id:
-            limit = self._door.settings.http_idle * 60
+            limit = self._settings().http_idle * 60
             self._timer = self._loop.call_later(min(LONGEST_LOOK, limit / 2), self._look)
 
     def _look(self) -> None:
         self._timer = None
-        now, limit = self._loop.time(), self._door.settings.http_idle * 60
+        now, limit = self._loop.time(), self._settings().http_idle * 60
         for session in list(self):
             session.tidy(now)
             if now - session.used > limit and not session.busy:

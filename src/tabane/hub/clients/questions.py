@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
 
 from tabane.gateway.upstreams.call import Question, Reply
+from tabane.operations import Caller
 from tabane.wire import json
+from tabane.wire.era import Era
 from tabane.wire.json import Frame, Garbage, Members
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
 
 NEEDED = {
     "sampling/createMessage": "sampling",
@@ -31,23 +30,38 @@ MOST_ROOTS = 64
 MOST_OPEN = 256
 
 
-class Asking:
-    """What one client was asked and has not answered yet.
+class SessionClient(Protocol):
+    """The client of a session, as the session's calls, questions and subscriptions know it."""
 
-    Ids are the hub's own and differ from those of any other hub, so that a bridge which outlives this
-    hub takes no answer for another's.
+    key: str
+    caller: Caller
+    era: Era | None
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the client has not read yet."""
+        ...
+
+    def answer(self, request_id: Raw, result: bytes) -> None: ...
+
+    def tell(self, line: bytes, about: bytes | None) -> None: ...
+
+    def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None: ...
+
+
+class ClientQuestions:
+    """The questions that one client was asked and has not answered yet.
+
+    ``mark`` makes their ids differ from those of any other hub, so that a bridge which outlives this hub
+    takes no answer for another's. ``capabilities`` are those of the client, at least one of :data:`NEEDED`.
     """
 
-    def __init__(self, session: Session, capabilities: Members) -> None:
-        self._session = session
+    def __init__(self, session: SessionClient, mark: str, capabilities: Members) -> None:
+        self._session, self._mark = session, mark
         self._can = {method for method, need in NEEDED.items() if need in capabilities}
         self._open: dict[str, Callable[[Reply], None]] = {}
         self._count = 0
         self.roots_due = "roots/list" in self._can
-
-    @property
-    def possible(self) -> bool:
-        return bool(self._can)
 
     def ask(self, about: bytes, question: Question) -> bool:
         """Put a question that belongs to the client's request ``about``; whether the client can be asked."""
@@ -95,7 +109,7 @@ class Asking:
     def _put(self, method: str, params: Raw, about: bytes | None, on_answer: Callable[[Reply], None]) -> str:
         self._count += 1
         session = self._session
-        name = f"{session.hub.mark}-{session.key}-{self._count}"
+        name = f"{self._mark}-{session.key}-{self._count}"
         self._open[name] = on_answer
         line = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}\n'
         session.tell(line % (json.quote(name), json.quote(method), bytes(params)), about)

@@ -15,7 +15,7 @@ TEMPLATE = ROOT + "{key}"
 MOST_COMPLETED = 100  # values of one completion, by the specification
 
 
-class Held(NamedTuple):
+class ListedDocument(NamedTuple):
     """A document as a list shows it. ``size`` is its text in bytes, ``updated`` ISO 8601."""
 
     key: str
@@ -25,7 +25,7 @@ class Held(NamedTuple):
     updated: str | None = None
 
 
-class Library(Protocol):
+class DocumentLibrary(Protocol):
     """The documents that there are."""
 
     @property
@@ -33,11 +33,11 @@ class Library(Protocol):
         """Whether any was ever put."""
         ...
 
-    async def page(self, after: str | None, limit: int) -> tuple[Sequence[Held], bool]:
+    async def page(self, after: str | None, limit: int) -> tuple[Sequence[ListedDocument], bool]:
         """At most so many, in order of keys, behind the key ``after``; and whether there are more."""
         ...
 
-    async def text(self, key: str) -> tuple[Held, str] | None:
+    async def text(self, key: str) -> tuple[ListedDocument, str] | None:
         """A document, whole; None where there is none."""
         ...
 
@@ -66,22 +66,25 @@ def template() -> bytes:
     return json.encode(shown)
 
 
-def definition(held: Held) -> bytes:
+def definition(document: ListedDocument) -> bytes:
     """A document as a list of resources shows it."""
-    shown: dict[str, Any] = {"uri": uri_of(held.key), "name": held.key.rsplit("/", 1)[-1] or held.key}
-    if held.title:
-        shown["title"] = held.title
-    shown["mimeType"] = held.media_type
-    if held.size is not None:
-        shown["size"] = held.size
-    if held.updated:
-        shown["annotations"] = {"lastModified": held.updated}
+    shown: dict[str, Any] = {
+        "uri": uri_of(document.key),
+        "name": document.key.rsplit("/", 1)[-1] or document.key,
+    }
+    if document.title:
+        shown["title"] = document.title
+    shown["mimeType"] = document.media_type
+    if document.size is not None:
+        shown["size"] = document.size
+    if document.updated:
+        shown["annotations"] = {"lastModified": document.updated}
     return json.encode(shown)
 
 
-def contents(uri: str, held: Held, text: str) -> bytes:
+def contents(uri: str, document: ListedDocument, text: str) -> bytes:
     """What resources/read answers: the document under the URI that it was asked for by."""
-    return json.encode({"contents": [{"uri": uri, "mimeType": held.media_type, "text": text}]})
+    return json.encode({"contents": [{"uri": uri, "mimeType": document.media_type, "text": text}]})
 
 
 def completion(keys: Sequence[str]) -> bytes:

@@ -1,0 +1,88 @@
+"""The operations on tools and servers, and the hub's own tools called through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from msgspec import Raw
+
+from tabane.errors import TabaneError
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.operations import ServerOperations, ToolOperations
+from tabane.gateway.parallel import Parallel
+from tabane.gateway.tools.disclosure import signature
+from tabane.gateway.tools.index import Query
+from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
+from tabane.hub.clients.tool_calls import as_failure, as_result
+from tabane.hub.finding import Answer, Hit
+from tabane.hub.reference import Reference
+from tabane.operations import Caller, Door, Face, Operation, Privilege, Table
+
+MOST_TOOLS = 50
+"""Tools that one search finds."""
+
+RESERVED = frozenset(
+    {
+        *DISCLOSING, "search_everything", "read_url_content", "remember_url", "hello",
+        "search_similar", "search_posts_by_text", "get_user_stats", "get_database_stats", "suggest_users",
+        "get_status", "embed_text", "put_document", "put_documents", "put_file", "search_documents",
+        "get_document", "list_documents", "delete_document", "get_documents_by_prefix", "get_document_stats",
+        "get_post", "get_documentation",
+    }
+)  # fmt: skip
+"""Names that no upstream's tool is given: the hub's own tools have them, now or in a later version."""
+
+
+class HubTools:
+    """The tools of servers and the hub's own, as operations. ``door`` returns the door of the hub."""
+
+    def __init__(self, gateway: Gateway, door: Callable[[], Door]) -> None:
+        self._gateway, self._door = gateway, door
+
+    def table(self) -> list[Operation]:
+        tools = ToolOperations(self._gateway, self._permit, self._own)
+        return [
+            *tools.table(),
+            *Parallel(tools.perform).table(),
+            *ServerOperations(self._gateway).table(),
+        ]
+
+    def provide(self, table: Table) -> None:
+        """Let the hub's own operations be found among the tools of servers."""
+        self._gateway.provide(own_tools(table), old_names(table))
+
+    async def find(self, caller: Caller, query: str, limit: int) -> Answer:
+        """Return what search_everything shows of the tools."""
+        unlisted = await self._gateway.wait_listed(caller)
+        hits = await self._gateway.search(Query(query, min(limit, MOST_TOOLS)))
+        found = ((self._gateway.catalogue.get(hit.alias), hit.score) for hit in hits.hits)
+        return Answer(
+            [
+                Hit(
+                    "tools",
+                    tool.alias,
+                    signature(tool),
+                    "",
+                    Reference("describe_tools", {"names": [tool.alias]}),
+                    score,
+                )
+                for tool, score in found
+                if tool is not None
+            ],
+            next(iter(unlisted.failed.values()), None),
+        )
+
+    async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
+        door = self._door()
+        operation = door.table.get(name)
+        try:
+            value = await door.invoke(replace(caller, face=Face.MCP), name, arguments)
+        except TabaneError as error:
+            if operation is None or operation.failure is None:
+                raise
+            return Raw(as_failure(operation, error, caller.lang))
+        return Raw(as_result(operation, value, caller.lang))
+
+    def _permit(self, caller: Caller, tool: str) -> None:
+        self._door().check(caller, Privilege.CALL, tool)
