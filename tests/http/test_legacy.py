@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tabane.hub.http.legacy import HttpSession
+from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.stream import Pulse
 from tests.http.house import Peer, call, child, house, request, run, text_of, until
 
@@ -372,7 +372,7 @@ class Listening:
 
 def test_what_is_held_back_from_a_slow_listener_comes_before_what_is_later() -> None:
     async def scenario() -> None:
-        session = HttpSession("s", Pulse(asyncio.get_running_loop()), 1 << 20)
+        session = ResumableSession("s", Pulse(asyncio.get_running_loop()), 1 << 20)
         session._listening = stream = cast("Any", Listening())
         for number, unsent in enumerate((0, 1 << 20, 1 << 20, 0, 0)):
             stream.unsent = unsent

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.hub.http.replay import Journal, event_id, place_of
-from tabane.hub.http.request import Request
+from tabane.hub.http.request import HttpRequest
 from tabane.hub.http.stream import KEEP_ALIVE_EVERY, Pulse, Stream
 from tabane.wire.sse import KEEP_ALIVE
 from tests.dataplane.place import until
@@ -48,7 +48,7 @@ def response(patience: float | None) -> tuple[Stream, Sent]:
     sent = Sent()
     # Nothing is called by time here, but by the tests.
     pulse = Pulse(asyncio.get_running_loop(), every=1e6)
-    return Stream(Request(scope, nothing, sent), pulse, 1 << 20, patience=patience), sent
+    return Stream(HttpRequest(scope, nothing, sent), pulse, 1 << 20, patience=patience), sent
 
 
 async def breath() -> None:

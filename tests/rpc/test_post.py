@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tabane.hub.rpc.fitting import MOST_ANSWER
+from tabane.hub.rpc.dispatcher import MOST_ANSWER
 from tests.http.house import Answer, Peer, Process
 from tests.http.house import House as HttpHouse
 from tests.rpc.house import SOON, House, house, request, run, until

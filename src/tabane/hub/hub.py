@@ -23,9 +23,9 @@ from tabane.hub.models import Models
 from tabane.hub.reader import PageReader
 from tabane.hub.reload import FileFollower, read_again
 from tabane.hub.search_path import with_recorded_path
-from tabane.hub.servers import count_servers, gateway_of, limits_of, read_servers, secret_of
+from tabane.hub.servers import limits_of, read_servers, secret_of
 from tabane.hub.stores import Stores
-from tabane.hub.tools import RESERVED, HubTools
+from tabane.hub.tools import HubTools, count_servers, gateway_of
 from tabane.hub.trial import Trials
 from tabane.messages import Lang, language
 from tabane.operations import AllowLocal, Door, Operation, Table
@@ -59,7 +59,6 @@ class Hub:
             loop,
             self.batch,
             self.processes,
-            reserved=RESERVED,
             on_changed=lambda kind: self.sessions.changed(kind),
             on_log=lambda server, params: self.sessions.logged(params),
         )

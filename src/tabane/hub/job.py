@@ -21,7 +21,7 @@ WINDOW, LEAST_SPAN = 10.0, 0.5
 Status = Literal["running", "done", "failed", "cancelled"]
 
 
-class Pace:
+class JobPace:
     """How fast a count grows: over :data:`WINDOW`, or between two steps where those are further apart.
 
     Times are in seconds of any one clock. A count that falls begins anew.
@@ -87,7 +87,7 @@ class Job:
         self._ended: float | None = None
         self._result: Any = None
         self._error: TabaneError | None = None
-        self._pace, self._news = Pace(), asyncio.Event()
+        self._pace, self._news = JobPace(), asyncio.Event()
         self._told = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._ahead: Callable[[], object] | None = None

@@ -1,8 +1,9 @@
-"""The operations on tools and servers, and the hub's own tools called through them."""
+"""The gateway of a hub, the operations on tools and servers, and the hub's own tools among them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from msgspec import Raw
@@ -11,13 +12,22 @@ from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.operations import ServerOperations, ToolOperations
 from tabane.gateway.parallel import Parallel
+from tabane.gateway.processes.processes import Processes
+from tabane.gateway.servers.configuration import Configuration
+from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.index import Query
+from tabane.gateway.tools.judging import Judging
+from tabane.gateway.tools.validation import Validator
+from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.tool_calls import as_failure, as_result
 from tabane.hub.finding import Answer, Hit
 from tabane.hub.reference import Reference
+from tabane.hub.servers import limits_of
 from tabane.operations import Caller, Door, Face, Operation, Privilege, Table
+from tabane.settings import Settings
+from tabane.wire.channel import Batch
 
 MOST_TOOLS = 50
 """Tools that one search finds."""
@@ -32,6 +42,49 @@ RESERVED = frozenset(
     }
 )  # fmt: skip
 """Names that no upstream's tool is given: the hub's own tools have them, now or in a later version."""
+
+
+def count_servers(configuration: Configuration, gateway: Gateway) -> dict[str, int]:
+    """Return the counts of servers and tools that status shows."""
+    servers = configuration.servers
+    running = [any(one.connection for one in gateway.instances(server.name)) for server in servers]
+    return {
+        "servers": len(servers),
+        "servers_disabled": sum(1 for server in servers if server.disabled),
+        "servers_running": sum(running),
+        "tools": gateway.catalogue.count,
+    }
+
+
+def gateway_of(
+    servers: tuple[Server, ...],
+    settings: Settings,
+    environment: Mapping[str, str],
+    loop: asyncio.AbstractEventLoop,
+    batch: Batch,
+    processes: Processes,
+    *,
+    on_changed: Callable[[str], None],
+    on_log: Callable[[str, Raw], None],
+) -> Gateway:
+    """Return the gateway over the servers."""
+    logs = settings.home / "logs" / "servers"
+    connector = Connector(loop, batch, processes, logs, environment, settings.max_line)
+    return Gateway(
+        servers,
+        settings.home,
+        logs,
+        loop,
+        connector,
+        limits_of(settings),
+        reserved=RESERVED,
+        validator=Validator(Judging(environment, errors=2)),
+        list_wait=settings.list_wait,
+        health_interval=settings.health_interval,
+        on_changed=on_changed,
+        on_log=on_log,
+        obstacle=connector.obstacle,
+    )
 
 
 class HubTools:

@@ -14,7 +14,7 @@ from tabane.build import this_build
 from tabane.errors import TabaneError
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Live, Patient
-from tabane.hub.http.occupant import occupant, taken
+from tabane.hub.http.port_occupant import occupant, taken
 from tabane.hub.local import lock, stuck
 from tabane.hub.local.hello import newer
 from tabane.hub.local.launch import COMMAND

@@ -9,11 +9,21 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from tabane.hub.http.gate import METHODS, HttpGate, json_reply
-from tabane.hub.http.legacy import HttpSession
+from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.metrics import TEXT, HttpMetrics
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import RPC, SOCKETS, HttpPrograms
-from tabane.hub.http.request import Gone, Receive, Reply, Request, Scope, Send, TooLarge, Turned, refusal
+from tabane.hub.http.request import (
+    BodyTooLarge,
+    HttpReply,
+    HttpRequest,
+    Receive,
+    RefusedRequest,
+    RequesterGone,
+    Scope,
+    Send,
+    refusal,
+)
 from tabane.hub.http.sessions import HttpSessions
 from tabane.settings import Mode, Settings
 from tabane.wire import era as eras
@@ -35,7 +45,7 @@ _CANCELLED = "notifications/cancelled"
 _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
 
 
-class Message(NamedTuple):
+class PostedMessage(NamedTuple):
     """What a POST carries: ``line`` is its body as one line."""
 
     line: bytes
@@ -71,24 +81,24 @@ class HttpApp:
     ) -> None:
         self._settings, self._gate, self._draining, self._touch = settings, gate, draining, touch
         self._sessions, self._modern, self._programs, self._counts = sessions, modern, programs, metrics
-        self._pages: dict[str, Callable[[Request], Awaitable[Reply]]] = {
+        self._pages: dict[str, Callable[[HttpRequest], Awaitable[HttpReply]]] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
+        request = HttpRequest(scope, receive, send)
         self._touch()
         try:
             await self._answer(request)
-        except Turned as turned:
+        except RefusedRequest as turned:
             await request.reply(turned.reply)
-        except TooLarge:
+        except BodyTooLarge:
             limit = self._programs.limit if request.path == RPC else self._settings().max_line
             text = f"a message may have {limit} bytes here (see the setting max_line)"
             await request.reply(refusal(413, text).reply)
-        except Gone:
+        except RequesterGone:
             return
         except Exception:
             log.exception("a request over HTTP failed")
@@ -106,7 +116,7 @@ class HttpApp:
 
     # -- where it goes ---------------------------------------------------------------------------
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: HttpRequest) -> None:
         self._gate.check(request)
         mode = self._settings().mode if request.path == MCP else MODES.get(request.path)
         if mode is not None:
@@ -124,7 +134,7 @@ class HttpApp:
             raise _not_allowed(b"GET, HEAD")
         await request.reply(await page(request))
 
-    async def _rpc(self, request: Request) -> None:
+    async def _rpc(self, request: HttpRequest) -> None:
         if request.method == "OPTIONS":
             raise self._gate.preflight(request)
         if request.method == "GET":
@@ -135,7 +145,7 @@ class HttpApp:
         self._refuse_if_draining(None)
         await self._programs.post(request)
 
-    async def _mcp(self, request: Request, mode: Mode) -> None:
+    async def _mcp(self, request: HttpRequest, mode: Mode) -> None:
         if request.method == "OPTIONS":
             raise self._gate.preflight(request)
         if request.method not in ("GET", "POST", "DELETE"):
@@ -151,7 +161,7 @@ class HttpApp:
         request.era = "legacy"
         if request.method == "DELETE":
             # Answered first: a client that leaves with calls in flight stops listening for them then.
-            await request.reply(Reply(204))
+            await request.reply(HttpReply(204))
             self._sessions.end(session, "its client ended it")
         elif not accepted(request.headers.get("accept")).events:
             raise refusal(406, "this is a stream: accept text/event-stream")
@@ -159,7 +169,7 @@ class HttpApp:
             self._refuse_if_draining(None)
             await session.listen(request)
 
-    async def _post(self, request: Request, mode: Mode) -> None:
+    async def _post(self, request: HttpRequest, mode: Mode) -> None:
         kinds = accepted(request.headers.get("accept"))
         if not may_post(kinds):
             raise refusal(406, "accept both application/json and text/event-stream")
@@ -182,7 +192,7 @@ class HttpApp:
         else:
             await self._post_legacy(request, mode, message)
 
-    async def _post_legacy(self, request: Request, mode: Mode, message: Message) -> None:
+    async def _post_legacy(self, request: HttpRequest, mode: Mode, message: PostedMessage) -> None:
         kinds = accepted(request.headers.get("accept"))
         ids = message.requests
         if message.first.method == _INITIALIZE and "mcp-session-id" not in request.headers and ids:
@@ -204,7 +214,7 @@ class HttpApp:
         if cancelled is not None:
             session.cancelled(cancelled)
 
-    def _session(self, request: Request) -> HttpSession:
+    def _session(self, request: HttpRequest) -> ResumableSession:
         """The session of a request. Raises Turned where there is none, or its version is none of ours."""
         session = self._sessions.find(request.headers.get("mcp-session-id"))
         _check_version(request, session.session.version)
@@ -226,20 +236,20 @@ class HttpApp:
 
     # -- pages -----------------------------------------------------------------------------------
 
-    async def _healthz(self, _: Request) -> Reply:
+    async def _healthz(self, _: HttpRequest) -> HttpReply:
         return json_reply(200, b'{"status":"ok"}\n')
 
-    async def _readyz(self, _: Request) -> Reply:
+    async def _readyz(self, _: HttpRequest) -> HttpReply:
         if self._draining():
             return json_reply(503, b'{"status":"stopping"}\n')
         return json_reply(200, b'{"status":"ready"}\n')
 
-    async def _metrics(self, request: Request) -> Reply:
+    async def _metrics(self, request: HttpRequest) -> HttpReply:
         page = self._counts.page(named=self._gate.knows(request))
-        return Reply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
+        return HttpReply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
 
 
-def _read(body: bytes) -> Message:
+def _read(body: bytes) -> PostedMessage:
     """The message of a body. Raises Turned where it is none."""
     batch = body.lstrip(b" \t\r\n")[:1] == b"["
     try:
@@ -256,7 +266,7 @@ def _read(body: bytes) -> Message:
     # Breaks between tokens would break the lines that messages are to servers on pipes.
     if b"\n" in body or b"\r" in body:
         body = body.replace(b"\n", b" ").replace(b"\r", b" ")
-    return Message(body, frames, batch)
+    return PostedMessage(body, frames, batch)
 
 
 def _check(frame: Frame) -> None:
@@ -283,22 +293,22 @@ def _enveloped(frame: Frame) -> bool:
     return eras.has_envelope(eras.take_meta(json.fields(frame.params)))
 
 
-def _check_version(request: Request, negotiated: str | None) -> None:
+def _check_version(request: HttpRequest, negotiated: str | None) -> None:
     try:
         legacy_version(request.headers.get("mcp-protocol-version"), negotiated)
     except Refusal as refused:
         raise refusal(400, refused.message, code=refused.code, data=refused.data) from None
 
 
-def _count(message: Message) -> int:
+def _count(message: PostedMessage) -> int:
     return sum(1 for frame in message.frames if frame.method is not UNSET and frame.id is not UNSET)
 
 
-def _not_allowed(methods: bytes) -> Turned:
+def _not_allowed(methods: bytes) -> RefusedRequest:
     return refusal(405, "this method is not for this path", (b"allow", methods))
 
 
-def _cancelled(message: Message) -> bytes | None:
+def _cancelled(message: PostedMessage) -> bytes | None:
     """The id of the request that a message cancels; None where it cancels none."""
     frame = message.first
     if frame.method != _CANCELLED or frame.params is UNSET:

@@ -16,9 +16,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from tabane.hub.http.door import Waits
+from tabane.hub.http.door import HttpWaits
 from tabane.hub.http.programs import Admission
-from tabane.hub.http.request import Request, Turned
+from tabane.hub.http.request import HttpRequest, RefusedRequest
 from tabane.wire import json
 
 MOST_HEAD = 64 << 10
@@ -45,7 +45,7 @@ quiet.setLevel(logging.ERROR)
 _upgrade = re.compile(rb"(?i)(?<=\n)upgrade(?=:(?![ \t]*websocket))")
 
 
-class _Refused(Exception):
+class _ParsingStopped(Exception):
     """Stops the parser; what the client is answered is remembered by then."""
 
 
@@ -62,7 +62,7 @@ class ConnectionOwner(Protocol):
     def loop(self) -> asyncio.AbstractEventLoop: ...
 
     @property
-    def waits(self) -> Waits: ...
+    def waits(self) -> HttpWaits: ...
 
     @property
     def full(self) -> bool:
@@ -73,7 +73,7 @@ class ConnectionOwner(Protocol):
         """Let responses have the time of now."""
         ...
 
-    def admit(self, request: Request) -> Admission:
+    def admit(self, request: HttpRequest) -> Admission:
         """Return who asks to become a WebSocket. Raises Turned if that cannot be."""
         ...
 
@@ -86,7 +86,7 @@ class ConnectionOwner(Protocol):
         ...
 
 
-class Joining:
+class HeadJoiningTransport:
     """What uvicorn writes, less a packet: a client that is woken by the head finds the body there too.
 
     A head waits for what is written after it in the same turn of the loop, and no longer. Whatever else a
@@ -152,7 +152,7 @@ class HttpConnection(HttpToolsProtocol):
     # -- what the transport says -----------------------------------------------------------------
 
     def connection_made(self, transport: BaseTransport) -> None:
-        joining = Joining(cast("Transport", transport), self._server.loop)
+        joining = HeadJoiningTransport(cast("Transport", transport), self._server.loop)
         super().connection_made(joining)  # type: ignore[arg-type]
         if self._server.full:
             self._close_with(503, "The hub has as many connections as it takes.", b"retry-after: 5\r\n")
@@ -232,15 +232,15 @@ class HttpConnection(HttpToolsProtocol):
             "tabane.connection": self,
         }
         try:
-            return self._server.admit(Request(scope, _nothing, _nothing))
-        except Turned:
+            return self._server.admit(HttpRequest(scope, _nothing, _nothing))
+        except RefusedRequest:
             return None
 
     def handle_websocket_upgrade(self) -> None:
         assert self._admission is not None  # else it were none
         self._over = True
         self.connections.discard(self)
-        transport = cast("Joining", self.transport).plain
+        transport = cast("HeadJoiningTransport", self.transport).plain
         transport.write(self._admission.head)
         self._server.upgraded(transport, self._admission)
 
@@ -279,7 +279,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _refuse(self, status: int, text: str) -> None:
         self._refusal = status, text
-        raise _Refused(text)
+        raise _ParsingStopped(text)
 
     def _close_with(self, status: int, text: str, headers: bytes = b"") -> None:
         # A response that is on its way would be torn by another: such a connection just ends.

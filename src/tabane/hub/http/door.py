@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, Protocol
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.http.occupant import occupant
+from tabane.hub.http.port_occupant import occupant
 from tabane.hub.http.token import take_token, token_file
 from tabane.hub.jobs import Jobs
-from tabane.hub.rpc.permission import Entrance
+from tabane.hub.rpc.permission import TcpPermission
 from tabane.messages import Message, say
 from tabane.operations import Door, Table
 from tabane.settings import Settings
@@ -44,7 +44,7 @@ FILES_OF_OTHERS = 256
 _SERVER = "tabane.hub.http.server"
 
 
-class Waits(NamedTuple):
+class HttpWaits(NamedTuple):
     """How patient the door is with clients that send slowly, in seconds.
 
     ``head`` is from the first byte of a request to the end of its headers, ``body`` between two parts
@@ -114,12 +114,12 @@ class HttpDoor:
     def __init__(
         self,
         hub: HttpHub,
-        waits: Waits = Waits(),  # noqa: B008  (it is frozen)
+        waits: HttpWaits = HttpWaits(),  # noqa: B008  (it is frozen)
         table: Table | None = None,
     ) -> None:
         self.hub, self.loop, self.waits = hub, hub.loop, waits
         table = table or hub.table
-        entrance = Entrance(table, lambda: self.settings.open_archive, lambda: self.token_path)
+        entrance = TcpPermission(table, lambda: self.settings.open_archive, lambda: self.token_path)
         self.rpc = Door(table, entrance, hub.jobs)
         """Where the calls of programs pass that come over TCP."""
         self.problem: Message | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tabane.hub.http.request import JSON_HEAD, HeaderList, Reply, Request, Turned, refusal
-from tabane.hub.rpc.permission import LOCAL, LOOPBACK, Visitor
+from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
+from tabane.hub.rpc.permission import LOCAL, LOOPBACK, TokenlessCaller
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
 from tabane.settings import Settings
@@ -62,7 +62,7 @@ class HttpGate:
         self._settings, self._port = settings, port
         self._token, self._token_path, self._default_lang = token, token_path, lang
 
-    def check(self, request: Request) -> None:
+    def check(self, request: HttpRequest) -> None:
         """Raise Turned: 400 for a repeated header, 421 for another host, 403 for another page."""
         request.extra += GUARDS
         for name in SINGLE:
@@ -74,7 +74,7 @@ class HttpGate:
             raise refusal(421, "Host: this hub is reached as 127.0.0.1 or localhost")
         self._check_page(request)
 
-    def _check_page(self, request: Request) -> None:
+    def _check_page(self, request: HttpRequest) -> None:
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site")
         request.page = origin is not None or site is not None
@@ -89,18 +89,18 @@ class HttpGate:
             )
         request.extra += _shared_with(origin)
 
-    def _is_own_page(self, request: Request) -> bool:
+    def _is_own_page(self, request: HttpRequest) -> bool:
         """Return whether a page of the hub itself asks, with the token. The host was checked already."""
         own = own_origin(request.headers.get("origin"), request.headers.get("host"))
         return own and self._fits(_shown(request))
 
-    def check_token(self, request: Request) -> None:
+    def check_token(self, request: HttpRequest) -> None:
         """Raises Turned with 401 where the token is missing or wrong."""
         if self._fits(bearer(request.headers.get("authorization"))):
             return
         raise self._without_token("authorization" in request.headers)
 
-    def knows(self, request: Request) -> bool:
+    def knows(self, request: HttpRequest) -> bool:
         """Return whether the token is in a header or subprotocol. Raises Turned (401) for a wrong one."""
         shown = _shown(request)
         if self._fits(shown):
@@ -112,17 +112,17 @@ class HttpGate:
     def _fits(self, shown: str | None) -> bool:
         return self._token is None or same_token(shown, self._token)
 
-    def _without_token(self, shown: bool) -> Turned:
+    def _without_token(self, shown: bool) -> RefusedRequest:
         challenge = b'Bearer realm="tabane"' + (b', error="invalid_token"' if shown else b"")
         text = f"the token of the hub is needed: Authorization: Bearer, with what {self._token_path} holds"
         return refusal(401, text, (b"www-authenticate", challenge), data={"token": str(self._token_path)})
 
-    def caller(self, request: Request, session: str) -> Caller:
+    def caller(self, request: HttpRequest, session: str) -> Caller:
         """Who a client over HTTP is: this machine's user, who has shown the token."""
         looks = self._only_looks(request)
         return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
 
-    def program(self, request: Request, session: str, known: bool) -> Caller:
+    def program(self, request: HttpRequest, session: str, known: bool) -> Caller:
         """Who a program over TCP is: this machine's user where it has shown the token, else nobody known."""
         lang = self._lang(request)
         if known:
@@ -130,25 +130,28 @@ class HttpGate:
         ends = [request.scope.get("client"), request.scope.get("server")]
 
         def uid() -> int | None:
-            from tabane.hub.rpc.neighbours import Place, uid_of_peer  # only who would stop the hub asks
+            from tabane.hub.rpc.tcp_peers import (  # only who would stop the hub asks
+                SocketAddress,
+                uid_of_peer,
+            )
 
-            peer, own = ((Place(*end[:2]) if end and end[1] else None) for end in ends)
+            peer, own = ((SocketAddress(*end[:2]) if end and end[1] else None) for end in ends)
             return uid_of_peer(peer, own) if peer and own else None
 
-        return Visitor(LOOPBACK, Face.RPC, session, lang, uid=uid, page=request.page)
+        return TokenlessCaller(LOOPBACK, Face.RPC, session, lang, uid=uid, page=request.page)
 
-    def _only_looks(self, request: Request) -> bool:
+    def _only_looks(self, request: HttpRequest) -> bool:
         """Return whether a web page without a token asks a hub without a token: it may change nothing."""
         return request.page and self._token is None
 
-    def _lang(self, request: Request) -> Lang:
+    def _lang(self, request: HttpRequest) -> Lang:
         first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
         return language(self._settings().lang, first, self._default_lang)
 
-    def preflight(self, request: Request) -> Turned:
+    def preflight(self, request: HttpRequest) -> RefusedRequest:
         """Answer a browser that asks whether a page may send a request. Only listed pages are named."""
         if "origin" not in request.headers:
-            return Turned(Reply(204, b"", [(b"allow", METHODS)]))
+            return RefusedRequest(HttpReply(204, b"", [(b"allow", METHODS)]))
         wanted = request.headers.get("access-control-request-headers", "").lower().split(",")
         mirrored = [name.strip() for name in wanted if name.strip().startswith("mcp-param-")]
         allowed = b", ".join([HEADERS, *(name.encode("latin-1") for name in mirrored if _is_name(name))])
@@ -159,7 +162,7 @@ class HttpGate:
         ]
         if request.headers.get("access-control-request-private-network") == "true":
             headers.append((b"access-control-allow-private-network", b"true"))
-        return Turned(Reply(204, b"", headers))
+        return RefusedRequest(HttpReply(204, b"", headers))
 
 
 def _shared_with(origin: str) -> HeaderList:
@@ -170,7 +173,7 @@ def _shared_with(origin: str) -> HeaderList:
     ]
 
 
-def _shown(request: Request) -> str | None:
+def _shown(request: HttpRequest) -> str | None:
     """Return the token in a request; "" if the request contains something else instead."""
     if "authorization" in request.headers:
         return bearer(request.headers["authorization"]) or ""
@@ -182,5 +185,5 @@ def _is_name(text: str) -> bool:
     return text.isascii() and all(c.isalnum() or c in "-_" for c in text)
 
 
-def json_reply(status: int, body: bytes) -> Reply:
-    return Reply(status, body, JSON_HEAD)
+def json_reply(status: int, body: bytes) -> HttpReply:
+    return HttpReply(status, body, JSON_HEAD)

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.request import Reply, Request, refusal
+from tabane.hub.http.request import HttpReply, HttpRequest, refusal
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.settings import Mode, Settings
 from tabane.wire import era as eras
@@ -46,7 +46,9 @@ class SingleRequests:
     def in_flight(self) -> int:
         return len(self._open)
 
-    async def post(self, request: Request, mode: Mode, body: bytes, frame: Frame, kinds: Accepted) -> None:
+    async def post(
+        self, request: HttpRequest, mode: Mode, body: bytes, frame: Frame, kinds: Accepted
+    ) -> None:
         """``body`` is the message that ``frame`` is, as one line. Raises Turned."""
         request_id = None if frame.id is UNSET else bytes(frame.id)
         try:
@@ -57,7 +59,7 @@ class SingleRequests:
                 status, refused.message, code=refused.code, data=refused.data, request_id=request_id
             ) from None
         if request_id is None:
-            await request.reply(Reply(202))
+            await request.reply(HttpReply(202))
             return
         stream = Stream(
             request, self._pulse, self._settings().outbox, patience=PATIENCE if kinds.events else None
@@ -79,7 +81,7 @@ class SingleRequests:
         for outlet in list(self._open):
             outlet.close("the hub ended")
 
-    def _check(self, request: Request, frame: Frame, kinds: Accepted) -> None:
+    def _check(self, request: HttpRequest, frame: Frame, kinds: Accepted) -> None:
         """Raises Refusal, and Turned where the client takes no answer there could be."""
         if frame.method is UNSET:
             raise Refusal(

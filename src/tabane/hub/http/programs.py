@@ -9,13 +9,12 @@ from typing import Any, NamedTuple, cast, get_args
 
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.http.assistants import WebSocketOutlet
 from tabane.hub.http.gate import SUBPROTOCOL, HttpGate
-from tabane.hub.http.request import JSON_HEAD, Gone, HeaderList, Reply, Request, refusal
+from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RequesterGone, refusal
 from tabane.hub.http.websocket import WebSocket
+from tabane.hub.http.websocket_outlet import WebSocketOutlet
 from tabane.hub.jobs import Jobs
-from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
-from tabane.hub.rpc.fitting import MOST_ANSWER
+from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
 from tabane.operations import Caller, Door
 from tabane.settings import Mode, Settings
 from tabane.wire import rpc, websocket
@@ -86,7 +85,7 @@ class HttpPrograms:
 
     # -- WebSocket -------------------------------------------------------------------------------
 
-    def admit(self, request: Request) -> Admission:
+    def admit(self, request: HttpRequest) -> Admission:
         """Who asks to become a WebSocket. Raises Turned where that cannot be."""
         self._gate.check(request)
         if request.path not in SOCKETS:
@@ -134,7 +133,7 @@ class HttpPrograms:
     def _left(self, left: WebSocket) -> None:
         self.sockets.discard(left)
         self._gateway.leave(left.dispatcher.caller.session)
-        self._jobs.leave(left.dispatcher.caller.session)
+        self._jobs.session_ended(left.dispatcher.caller.session)
         self._touch()
 
     def _refuse_if_full(self) -> None:
@@ -146,7 +145,7 @@ class HttpPrograms:
 
     # -- POST ------------------------------------------------------------------------------------
 
-    async def post(self, request: Request) -> None:
+    async def post(self, request: HttpRequest) -> None:
         """Answer the message that a POST carries. Raises Turned, TooLarge and Gone."""
         known = self._gate.knows(request)
         if not is_json(request.headers.get("content-type")):
@@ -154,7 +153,7 @@ class HttpPrograms:
         message = rpc.read(await request.body(self.limit))
         dispatcher = Dispatcher(self._rpc, self._gate.program(request, SESSION, known), MOST_ANSWER)
         self._posts.add(dispatcher)
-        answering = _Answer(request, dispatcher.streams(message))
+        answering = _PostAnswer(request, dispatcher.streams(message))
         try:
             await _while_there(request, dispatcher.answer(message, answering.send))
             await answering.end()
@@ -179,10 +178,10 @@ class HttpPrograms:
             socket.close(websocket.GOING_AWAY, "the hub ended")
 
 
-class _Answer:
+class _PostAnswer:
     """The response to a POST: one JSON text, or lines of them as they come."""
 
-    def __init__(self, request: Request, streams: bool) -> None:
+    def __init__(self, request: HttpRequest, streams: bool) -> None:
         self._request, self._streams = request, streams
         self._line: bytes | None = None
 
@@ -205,20 +204,20 @@ class _Answer:
         if self._streams:
             await self._request.send(b"", more=False)
         else:
-            await self._request.reply(Reply(200, self._line, JSON_HEAD) if self._line else Reply(204))
+            await self._request.reply(HttpReply(200, self._line, JSON_HEAD) if self._line else HttpReply(204))
 
 
-async def _while_there(request: Request, work: Coroutine[Any, Any, None]) -> None:
+async def _while_there(request: HttpRequest, work: Coroutine[Any, Any, None]) -> None:
     """Do it unless the client goes away. Raises Gone where it did."""
     task = asyncio.ensure_future(work)
     request.line.on_lost = lambda: _cancel(task)
     try:
         await task
     except ClientGone:
-        raise Gone from None
+        raise RequesterGone from None
     except asyncio.CancelledError:
         if task.cancelled():
-            raise Gone from None
+            raise RequesterGone from None
         task.cancel()
         raise
     finally:

@@ -10,7 +10,7 @@ from collections import deque
 from typing import NamedTuple
 
 
-class _Kept(NamedTuple):
+class _JournalEvent(NamedTuple):
     stream: int
     number: int
     event: bytes
@@ -23,7 +23,7 @@ class Journal:
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self.most, self.most_bytes = most, most_bytes
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_JournalEvent] = deque()
         self._bytes = 0
 
     @property
@@ -33,7 +33,7 @@ class Journal:
 
     def keep(self, stream: int, number: int, event: bytes) -> None:
         """Remember an event. One that alone is larger than the bound is not kept, nor what came before."""
-        self._kept.append(_Kept(stream, number, event))
+        self._kept.append(_JournalEvent(stream, number, event))
         self._bytes += len(event)
         while len(self._kept) > self.most or self._bytes > self.most_bytes:
             self._bytes -= len(self._kept.popleft().event)

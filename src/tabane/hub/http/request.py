@@ -17,7 +17,7 @@ HeaderList = list[tuple[bytes, bytes]]
 JSON_HEAD: HeaderList = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 
 
-class Line(Protocol):
+class HttpLine(Protocol):
     """The connection that a request came on. ``on_lost`` is called when the client goes away."""
 
     on_lost: Callable[[], None] | None
@@ -29,7 +29,7 @@ class Line(Protocol):
     def transport(self) -> Any: ...
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """An answer that is given whole."""
 
     status: int
@@ -37,19 +37,19 @@ class Reply(NamedTuple):
     headers: HeaderList = []
 
 
-class Turned(Exception):
+class RefusedRequest(Exception):
     """The request is answered with this, and nothing else is done with it."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: HttpReply) -> None:
         super().__init__(reply.status)
         self.reply = reply
 
 
-class TooLarge(Exception):
+class BodyTooLarge(Exception):
     """The body is longer than is taken."""
 
 
-class Gone(Exception):
+class RequesterGone(Exception):
     """The client went away before its request was read."""
 
 
@@ -60,13 +60,13 @@ def refusal(
     code: int = INVALID_REQUEST,
     data: Any = None,
     request_id: bytes | None = None,
-) -> Turned:
+) -> RefusedRequest:
     """A JSON-RPC error as the whole answer to a request."""
     line = json.error_line(request_id, json.error_object(code, text, data))
-    return Turned(Reply(status, line, [*JSON_HEAD, *headers]))
+    return RefusedRequest(HttpReply(status, line, [*JSON_HEAD, *headers]))
 
 
-class Request:
+class HttpRequest:
     """A request. ``headers`` are by lower-case name, the last of repeated ones; ``pairs`` has all.
 
     ``page``: a web page in a browser sends it, or may send it, as far as its headers tell.
@@ -100,7 +100,7 @@ class Request:
         self.repeated = _repeated(pairs) if len(pairs) > len(self.headers) else frozenset()
         """Names of headers that came more than once."""
         self.page = False
-        self.line: Line = scope["tabane.connection"]
+        self.line: HttpLine = scope["tabane.connection"]
         self.extra: HeaderList = []
         """Headers that every answer to this request has."""
         self.status = 0
@@ -124,23 +124,23 @@ class Request:
         """The whole body. Raises TooLarge where it is longer than ``limit`` bytes, and Gone."""
         length = self.headers.get("content-length", "")
         if length.isdecimal() and int(length) > limit:
-            raise TooLarge
+            raise BodyTooLarge
         parts: list[bytes] = []
         size = 0
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise RequesterGone
             part = message["body"]
             size += len(part)
             self.received += len(part)
             if size > limit:
-                raise TooLarge
+                raise BodyTooLarge
             parts.append(part)
             if not message["more_body"]:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def reply(self, reply: Reply) -> None:
+    async def reply(self, reply: HttpReply) -> None:
         """Answer with that, and nothing after it."""
         headers = [*reply.headers, *self.extra]
         if reply.status not in (204, 304):

@@ -15,7 +15,7 @@ from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.metrics import HttpMetrics
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import Admission, HttpPrograms
-from tabane.hub.http.request import Request
+from tabane.hub.http.request import HttpRequest
 from tabane.hub.http.sessions import HttpSessions
 from tabane.hub.http.stream import Pulse
 from tabane.settings import Settings
@@ -110,7 +110,7 @@ class HttpServer:
         """Wait until what programs asked for was answered, and the answers taken."""
         await self._programs.idle()
 
-    def admit(self, request: Request) -> Admission:
+    def admit(self, request: HttpRequest) -> Admission:
         """Return who asks to become a WebSocket. Raises Turned if that cannot be."""
         return self._programs.admit(request)
 

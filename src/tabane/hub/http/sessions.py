@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.legacy import HttpSession
-from tabane.hub.http.request import Reply, Request, refusal
+from tabane.hub.http.legacy import ResumableSession
+from tabane.hub.http.request import HttpReply, HttpRequest, refusal
 from tabane.hub.http.stream import Pulse
 from tabane.settings import Mode, Settings
 from tabane.wire.era import Era
@@ -30,7 +30,7 @@ class HttpSessions:
     ) -> None:
         self._settings, self._gate, self._clients, self._pulse = settings, gate, clients, pulse
         self._loop = pulse.loop
-        self._by_id: dict[str, HttpSession] = {}
+        self._by_id: dict[str, ResumableSession] = {}
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self.expired = self.evicted = 0
@@ -38,24 +38,24 @@ class HttpSessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[HttpSession]:
+    def __iter__(self) -> Iterator[ResumableSession]:
         return iter(self._by_id.values())
 
-    def make(self, request: Request, mode: Mode) -> HttpSession:
+    def make(self, request: HttpRequest, mode: Mode) -> ResumableSession:
         """A new session. Raises Turned where there are too many, and none of them is idle."""
         settings = self._settings()
         if len(self._by_id) >= settings.http_sessions:
             self._make_room()
         self._count += 1
         name = base64.urlsafe_b64encode(os.urandom(24)).decode()
-        made = HttpSession(name, self._pulse, settings.outbox)
+        made = ResumableSession(name, self._pulse, settings.outbox)
         caller = self._gate.caller(request, f"http-{self._count}")
         made.session = self._clients.begin(caller, mode, made, Era.LEGACY)
         self._by_id[name] = made
         self._look_later()
         return made
 
-    def find(self, name: str | None) -> HttpSession:
+    def find(self, name: str | None) -> ResumableSession:
         """Raises Turned: 400 without a name, 404 where there is no such session any more."""
         if not name:
             raise refusal(400, "Mcp-Session-Id is missing: begin with initialize, and send the id it gives")
@@ -64,12 +64,12 @@ class HttpSessions:
             raise refusal(404, "Mcp-Session-Id: no such session, or it has ended; begin with initialize")
         return found
 
-    def end(self, session: HttpSession, why: str) -> None:
+    def end(self, session: ResumableSession, why: str) -> None:
         """Cancel what it has in flight, end its streams, forget it."""
         if self._by_id.pop(session.id, None) is None:
             return
         log.info("session %s over HTTP ended: %s", session.session.caller.session, why)
-        gone: Reply = refusal(404, f"the session has ended: {why}").reply
+        gone: HttpReply = refusal(404, f"the session has ended: {why}").reply
         session.end(gone)
         session.session.gone()
 

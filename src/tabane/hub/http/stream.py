@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from tabane.hub.http.request import JSON_HEAD, HeaderList, Reply, Request
+from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest
 from tabane.wire.http import EVENTS
 from tabane.wire.sse import KEEP_ALIVE
 
@@ -27,7 +27,7 @@ STREAM_HEAD: HeaderList = [
 ]
 
 
-class Beating(Protocol):
+class PulseListener(Protocol):
     """Something that waits, and is looked at each second."""
 
     def beat(self, now: float) -> None: ...
@@ -39,15 +39,15 @@ class Pulse:
     def __init__(self, loop: asyncio.AbstractEventLoop, every: float = BEAT) -> None:
         self.loop = loop
         self._every = every
-        self._waiting: set[Beating] = set()
+        self._waiting: set[PulseListener] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, one: Beating) -> None:
+    def add(self, one: PulseListener) -> None:
         self._waiting.add(one)
         if self._timer is None:
             self._timer = self.loop.call_later(self._every, self._beat)
 
-    def discard(self, one: Beating) -> None:
+    def discard(self, one: PulseListener) -> None:
         self._waiting.discard(one)
 
     @property
@@ -94,13 +94,13 @@ class Stream:
         "opening",
     )
 
-    def __init__(self, request: Request, pulse: Pulse, limit: int, *, patience: float | None) -> None:
+    def __init__(self, request: HttpRequest, pulse: Pulse, limit: int, *, patience: float | None) -> None:
         self._request, self._pulse, self._limit, self._patience = request, pulse, limit, patience
         self.opening: Callable[[], bytes] | None = None
         self.mute = False
         self._pending: list[bytes] = []
         self._size = 0
-        self._reply: Reply | None = None
+        self._reply: HttpReply | None = None
         self._future: asyncio.Future[None] | None = None
         self._since = pulse.loop.time()
         self._lost = False
@@ -137,9 +137,9 @@ class Stream:
 
     def answer(self, status: int, line: bytes) -> None:
         """The whole answer as JSON, where the response is no stream yet."""
-        self.reply(Reply(status, line, JSON_HEAD))
+        self.reply(HttpReply(status, line, JSON_HEAD))
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: HttpReply) -> None:
         if not self.finished and not self.begun:
             self._reply = reply
             self.finish()
@@ -221,5 +221,5 @@ class Stream:
         self._size = 0
         self._stir()
 
-    def _with_head(self, reply: Reply) -> Reply:
+    def _with_head(self, reply: HttpReply) -> HttpReply:
         return reply._replace(headers=[*reply.headers, *self.head]) if self.head else reply

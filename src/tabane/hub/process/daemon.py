@@ -217,7 +217,7 @@ class Daemon:
     def _hung_up(self, program: RpcSession) -> None:
         self._programs.discard(program)
         self.hub.gateway.leave(program.caller.session)
-        self.hub.jobs.leave(program.caller.session)
+        self.hub.jobs.session_ended(program.caller.session)
         self._used = self._loop.time()
 
     def _left(self, session: Session) -> None:

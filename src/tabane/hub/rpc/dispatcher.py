@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from tabane.errors import AnswerTooLong, HubDraining, HubError, TabaneError, UnknownName
-from tabane.hub.rpc.fitting import fitted, too_long
 from tabane.messages import Message as Said
 from tabane.messages import say
 from tabane.operations import Caller, Door
@@ -25,6 +25,12 @@ MOST_WAITING = 2000
 
 STREAMS = 4
 """Streams of one connection at the same time: each has a part in hand that waits for a slow reader."""
+
+MOST_ANSWER = (1 << 20) - 1
+"""Bytes of a message to a client over the network: by default, libraries take less than 1 MiB in one."""
+
+LEFT_OUT = ("reasoning", "summary", "tags")
+"""What a post can do without: a model wrote it, for search."""
 
 LONGEST_NAME = 200
 """Characters of a method's name: what is longer is none, and not repeated in the answer."""
@@ -110,7 +116,7 @@ class Dispatcher:
             self._find(request)
             async with self._turn:
                 return await work()
-        except _Unknown as unknown:
+        except _UnknownMethod as unknown:
             return rpc.unknown_method(name, unknown.error, self.caller.lang)
         except TabaneError as error:
             return rpc.failure(name, error, self.caller.lang)
@@ -129,7 +135,7 @@ class Dispatcher:
                 raise UnknownName(say("Method not found: {name}", name=f"{request.method[:LONGEST_NAME]}…"))
             self._door.operation(self.caller, request.method)
         except UnknownName as error:
-            raise _Unknown(error) from None
+            raise _UnknownMethod(error) from None
 
     async def _called(self, request: Request) -> bytes:
         name = request.id or b"null"
@@ -139,7 +145,7 @@ class Dispatcher:
         line = rpc.warned(name, body, warning) if warning else json.result_line(name, body)
         if self._most is None or len(line) <= self._most:
             return line
-        return await asyncio.to_thread(fitted, name, body, self._most, warning)
+        return await asyncio.to_thread(shortened_answer, name, body, self._most, warning)
 
     async def _parts(self, request: Request, send: Send) -> None:
         name = request.id or b"null"
@@ -148,7 +154,7 @@ class Dispatcher:
             async for part in parts:
                 line = rpc.part(name, part.value, part.more)
                 if self._most is not None and len(line) > self._most:
-                    raise too_long(len(line), self._most)
+                    raise answer_too_long(len(line), self._most)
                 # The next part is made when this one is on its way: a slow reader costs one.
                 await send(line)
 
@@ -164,7 +170,7 @@ class Dispatcher:
     # -- several at once -------------------------------------------------------------------------
 
     async def _batch(self, parts: list[Request | Invalid]) -> bytes | None:
-        room = None if self._most is None else _Room(self._most - _ERROR_SIZE * len(parts))
+        room = None if self._most is None else _BatchRoom(self._most - _ERROR_SIZE * len(parts))
         answers = await asyncio.gather(*(self._of_batch(part, room) for part in parts))
         said = [answer for answer in answers if answer is not None]
         if not said:
@@ -174,7 +180,7 @@ class Dispatcher:
             return rpc.failure(None, self._no_room(), self.caller.lang)
         return line
 
-    async def _of_batch(self, part: Request | Invalid, room: _Room | None) -> bytes | None:
+    async def _of_batch(self, part: Request | Invalid, room: _BatchRoom | None) -> bytes | None:
         if isinstance(part, Request) and self._is_stream(part):
             return rpc.alone(part.id or b"null", part.method)
         answer = await self._part(part)
@@ -199,7 +205,7 @@ class Dispatcher:
             log.error("a request could not be answered", exc_info=error)
 
 
-class _Room:
+class _BatchRoom:
     """The bytes that are left for the answers of a batch."""
 
     def __init__(self, left: int) -> None:
@@ -213,9 +219,51 @@ class _Room:
         return True
 
 
-class _Unknown(Exception):
+class _UnknownMethod(Exception):
     """The method does not exist: another code than a name that a method was given."""
 
     def __init__(self, error: UnknownName) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def shortened_answer(request_id: bytes, body: bytes, most: int, warning: str = "") -> bytes:
+    """The answer without what its posts can do without, and with a word on that, as a line.
+
+    ``body`` is the JSON text of the whole result, ``warning`` what else is said beside it. Raises
+    AnswerTooLong where that is not enough.
+    """
+    value = json.decode(body)
+    found = _leave_out(value)
+    if found:
+        names = [name for name in LEFT_OUT if name in found]
+        line = rpc.shortened(request_id, json.encode(value), names, warning)
+        if len(line) <= most:
+            return line
+    raise answer_too_long(len(body), most)
+
+
+def answer_too_long(size: int, most: int) -> AnswerTooLong:
+    """What is said where an answer of ``size`` bytes cannot be given."""
+    return AnswerTooLong(
+        say(
+            "The answer has {size} bytes; one message has {limit} at most. Ask for less.",
+            size=size,
+            limit=most,
+        )
+    )
+
+
+def _leave_out(value: Any) -> set[str]:
+    """Take those members off every post within ``value``. Returns the names of what was there."""
+    found: set[str] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += one
+        elif isinstance(one, dict):
+            if "post_id" in one:
+                found.update(name for name in LEFT_OUT if one.pop(name, None) is not None)
+            waiting += one.values()
+    return found

@@ -23,7 +23,7 @@ OF_THE_USER = frozenset({"stop_server"})
 
 
 @dataclass(frozen=True)
-class Visitor(Caller):
+class TokenlessCaller(Caller):
     """A client over TCP without the token. ``uid`` asks the kernel whose process it is; None: unknown.
 
     ``page``: a web page in a browser. The browser is the user's process, but the user did not choose the
@@ -34,7 +34,7 @@ class Visitor(Caller):
     page: bool = False
 
 
-class Entrance:
+class TcpPermission:
     """The permission of callers over TCP. ``open_archive`` is whether public operations need no token."""
 
     def __init__(self, table: Table, open_archive: Callable[[], bool], token: Callable[[], Path]) -> None:
@@ -64,4 +64,4 @@ class Entrance:
 
 
 def _is_the_user(caller: Caller) -> bool:
-    return isinstance(caller, Visitor) and not caller.page and caller.uid() == os.getuid()
+    return isinstance(caller, TokenlessCaller) and not caller.page and caller.uid() == os.getuid()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tabane.hub.local.launch import COMMAND
-from tabane.hub.rpc.neighbours import TABLES
+from tabane.hub.rpc.tcp_peers import TABLES
 from tabane.messages import Message, say
 from tabane.settings import Settings
 
@@ -29,7 +29,7 @@ _GONE = " (deleted)"
 _LOOK = 0.1
 
 
-class Occupant(NamedTuple):
+class PortOccupant(NamedTuple):
     """The listening process. ``pid`` is 0 if another user's; ``home`` is that of a hub, or empty."""
 
     pid: int
@@ -50,16 +50,16 @@ class Occupant(NamedTuple):
         return say("process {pid} ({command})", pid=self.pid, command=self.command or "?")
 
 
-def occupant(port: int) -> Occupant | None:
+def occupant(port: int) -> PortOccupant | None:
     """Return the process that listens at the port, on any address; None if nobody does or it is not known."""
     sockets = {link for table in TABLES for link in _listening(table, port)}
     if not sockets:
         return None
     pid = next((pid for pid, link in _links() if link in sockets), None)
     if pid is None:
-        return Occupant(0)
+        return PortOccupant(0)
     words = _words(pid)
-    return Occupant(pid, _shown(words), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
+    return PortOccupant(pid, _shown(words), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
 
 
 def await_port(settings: Settings) -> None:
