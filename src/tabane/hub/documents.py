@@ -1,4 +1,4 @@
-"""The document store in a hub: opened with the first question, fed by folders, shown as resources of MCP."""
+"""The document store of a hub: opened with the first request, and shown as resources of MCP."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class DocumentStore:
 
     @property
     def watches(self) -> bool:
-        """Whether any folder is watched: then there is something to do though nobody asks."""
+        """Whether any folder is watched, so that there is work without requests."""
         return self._rooms is not None and self._rooms.files.watched > 0
 
     async def counts(self) -> dict[str, int]:
-        """How many documents there are and how many folders are watched, where their store is open."""
+        """Return the counts of documents and of watched folders, if their store is open."""
         if self._rooms is None or not self._stores.is_open(DOMAIN):
             return {}
         documents = await (await self._collection()).count(HEADS)
@@ -128,7 +128,7 @@ class DocumentStore:
         return page.url
 
     async def find(self, caller: Caller, query: str, limit: int) -> Answer:
-        """What search_everything shows of the documents."""
+        """Return what search_everything shows of the documents."""
         if not self.there:
             return Answer([])
         hits, warning = await self.documents.find(caller, query, limit)
@@ -156,7 +156,7 @@ class DocumentStore:
     # -- what documents are given ------------------------------------------------------------------
 
     def _made(self) -> _OpenedDocuments:
-        """The room itself, imported when it is first needed: 20 ms and some MB that many never pay."""
+        """Return the operations. They are imported when first needed: 20 ms and some MB that many never pay."""
         if self._rooms is None:
             from tabane.documents.files.files import Files
             from tabane.documents.files.roots import Roots

@@ -1,4 +1,4 @@
-"""One job: how far it is, how fast it goes, and word of it to who follows it."""
+"""One job: its progress, its rate, and news for its followers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Status = Literal["running", "done", "failed", "cancelled"]
 
 
 class JobPace:
-    """How fast a count grows: over :data:`WINDOW`, or between two steps where those are further apart.
+    """How fast a count grows: over :data:`WINDOW`, or between two steps if they are further apart.
 
-    Times are in seconds of any one clock. A count that falls begins anew.
+    Times are in seconds of any one clock. If the count falls, measuring starts again.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,10 @@ class JobPace:
             self._steps.popleft()
 
     def rate(self, now: float) -> float | None:
-        """Per second; None while too little is known. Sinks where the count has stood still for long."""
+        """Return the rate per second; None while too little is known.
+
+        It falls while the count does not change.
+        """
         if len(self._steps) < 2:
             return None
         (first, before), (last, done) = self._steps[0], self._steps[-1]
@@ -174,7 +177,7 @@ class Job:
                     await self._news.wait()
 
     def end(self, status: Status, result: Any = None, error: TabaneError | None = None) -> None:
-        """The job is over: what it tells from now on is not heard."""
+        """End the job: later progress is ignored."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None

@@ -47,7 +47,7 @@ class ListJobs(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FollowJob(Struct, frozen=True, forbid_unknown_fields=True):
-    """``version``: the one already known, to be answered when there is another, or after ``wait`` seconds."""
+    """``version`` is the known one. The answer comes when there is another, or after ``wait`` seconds."""
 
     job: JobId
     version: int | None = None
@@ -97,7 +97,7 @@ class Jobs:
         return job
 
     def get(self, key: str) -> Job:
-        """The job of that id. Raises UnknownName."""
+        """Return the job with that id. Raises UnknownName."""
         job = self._jobs.get(key)
         if job is None:
             raise UnknownName(say("There is no job {job}. See which there are: tabane jobs list", job=key))
@@ -133,7 +133,7 @@ class Jobs:
             self._stop(key, task, why)
 
     async def close(self) -> None:
-        """Cancel what runs, and wait until it has stopped, but not for ever."""
+        """Cancel what runs, and wait until it has stopped, for a limited time."""
         self.drain()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=self._patience)

@@ -1,4 +1,4 @@
-"""Trying a server that stands in no file yet: started, asked for its tools, and ended again."""
+"""Trial of a server before it is configured: started, asked for its tools, and ended again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ QUICK = 5.0
 
 
 class TryServer(Struct, frozen=True, forbid_unknown_fields=True):
-    """``definition`` is what would stand in the servers file under ``name``."""
+    """``definition`` is the entry that the servers file would have under ``name``."""
 
     name: Annotated[str, Meta(min_length=1)]
     definition: dict[str, Any]
@@ -71,7 +71,7 @@ class Trials:
         return [Operation("try_server", about, TryServer, self.run, FACES, Privilege.ADMIN)]
 
     async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
-        """Raises as :func:`proposed` and :func:`tried`."""
+        """Try a server. Raises as :func:`proposed` and :func:`tried`."""
         import tempfile  # two megabytes that a hub which tries nothing goes without
 
         settings = self._settings()
@@ -93,7 +93,7 @@ class Trials:
 def try_alone(
     settings: Settings, environment: Mapping[str, str], caller: Caller, params: TryServer
 ) -> dict[str, Any]:
-    """Try a server within this process, where no hub runs. Blocks; raises as :meth:`Trials.run`."""
+    """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`."""
 
     listings: list[Listing] = []
 
@@ -115,7 +115,10 @@ def try_alone(
 
 
 def proposed(settings: Settings, environment: Mapping[str, str], name: str, definition: Any) -> Server:
-    """The server as it would be read from the file. Raises ConfigurationError and UpstreamUnavailable."""
+    """Return the server as it would be read from the file.
+
+    Raises ConfigurationError and UpstreamUnavailable.
+    """
     server = configuration_of(settings.servers, {name: definition}, variables_of(settings, environment)).get(
         name
     )

@@ -1,4 +1,4 @@
-"""A client's calls in flight: made, told of, cancelled; whatever method they are of."""
+"""A client's calls in flight: sent to upstreams, reported on and canceled."""
 
 from __future__ import annotations
 
@@ -81,19 +81,19 @@ class ClientCalls:
         upstream.submit(call)
 
     def cancel(self, key: bytes, reason: str) -> None:
-        """Give one up; nothing comes back for it."""
+        """Cancel a call; nothing comes back for it."""
         entry = self._in_flight.pop(key, None)
         if entry:
             call, upstream = entry
             upstream.cancel(call, reason)
 
     def close(self) -> None:
-        """The client is gone: give all of them up."""
+        """Cancel all calls: the client is gone."""
         for key in list(self._in_flight):
             self.cancel(key, "the client is gone")
 
     def wants(self, params: Raw, level: int | None) -> bool:
-        """Whether a log message is at least as severe as the client asked for."""
+        """Return whether a log message is at least as severe as the client asked for."""
         if level is None:
             return self._session.era is Era.LEGACY
         try:

@@ -26,23 +26,23 @@ class ListedDocument(NamedTuple):
 
 
 class DocumentLibrary(Protocol):
-    """The documents that there are."""
+    """The documents of a hub."""
 
     @property
     def there(self) -> bool:
-        """Whether any was ever put."""
+        """Whether any document was ever put."""
         ...
 
     async def page(self, after: str | None, limit: int) -> tuple[Sequence[ListedDocument], bool]:
-        """At most so many, in order of keys, behind the key ``after``; and whether there are more."""
+        """Return at most ``limit`` documents after the key ``after``, by key, and whether there are more."""
         ...
 
     async def text(self, key: str) -> tuple[ListedDocument, str] | None:
-        """A document, whole; None where there is none."""
+        """Return a document and its text; None if there is none."""
         ...
 
     async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
-        """Keys that begin so, in order."""
+        """Return the keys that begin with a prefix, in order."""
         ...
 
 
@@ -51,7 +51,7 @@ def uri_of(key: str) -> str:
 
 
 def key_of(uri: str) -> str | None:
-    """The key that a URI names; None where it is no document's. ``/`` in it may be encoded or not.
+    """Return the key in a URI; None if it is not a document's. ``/`` in it may be encoded or not.
 
     Keys are in NFC; a Mac decomposes the letters of file names, and so does a URI that it makes of one.
     """
@@ -61,13 +61,13 @@ def key_of(uri: str) -> str | None:
 
 
 def template() -> bytes:
-    """The definition of the one template: any document by its key."""
+    """Return the definition of the one template: any document by its key."""
     shown = {"uriTemplate": TEMPLATE, "name": "document", "title": "Document", "description": "By its key."}
     return json.encode(shown)
 
 
 def definition(document: ListedDocument) -> bytes:
-    """A document as a list of resources shows it."""
+    """Return a document as a list of resources shows it."""
     shown: dict[str, Any] = {
         "uri": uri_of(document.key),
         "name": document.key.rsplit("/", 1)[-1] or document.key,
@@ -83,11 +83,11 @@ def definition(document: ListedDocument) -> bytes:
 
 
 def contents(uri: str, document: ListedDocument, text: str) -> bytes:
-    """What resources/read answers: the document under the URI that it was asked for by."""
+    """Return the result of resources/read: the document under the URI in the request."""
     return json.encode({"contents": [{"uri": uri, "mimeType": document.media_type, "text": text}]})
 
 
 def completion(keys: Sequence[str]) -> bytes:
-    """What completion/complete answers; one key more than are shown says that there are others."""
+    """Return the result of completion/complete. One key more than is shown means that there are others."""
     shown = list(keys[:MOST_COMPLETED])
     return json.encode({"completion": {"values": shown, "hasMore": len(keys) > len(shown)}})

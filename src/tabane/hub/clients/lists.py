@@ -25,7 +25,7 @@ PAGE = 1000
 """Items of a page: more than nearly everybody has, since not every client asks for the next."""
 
 HOLDS = 5.0
-"""Seconds for which a client may keep a list that documents are in: who puts one, looks for it there."""
+"""Seconds for which a client may keep a list with documents: a user who puts one looks for it there."""
 
 
 class ListRequests:
@@ -68,7 +68,10 @@ class ListRequests:
         self._give(session, request_id, "prompts", self._gateway.prompts.items(), after)
 
     async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        """Those of the servers, then the documents: as many as there are, so they are read page by page."""
+        """Answer with the resources of the servers, then the documents.
+
+        They are many, so they are read page by page.
+        """
         after = _after(params, "resources")
         await self._gateway.fresh("resources", session.caller)
         listed: list[bytes] = []
@@ -85,7 +88,7 @@ class ListRequests:
         self._answer(session, request_id, "resources", b",".join(listed), cursor)
 
     async def _listed_documents(self, after: str | None, most: int) -> tuple[list[bytes], str | None]:
-        """The documents behind that key, as a list shows them, and where the next page begins."""
+        """Return the documents after that key as a list shows them, and where the next page begins."""
         if not most:
             return [], document_resources.ROOT if self._documents.there else None
         try:
@@ -128,7 +131,7 @@ class ListRequests:
 
 
 def listed(key: str, inside: bytes, following: str | None, holds: float | None) -> bytes:
-    """The result of a list: ``inside`` are the items joined by commas, ``following`` the next cursor.
+    """Return the result of a list: ``inside`` are the items joined by commas, ``following`` the next cursor.
 
     ``holds`` are the seconds for which a modern client may keep it, None for a client that is not told.
     What one user's servers have is nobody else's, so it is private whatever they say of it.

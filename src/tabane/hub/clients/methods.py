@@ -64,7 +64,7 @@ def client_methods(
 
 
 class _Introductions:
-    """What a client is told first, and the definition of one tool."""
+    """Answers to the first request of a client, and definitions of single tools."""
 
     def __init__(self, gateway: Gateway, disclosure: Disclosure) -> None:
         self._gateway, self._disclosure = gateway, disclosure
@@ -115,7 +115,7 @@ class _Introductions:
 
 
 def _capabilities(session: Session) -> dict[str, Any]:
-    """What the hub offers: the same to all, whatever its servers have at this moment."""
+    """Return what the hub offers: the same to all, whatever its servers have at this moment."""
     # In mode search the list of tools is fixed, so it never changes.
     return {
         "tools": {"listChanged": session.mode != "search"},

@@ -1,4 +1,4 @@
-"""prompts/get, resources/read and completion/complete: passed to the server that the name stands for."""
+"""Requests for prompts, resources and completions, forwarded to the server that has them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OfferRequests:
         )  # fmt: skip
 
     async def complete(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        """completion/complete, for the arguments of a prompt or of a template of resources."""
+        """Answer completion/complete, for the arguments of a prompt or of a template of resources."""
         try:
             ref = json.fields(params["ref"])
         except (KeyError, Garbage):
@@ -63,7 +63,7 @@ class OfferRequests:
         self._forward(session, request_id, server, b"completion/complete", given, meta, name)
 
     async def read_resource(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        """resources/read. Where nobody lists the URI, the servers that may know it are asked in turn."""
+        """Answer resources/read. If no server lists the URI, those that may know it are asked in turn."""
         uri = _required(params, "uri", "the URI of a resource")
         key = document_resources.key_of(uri)
         if key is not None:
@@ -174,7 +174,7 @@ def _not_found(session: Session, uri: str) -> Refusal:
 
 
 def _renamed(result: Raw, source: Source) -> Raw:
-    """What was read, under the URI that it was asked for by: two servers have the same one."""
+    """Return what was read under the URI in the request: two servers have the same URI."""
     try:
         members = json.fields(result)
         contents = [json.fields(item) for item in json.elements(members["contents"])]

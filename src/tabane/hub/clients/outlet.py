@@ -35,18 +35,18 @@ class Outlet(Protocol):
     def closed(self) -> bool: ...
 
     def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
-        """The final answer to the request of that id (verbatim); None where a message had none to read.
+        """Send the final answer to the request with this id (verbatim); None if no id could be read.
 
-        ``ok`` is False where it is an error object.
+        ``ok`` is False if it is an error object.
         """
         ...
 
     def tell(self, line: bytes, about: bytes | None) -> None:
-        """A notification or a question; ``about`` is the id of the client's request that it belongs to."""
+        """Send a notification or question; ``about`` is the id of the client's request that it belongs to."""
         ...
 
     def drain(self) -> None:
-        """Ask for no more requests, where the client understands that."""
+        """Ask for no more requests, if the client understands that."""
         ...
 
     def close(self, why: str) -> None:

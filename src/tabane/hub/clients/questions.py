@@ -1,4 +1,4 @@
-"""Questions to a client of the handshake era: what an upstream wants to know, and what the hub does."""
+"""Questions to a client of the handshake era, put by upstreams and by the hub."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEEDED = {
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
-"""The capability that a client declares where it can be asked that."""
+"""The capability that a client declares if it can be asked that."""
 
 ROOTS_WAIT = 2.0
 """Seconds that a client may take to name its folders before a call goes on without them."""
@@ -64,7 +64,10 @@ class ClientQuestions:
         self.roots_due = "roots/list" in self._can
 
     def ask(self, about: bytes, question: Question) -> bool:
-        """Put a question that belongs to the client's request ``about``; whether the client can be asked."""
+        """Put a question that belongs to the client's request ``about``.
+
+        Return whether the client can be asked.
+        """
         if question.method not in self._can or len(self._open) >= MOST_OPEN:
             return False
         name = self._put(question.method, question.params, about, question.answer)
@@ -86,11 +89,11 @@ class ClientQuestions:
             self._session.caller = replace(self._session.caller, roots=roots)
 
     def roots_changed(self) -> None:
-        """The client has other folders now: it is asked for them when they matter next."""
+        """Note that the client has other folders now: it is asked for them when they matter next."""
         self.roots_due = "roots/list" in self._can
 
     def answered(self, frame: Frame) -> None:
-        """A client's message with an id and no method."""
+        """Take a client's message with an id and no method."""
         name = json.text(frame.id) if frame.id is not UNSET else None
         on_answer = self._open.pop(name or "", None)
         if on_answer is None:
@@ -101,7 +104,7 @@ class ClientQuestions:
             on_answer(Reply(error=frame.error))
 
     def close(self) -> None:
-        """The client is gone: nobody answers any more."""
+        """End all questions without an answer: the client is gone."""
         waiting, self._open = list(self._open.values()), {}
         for on_answer in waiting:
             on_answer(Reply())
@@ -127,7 +130,7 @@ def _settle(answer: asyncio.Future[Reply], reply: Reply) -> None:
 
 
 def _folders(reply: Reply) -> tuple[str, ...]:
-    """The folders in the answer to roots/list, as file URIs; none where it is no such answer."""
+    """Return the folders in the answer to roots/list, as file URIs; none if it is malformed."""
     try:
         value = json.decode(reply.result) if reply.result is not None else None
     except Garbage:

@@ -149,7 +149,7 @@ class Session:
         self.outlet.close(why)
 
     def gone(self) -> None:
-        """The client is gone: whatever it waits for is given up."""
+        """Cancel everything that the client waits for: it is gone."""
         if self.over:
             return
         self.over = True
@@ -163,19 +163,19 @@ class Session:
             self._closed.set_result(None)
 
     def changed(self, kind: str) -> None:
-        """A list of that kind is another now: told to a client that hears it, where the list shows it."""
+        """Tell the client that a list of that kind has changed, if it listens and can see the change."""
         if self.outlet.closed or (kind == "tools" and not self._tools_are_news()):
             return
         if self._subscriptions or (self.era is Era.LEGACY and self.version):
             self.subscriptions.changed(kind)
 
     def updated(self, key: str) -> None:
-        """A document is another now, or gone."""
+        """Tell the client that a document has changed or is gone."""
         if self._subscriptions and not self.outlet.closed:
             self._subscriptions.updated(key)
 
     def logged(self, params: Raw) -> None:
-        """A server says something that belongs to no request; for those who set a level."""
+        """Pass on a log message that belongs to no request, if the client has set a level."""
         if self.calls.level is not None and self.calls.wants(params, self.calls.level):
             self.tell(json.notification_line("notifications/message", params), None)
 
@@ -191,7 +191,7 @@ class Session:
         self.calls.ask = self.questions.ask
 
     def saw_tools(self) -> None:
-        """The client is given the list of tools as it is now."""
+        """Note that the client is given the current list of tools."""
         self._told_version = self._host.gateway.catalogue.version
 
     def _tools_are_news(self) -> bool:
@@ -203,7 +203,7 @@ class Session:
     # -- what comes in ---------------------------------------------------------------------------
 
     def receive(self, line: bytes) -> None:
-        """One message, or a batch of them where the version that was settled has batches."""
+        """Take one message, or a batch of them if the negotiated version has batches."""
         try:
             frame = json.decode_frame(line)
         except Garbage as reason:
@@ -216,7 +216,7 @@ class Session:
         self._received(frame)
 
     def oversized(self, head: bytes) -> None:
-        """A message was longer than allowed; ``head`` is its beginning."""
+        """Refuse a message that was longer than allowed; ``head`` is its beginning."""
         megabytes = self._host.max_line >> 20
         self.refuse(json.id_in(head), eras.INVALID_REQUEST, f"a message may have {megabytes} MiB at most")
 
@@ -309,7 +309,7 @@ class Session:
             self.questions.roots_changed()
 
     def cancel(self, request_id: bytes, reason: str) -> None:
-        """Give a request up; it is not answered, but a subscription ends with its result."""
+        """Cancel a request. It is not answered, but a subscription ends with its result."""
         self.calls.cancel(request_id, reason)
         task = self._tasks.pop(request_id, None)
         if task:
@@ -320,11 +320,11 @@ class Session:
     # -- what is told ----------------------------------------------------------------------------
 
     def give(self, request_id: bytes | Raw | None, line: bytes, *, ok: bool = True) -> None:
-        """The final answer to a request, as the line that it is."""
+        """Send the final answer to a request, as a line."""
         self.outlet.answer(None if request_id is None else bytes(request_id), line, ok)
 
     def answer(self, request_id: Raw, result: bytes) -> None:
-        """The result of a request."""
+        """Send the result of a request."""
         if self.era is Era.MODERN:
             result = eras.completed(result)
         self.give(request_id, json.result_line(request_id, result))
@@ -338,7 +338,7 @@ class Session:
         self.give(request_id, json.error_line(request_id, rpc.error_of(error, self.caller.lang)), ok=False)
 
     def tell(self, line: bytes, about: bytes | None) -> None:
-        """A notification or a question; ``about`` is the request that it belongs to."""
+        """Send a notification or question; ``about`` is the request that it belongs to."""
         if not self.over:
             self.outlet.tell(line, about)
 
@@ -363,7 +363,7 @@ class Session:
         self.preparing -= size
 
     def no_longer_runs(self, request_id: Raw) -> None:
-        """The task of a request hands it over to an upstream."""
+        """Note that the task of a request hands it over to an upstream."""
         self._tasks.pop(bytes(request_id), None)
 
     async def _guard(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:

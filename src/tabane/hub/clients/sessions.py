@@ -24,10 +24,10 @@ from tabane.wire.era import Era
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 SOON = 0.1
-"""Seconds in which changes are gathered: several servers that list at once are told of once."""
+"""Seconds in which changes are gathered: servers that list at the same time cause one notice."""
 
 LONGEST = 5.0
-"""Seconds between two notices of a list that goes on changing."""
+"""Seconds between two notices of a list that keeps changing."""
 
 _ERRORS = 16 << 20
 """Bytes of the errors that may replace answers, one for each request in flight."""
@@ -179,7 +179,7 @@ class ListNotices:
         self._told: dict[str, tuple[float, float]] = {}  # when, and how long after it nothing is told
 
     def changed(self, kind: str) -> None:
-        """A list of that kind is another one now."""
+        """Note that a list of that kind has changed."""
         if kind in self._due:
             return
         self._due.add(kind)
@@ -252,7 +252,7 @@ class LineOutlet:
         self._channel.close(why)
 
     def _linger(self) -> None:
-        """The client asks nothing more: close when it has had the answers that are still due."""
+        """Close when the client has received the answers that are still due: it asks nothing more."""
         if (self._session.in_flight or self.unsent) and not self.closed:
             self._loop.call_later(0.01, self._linger)
         else:

@@ -1,4 +1,4 @@
-"""What a client wants to be told of: changed lists, updated resources; each era in its own way."""
+"""The subscriptions of a client to changed lists and updated resources, in either era."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ClientSubscriptions:
     # -- modern ----------------------------------------------------------------------------------
 
     def listen(self, request_id: bytes, params: Members) -> None:
-        """Begin a subscription, acknowledged with what of it is granted, and answered when it ends."""
+        """Begin a subscription. It is acknowledged with what is granted, and answered when it ends."""
         if len(self._listens) >= MOST_LISTENS:
             raise HubError(say("Too many subscriptions on one connection."))
         wanted = _wanted(params)
@@ -84,7 +84,7 @@ class ClientSubscriptions:
         self._session.tell(line, request_id)
 
     def end(self, request_id: bytes) -> bool:
-        """End a subscription gracefully, with its result; whether there was one of that id."""
+        """End a subscription gracefully, with its result. Return whether there was one with that id."""
         listen = self._listens.pop(request_id, None)
         if listen is None:
             return False
@@ -100,7 +100,7 @@ class ClientSubscriptions:
     # -- legacy ----------------------------------------------------------------------------------
 
     async def subscribe(self, request_id: Raw, uri: str) -> None:
-        """resources/subscribe. Raises TabaneError where the resource's server refuses."""
+        """Answer resources/subscribe. Raises TabaneError if the server of the resource refuses."""
         if len(self._uris) >= MOST_URIS:
             raise HubError(say("Too many subscriptions on one connection."))
         await self._watch(uri)
@@ -115,7 +115,7 @@ class ClientSubscriptions:
     # -- what is told ----------------------------------------------------------------------------
 
     def changed(self, kind: str) -> None:
-        """A list of that kind is another now."""
+        """Tell the client that a list of that kind has changed."""
         method = f"notifications/{kind}/list_changed"
         if self._session.era is Era.LEGACY:
             self._session.tell(json.notification_line(method), None)
@@ -125,12 +125,12 @@ class ClientSubscriptions:
                 self._session.tell(json.notification_line(method, note), request_id)
 
     def updated(self, key: str) -> None:
-        """A document is another now, or gone: told to those who asked for it, under the URI they asked by."""
+        """Tell the client that a document has changed or is gone, under the URI that it subscribed to."""
         for uri in self._of_documents.get(key, ()):
             self._updated(uri, Raw(json.encode({"uri": uri})))
 
     def _updated(self, watched: str, params: Raw) -> None:
-        """Tell of a change; ``params`` name the resource, which may lie below the one that is watched."""
+        """Tell the client of a change. ``params`` name the resource, which may be below the watched one."""
         method = "notifications/resources/updated"
         if watched in self._uris:
             self._session.tell(json.notification_line(method, params), None)

@@ -1,4 +1,4 @@
-"""tools/call: built-in tools, an upstream's tools by their names, and those called through call_tool.
+"""Requests of tools/call: built-in tools, tools of upstreams, and tools called through call_tool.
 
 Direct calls are forwarded from the readiness callback that read them, without a task: the raw data
 plane. Whatever needs to wait (searching, a server that is still starting) runs as a task.
@@ -40,7 +40,7 @@ BRIEF = 64 << 10
 """The same for a result that may be split into parts, which takes more work."""
 
 THROUGH = {"call_tool": False, "call_readonly_tool": True}
-"""The tools that call another tool, and whether they take read-only ones alone."""
+"""The tools that call another tool, and whether they take read-only tools only."""
 
 
 class ToolCalls:
@@ -132,7 +132,7 @@ class ToolCalls:
             _failed(session, request_id, error)
 
     def _waits_for_roots(self, session: Session, tool: Tool) -> bool:
-        """Whether the client has to name its folders before it is known which instance serves it."""
+        """Return whether the client has to name its folders before it is known which instance serves it."""
         asking = session.questions
         return asking is not None and asking.roots_due and self._gateway.goes_by_roots(tool.server)
 
@@ -251,7 +251,7 @@ def _fail(session: Session, key: bytes, error: TabaneError, through: bool) -> No
 
 
 def note_question(server: str) -> None:
-    """Tell the user that a question went nowhere."""
+    """Log that a question could not be put."""
     log.warning(
         "%s wants to ask its client something; a client of the handshake era cannot be asked on behalf of a "
         "server of 2026-07-28 yet", server, extra={"server": server},
@@ -259,7 +259,7 @@ def note_question(server: str) -> None:
 
 
 def wants_capability(error: Raw) -> bool:
-    """Whether a modern server's error says that it would have to ask, and its client cannot be asked."""
+    """Return whether a modern server's error says that it cannot ask the client what it has to."""
     try:
         return json.fields(error).get("code") == Raw(b"%d" % eras.MISSING_CAPABILITY)
     except Garbage:
@@ -267,14 +267,14 @@ def wants_capability(error: Raw) -> bool:
 
 
 def question_of(name: str) -> CallerError:
-    """The refusal of a question that this client's protocol version cannot carry."""
+    """Return the error for a question that this client's protocol version cannot carry."""
     return CallerError(say(
         "{tool} wants to ask you something, which your client's protocol version cannot carry from "
         "this server. Give all it needs in the arguments.", tool=name))  # fmt: skip
 
 
 def as_result(operation: Operation | None, value: Any, lang: Lang) -> bytes:
-    """The result: text for a model to read, and beside it the structure that the operation declares."""
+    """Return a result of an operation as a tool's: text for a model, and the structure that it declares."""
     if isinstance(value, Raw):
         return bytes(value)  # an upstream's own result, to be passed on as it is
     if operation is None:
@@ -290,7 +290,7 @@ def as_result(operation: Operation | None, value: Any, lang: Lang) -> bytes:
 
 
 def as_failure(operation: Operation | None, error: TabaneError, lang: Lang) -> bytes:
-    """A failure as a result, so that the model reads it."""
+    """Return a failure of an operation as a tool's result, so that the model reads it."""
     if operation is None or operation.failure is None:
         return tool_failure(error, lang)
     return json.encode({"content": [_text(operation.failure(error, lang))], "isError": True})

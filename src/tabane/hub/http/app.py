@@ -1,4 +1,4 @@
-"""The application: which request goes where."""
+"""The ASGI application: routes requests over HTTP."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
 
 
 class PostedMessage(NamedTuple):
-    """What a POST carries: ``line`` is its body as one line."""
+    """The message or batch that a POST carries: ``line`` is its body as one line."""
 
     line: bytes
     frames: list[Frame]
@@ -58,7 +58,7 @@ class PostedMessage(NamedTuple):
 
     @property
     def requests(self) -> set[bytes]:
-        """The ids of what has to be answered."""
+        """The ids of the requests that have to be answered."""
         return {bytes(f.id) for f in self.frames if f.method is not UNSET and f.id is not UNSET}
 
 
@@ -215,7 +215,10 @@ class HttpApp:
             session.cancelled(cancelled)
 
     def _session(self, request: HttpRequest) -> ResumableSession:
-        """The session of a request. Raises Turned where there is none, or its version is none of ours."""
+        """Return the session of a request.
+
+        Raises RefusedRequest if there is none, or its version is unknown.
+        """
         session = self._sessions.find(request.headers.get("mcp-session-id"))
         _check_version(request, session.session.version)
         session.touch()
@@ -250,7 +253,7 @@ class HttpApp:
 
 
 def _read(body: bytes) -> PostedMessage:
-    """The message of a body. Raises Turned where it is none."""
+    """Parse the message of a body. Raises RefusedRequest if it is none."""
     batch = body.lstrip(b" \t\r\n")[:1] == b"["
     try:
         parts = [bytes(part) for part in json.elements(body)] if batch else [body]
@@ -309,7 +312,7 @@ def _not_allowed(methods: bytes) -> RefusedRequest:
 
 
 def _cancelled(message: PostedMessage) -> bytes | None:
-    """The id of the request that a message cancels; None where it cancels none."""
+    """Return the id of the request that a message cancels; None if it cancels none."""
     frame = message.first
     if frame.method != _CANCELLED or frame.params is UNSET:
         return None

@@ -46,7 +46,7 @@ _upgrade = re.compile(rb"(?i)(?<=\n)upgrade(?=:(?![ \t]*websocket))")
 
 
 class _ParsingStopped(Exception):
-    """Stops the parser; what the client is answered is remembered by then."""
+    """Stops the parser. The answer to the client is remembered by then."""
 
 
 class ConnectionOwner(Protocol):
@@ -70,11 +70,11 @@ class ConnectionOwner(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Let responses have the time of now."""
+        """Let responses have the current time."""
         ...
 
     def admit(self, request: HttpRequest) -> Admission:
-        """Return who asks to become a WebSocket. Raises Turned if that cannot be."""
+        """Return who asks to become a WebSocket. Raises RefusedRequest if that cannot be."""
         ...
 
     def upgraded(self, transport: asyncio.Transport, admission: Admission) -> None:
@@ -87,7 +87,7 @@ class ConnectionOwner(Protocol):
 
 
 class HeadJoiningTransport:
-    """What uvicorn writes, less a packet: a client that is woken by the head finds the body there too.
+    """Joins the head of a response to its body, to save a packet and a wake-up of the client.
 
     A head waits for what is written after it in the same turn of the loop, and no longer. Whatever else a
     transport does, the one underneath does.
@@ -282,7 +282,7 @@ class HttpConnection(HttpToolsProtocol):
         raise _ParsingStopped(text)
 
     def _close_with(self, status: int, text: str, headers: bytes = b"") -> None:
-        # A response that is on its way would be torn by another: such a connection just ends.
+        # Another response would corrupt the one that is on its way: such a connection just ends.
         if not self.answering or not (self.cycle and self.cycle.response_started):
             body = json.error_line(None, json.error_object(-32600, text))
             head = b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n%b\r\n"

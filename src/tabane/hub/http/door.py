@@ -1,7 +1,7 @@
-"""The hub's door over HTTP: it listens from the start, and loads what serves with the first connection.
+"""The HTTP port of a hub. It listens from the start, and loads the server with the first connection.
 
-A hub that nobody reaches this way so costs a socket. What can go wrong with it (a port that is taken,
-a token file that others may read) is a problem to tell, and no reason for the hub not to be there.
+So a hub that nobody reaches over HTTP costs a socket only. A failure (a port that is taken, a token file
+that others may read) is reported, and does not keep the hub from running.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SERVER = "tabane.hub.http.server"
 
 
 class HttpWaits(NamedTuple):
-    """How patient the door is with clients that send slowly, in seconds.
+    """How long the hub waits for clients that send slowly, in seconds.
 
     ``head`` is from the first byte of a request to the end of its headers, ``body`` between two parts
     of its body; ``look`` is how often that is looked after.
@@ -121,10 +121,10 @@ class HttpDoor:
         table = table or hub.table
         entrance = TcpPermission(table, lambda: self.settings.open_archive, lambda: self.token_path)
         self.rpc = Door(table, entrance, hub.jobs)
-        """Where the calls of programs pass that come over TCP."""
+        """The door for calls of programs that come over TCP."""
         self.problem: Message | None = None
         self.token: str | None = None
-        """What clients have to show; None where they need not."""
+        """The token that clients have to show; None if they need none."""
         self.port = 0
         self.refused_port: int | None = None
         """The port that should be listened at and cannot be."""
@@ -189,7 +189,7 @@ class HttpDoor:
 
     @property
     def url(self) -> str | None:
-        """Where MCP is served; None where it is not."""
+        """The URL where MCP is served; None if it is not."""
         host = self.settings.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/mcp" if self._listening else None
 
@@ -223,7 +223,7 @@ class HttpDoor:
     # -- the first connection --------------------------------------------------------------------
 
     def _bound(self) -> socket.socket:
-        """A socket that listens. Raises TabaneError."""
+        """Return a socket that listens. Raises TabaneError."""
         host, port = self.settings.host, self.settings.port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # Named as TCP, so that asyncio turns Nagle's algorithm off: else each answer waits 40 ms.
@@ -246,7 +246,7 @@ class HttpDoor:
             self._loading = self.loop.create_task(self._load(self._listening))
 
     async def _load(self, listening: socket.socket) -> None:
-        """Import what serves, in a thread: calls in flight are not to wait for it."""
+        """Import the server in a thread, so that calls in flight do not wait for it."""
         try:
             module = await asyncio.to_thread(importlib.import_module, _SERVER)
         except ImportError as error:

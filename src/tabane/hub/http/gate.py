@@ -1,4 +1,4 @@
-"""Who may come in over HTTP: the host that was meant, the page that asks, the token that is shown."""
+"""Access over HTTP: checks of host, origin and token, and the caller of a request."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class HttpGate:
         self._token, self._token_path, self._default_lang = token, token_path, lang
 
     def check(self, request: HttpRequest) -> None:
-        """Raise Turned: 400 for a repeated header, 421 for another host, 403 for another page."""
+        """Raise RefusedRequest: 400 for a repeated header, 421 for another host, 403 for another page."""
         request.extra += GUARDS
         for name in SINGLE:
             if name in request.repeated:
                 raise refusal(403 if name == "origin" else 400, f"{name}: a request has this header once")
         host = request.headers.get("host")
         if not allowed_host(host, self._port, (self._settings().host,)):
-            # A name that an attacker's DNS has lead here.
+            # The name may be an attacker's, whose DNS led here.
             raise refusal(421, "Host: this hub is reached as 127.0.0.1 or localhost")
         self._check_page(request)
 
@@ -95,13 +95,16 @@ class HttpGate:
         return own and self._fits(_shown(request))
 
     def check_token(self, request: HttpRequest) -> None:
-        """Raises Turned with 401 where the token is missing or wrong."""
+        """Raise RefusedRequest (401) if the token is missing or wrong."""
         if self._fits(bearer(request.headers.get("authorization"))):
             return
         raise self._without_token("authorization" in request.headers)
 
     def knows(self, request: HttpRequest) -> bool:
-        """Return whether the token is in a header or subprotocol. Raises Turned (401) for a wrong one."""
+        """Return whether the token is in a header or subprotocol.
+
+        Raises RefusedRequest (401) for a wrong one.
+        """
         shown = _shown(request)
         if self._fits(shown):
             return True
@@ -118,12 +121,12 @@ class HttpGate:
         return refusal(401, text, (b"www-authenticate", challenge), data={"token": str(self._token_path)})
 
     def caller(self, request: HttpRequest, session: str) -> Caller:
-        """Who a client over HTTP is: this machine's user, who has shown the token."""
+        """Return the caller of an MCP client over HTTP: this machine's user, who has shown the token."""
         looks = self._only_looks(request)
         return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
 
     def program(self, request: HttpRequest, session: str, known: bool) -> Caller:
-        """Who a program over TCP is: this machine's user where it has shown the token, else nobody known."""
+        """Return the caller of a program over TCP: this machine's user if it shows the token, else unknown."""
         lang = self._lang(request)
         if known:
             return Caller(LOCAL, Face.RPC, session, lang, looks=self._only_looks(request))

@@ -1,4 +1,4 @@
-"""A client of the handshake era over HTTP: one session, many responses, streams that can be resumed."""
+"""A session over HTTP in the handshake era: many responses, and streams that can be resumed."""
 
 from __future__ import annotations
 
@@ -196,13 +196,16 @@ class ResumableSession:
             self._left(post, stream)
 
     def cancelled(self, request_id: bytes) -> None:
-        """The client has cancelled a request: where the session does not answer it, its response ends."""
+        """End the response of a request that the client has canceled, if the session does not answer it."""
         if request_id in self._requests:
             error = json.error_object(CANCELLED, "Request cancelled")
             self.answer(request_id, json.error_line(request_id, error), False)
 
     async def listen(self, request: HttpRequest) -> None:
-        """Answer a GET: what belongs to no request, or the rest of a stream that broke. Raises Turned."""
+        """Answer a GET: with what belongs to no request, or the rest of a stream that broke.
+
+        Raises RefusedRequest.
+        """
         last = request.headers.get("last-event-id")
         place = place_of(last) if last else (_LISTENING, self._delivered)
         if place is None:
@@ -257,7 +260,7 @@ class ResumableSession:
         return event
 
     def _opened(self, post: _PostResponse) -> bytes:
-        """The response has become a stream: what it begins with."""
+        """Return what a response begins with that has become a stream."""
         post.resumable = True
         opening = [self._prime(post.number, self._count), *(self._kept(post, line) for line in post.answers)]
         post.answers = []
@@ -269,7 +272,7 @@ class ResumableSession:
         return encode_event(b"", event_id(number, seen), RETRY)
 
     def _end(self, post: _PostResponse) -> None:
-        """Every request of that response is answered, or will not be."""
+        """End a response: all its requests are answered, or will not be."""
         for name in post.waiting:
             self._requests.pop(name, None)
         post.waiting.clear()
@@ -285,7 +288,7 @@ class ResumableSession:
             self._drop(post.number)
 
     def _left(self, post: _PostResponse, stream: Stream) -> None:
-        """A response has ended, or its client has gone; the requests go on."""
+        """Detach a response that has ended or whose client is gone; the requests continue."""
         self.touch()
         if post.stream is stream:
             post.stream = None

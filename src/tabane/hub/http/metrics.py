@@ -1,4 +1,4 @@
-"""What Prometheus is told, in its text format 0.0.4: counters of HTTP, and the state of hub and servers."""
+"""Metrics for Prometheus in its text format 0.0.4: counters of HTTP, and the state of hub and servers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class HttpMetrics:
         self._received = self._sent = 0
 
     def count(self, request: HttpRequest) -> None:
-        """A request has been answered, or its client has gone (status 0)."""
+        """Count a request that was answered, or whose client has gone (status 0)."""
         kind = request.method if request.method in ("GET", "POST", "DELETE", "OPTIONS", "HEAD") else "other"
         name = request.method_name
         method = name if name in METHODS else "other" if name else ""

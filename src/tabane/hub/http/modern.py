@@ -1,4 +1,4 @@
-"""Clients of 2026-07-28 over HTTP: each POST is a session of one request, and its connection its life."""
+"""Requests of clients of 2026-07-28 over HTTP: each POST is a session of one request."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SingleRequests:
     async def post(
         self, request: HttpRequest, mode: Mode, body: bytes, frame: Frame, kinds: Accepted
     ) -> None:
-        """``body`` is the message that ``frame`` is, as one line. Raises Turned."""
+        """Answer a POST. ``body`` is the message of ``frame`` as one line. Raises RefusedRequest."""
         request_id = None if frame.id is UNSET else bytes(frame.id)
         try:
             self._check(request, frame, kinds)
@@ -82,7 +82,7 @@ class SingleRequests:
             outlet.close("the hub ended")
 
     def _check(self, request: HttpRequest, frame: Frame, kinds: Accepted) -> None:
-        """Raises Refusal, and Turned where the client takes no answer there could be."""
+        """Raise Refusal if a request is not valid, RefusedRequest if the client takes no possible answer."""
         if frame.method is UNSET:
             raise Refusal(
                 eras.INVALID_REQUEST, "a request needs a method; answers are not sent in this version"
@@ -106,7 +106,7 @@ class SingleRequests:
 
 
 class SingleOutlet:
-    """Where the messages of one request go: its own response."""
+    """The outlet of a session of one request: its own response."""
 
     __slots__ = ("_kinds", "_listens", "_stream")
 
@@ -144,7 +144,7 @@ class SingleOutlet:
 
 
 def error_code(line: bytes) -> int:
-    """The code of an error that is answered."""
+    """Return the code in an answer that is an error."""
     error = json.decode_frame(line).error
     code = json.member(json.fields(error), "code") if error is not UNSET else None
     return code if isinstance(code, int) else eras.INTERNAL_ERROR

@@ -19,7 +19,7 @@ MOST_LINKS = 1 << 17
 """Open files of processes that are checked."""
 
 LEAVING = 30.0
-"""Seconds that a hub whose home was deleted may take to release the port."""
+"""Seconds for which a hub whose home was deleted may keep the port."""
 
 WORDS, WORD = 3, 60
 """Words of a command that are shown, and characters of each. Flags are left out: they may hold secrets."""

@@ -1,4 +1,4 @@
-"""Programs over HTTP: those that become a WebSocket, and those that post one message."""
+"""JSON-RPC over HTTP: programs that become a WebSocket, and programs that post one message."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class HttpPrograms:
     # -- WebSocket -------------------------------------------------------------------------------
 
     def admit(self, request: HttpRequest) -> Admission:
-        """Who asks to become a WebSocket. Raises Turned where that cannot be."""
+        """Return who asks to become a WebSocket. Raises RefusedRequest if that cannot be."""
         self._gate.check(request)
         if request.path not in SOCKETS:
             raise refusal(404, "there is no WebSocket at this path; it is at / and at /rpc")
@@ -113,7 +113,7 @@ class HttpPrograms:
         return Admission(caller, _switching(key, spoken), mode, spoken == MCP_PROTOCOLS[0])
 
     def opened(self, admission: Admission) -> WebSocket:
-        """The connection of a request that was admitted."""
+        """Return the connection of a request that was admitted."""
         if admission.mode is not None:
             return self._assistant(admission, admission.mode)
         dispatcher = Dispatcher(self._rpc, admission.caller, MOST_ANSWER)
@@ -146,7 +146,7 @@ class HttpPrograms:
     # -- POST ------------------------------------------------------------------------------------
 
     async def post(self, request: HttpRequest) -> None:
-        """Answer the message that a POST carries. Raises Turned, TooLarge and Gone."""
+        """Answer the message that a POST carries. Raises RefusedRequest, BodyTooLarge and RequesterGone."""
         known = self._gate.knows(request)
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
@@ -186,7 +186,7 @@ class _PostAnswer:
         self._line: bytes | None = None
 
     async def send(self, line: bytes) -> None:
-        """The next line, which goes out now where there are several."""
+        """Take the next line. It is sent now if there are several."""
         if not self._streams:
             self._line = line
             return
@@ -200,7 +200,7 @@ class _PostAnswer:
             raise ClientGone from None
 
     async def end(self) -> None:
-        """No further line comes."""
+        """End the response."""
         if self._streams:
             await self._request.send(b"", more=False)
         else:
@@ -208,7 +208,7 @@ class _PostAnswer:
 
 
 async def _while_there(request: HttpRequest, work: Coroutine[Any, Any, None]) -> None:
-    """Do it unless the client goes away. Raises Gone where it did."""
+    """Do work unless the client goes away. Raises RequesterGone if it does."""
     task = asyncio.ensure_future(work)
     request.line.on_lost = lambda: _cancel(task)
     try:

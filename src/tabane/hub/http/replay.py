@@ -1,4 +1,4 @@
-"""What a client of a session missed when a stream broke: the last events of each, bounded; pure.
+"""Journal of the last events of each stream, bounded: what a client missed when a stream broke; pure.
 
 An event's id names its stream and its place in the session. A client that comes back says the last id
 it has seen, and is given what came after it on that stream.
@@ -39,7 +39,7 @@ class Journal:
             self._bytes -= len(self._kept.popleft().event)
 
     def after(self, stream: int, number: int) -> list[bytes]:
-        """The events of a stream that came after its event of that number, the oldest first."""
+        """Return the events of a stream after its event of that number, the oldest first."""
         return [kept.event for kept in self._kept if kept.stream == stream and kept.number > number]
 
     def forget(self, stream: int) -> None:
@@ -53,7 +53,7 @@ def event_id(stream: int, number: int) -> str:
 
 
 def place_of(text: str) -> tuple[int, int] | None:
-    """Stream and number of an event's id; None where it is none of ours."""
+    """Return stream and number of an event's id; None if it is not one of ours."""
     stream, dash, number = text.partition("-")
     # Bounded before they are converted: a number may be as long as a header.
     if not dash or len(text) > 40 or not (stream.isascii() and number.isascii()):

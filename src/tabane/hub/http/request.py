@@ -1,4 +1,4 @@
-"""One HTTP request as the application sees it, and the answers that are given whole."""
+"""One HTTP request as the application sees it, and answers that are sent whole."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HttpLine(Protocol):
 
 
 class HttpReply(NamedTuple):
-    """An answer that is given whole."""
+    """An answer that is sent whole."""
 
     status: int
     body: bytes = b""
@@ -38,7 +38,7 @@ class HttpReply(NamedTuple):
 
 
 class RefusedRequest(Exception):
-    """The request is answered with this, and nothing else is done with it."""
+    """The request is answered with this reply, and nothing else is done with it."""
 
     def __init__(self, reply: HttpReply) -> None:
         super().__init__(reply.status)
@@ -61,7 +61,7 @@ def refusal(
     data: Any = None,
     request_id: bytes | None = None,
 ) -> RefusedRequest:
-    """A JSON-RPC error as the whole answer to a request."""
+    """Return a JSON-RPC error as the whole answer to a request."""
     line = json.error_line(request_id, json.error_object(code, text, data))
     return RefusedRequest(HttpReply(status, line, [*JSON_HEAD, *headers]))
 
@@ -112,16 +112,19 @@ class HttpRequest:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        # httptools leaves the blanks after a value, which are none of it (RFC 9110, 5.5).
+        # httptools keeps the blanks after a value, which do not belong to it (RFC 9110, 5.5).
         return [(n.decode("latin-1"), v.decode("latin-1").strip(" \t")) for n, v in self.scope["headers"]]
 
     def forget(self) -> None:
-        """Let go of the headers: nobody asks for them while a stream is open, for hours maybe."""
+        """Drop the headers: nothing needs them while a stream is open, perhaps for hours."""
         self.headers = {}
         self.scope["headers"].clear()
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Raises TooLarge where it is longer than ``limit`` bytes, and Gone."""
+        """Return the whole body.
+
+        Raises BodyTooLarge if it is longer than ``limit`` bytes, and RequesterGone.
+        """
         length = self.headers.get("content-length", "")
         if length.isdecimal() and int(length) > limit:
             raise BodyTooLarge
@@ -141,7 +144,7 @@ class HttpRequest:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def reply(self, reply: HttpReply) -> None:
-        """Answer with that, and nothing after it."""
+        """Send a whole answer."""
         headers = [*reply.headers, *self.extra]
         if reply.status not in (204, 304):
             headers.append((b"content-length", b"%d" % len(reply.body)))
@@ -153,7 +156,7 @@ class HttpRequest:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def send(self, body: bytes, *, more: bool) -> None:
-        """The next part of the answer. Waits while the client does not read."""
+        """Send the next part of the answer. Waits while the client does not read."""
         self.sent += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 

@@ -1,4 +1,4 @@
-"""What is imported with the first connection: uvicorn, the application, and one pulse for all streams."""
+"""The HTTP server, imported with the first connection: uvicorn and the parts of the application."""
 
 from __future__ import annotations
 
@@ -111,23 +111,23 @@ class HttpServer:
         await self._programs.idle()
 
     def admit(self, request: HttpRequest) -> Admission:
-        """Return who asks to become a WebSocket. Raises Turned if that cannot be."""
+        """Return who asks to become a WebSocket. Raises RefusedRequest if that cannot be."""
         return self._programs.admit(request)
 
     def refresh(self) -> None:
-        """See that responses are given the time of now."""
+        """Let responses have the current time."""
         now = wall_clock()
         if now != self._second:
             self._second, self.state.default_headers = now, [date_header(now)]
 
     def upgraded(self, transport: asyncio.Transport, admission: Admission) -> None:
-        """A connection is a WebSocket from here on."""
+        """Serve a connection as a WebSocket from here on."""
         opened = self._programs.opened(admission)
         transport.set_protocol(opened)
         opened.connection_made(transport)
 
     def lost(self) -> None:
-        """A connection is gone."""
+        """Note that a connection is gone."""
         self._door.touch()
 
     async def close(self, limit: float) -> None:

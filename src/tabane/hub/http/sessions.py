@@ -1,4 +1,4 @@
-"""The sessions of clients of the handshake era over HTTP: made, found, ended when idle, bounded."""
+"""The sessions over HTTP in the handshake era: created, found, ended when idle, limited in number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_LOOK = 30.0
 
 
 class HttpSessions:
-    """By their ids, which nobody can guess. The one idle longest gives way where there are too many."""
+    """Sessions by their ids, which nobody can guess. If there are too many, the one idle longest is ended."""
 
     def __init__(
         self, settings: Callable[[], Settings], gate: HttpGate, clients: ClientSessions, pulse: Pulse
@@ -42,7 +42,7 @@ class HttpSessions:
         return iter(self._by_id.values())
 
     def make(self, request: HttpRequest, mode: Mode) -> ResumableSession:
-        """A new session. Raises Turned where there are too many, and none of them is idle."""
+        """Create a session. Raises RefusedRequest if there are too many, and none of them is idle."""
         settings = self._settings()
         if len(self._by_id) >= settings.http_sessions:
             self._make_room()
@@ -56,7 +56,10 @@ class HttpSessions:
         return made
 
     def find(self, name: str | None) -> ResumableSession:
-        """Raises Turned: 400 without a name, 404 where there is no such session any more."""
+        """Return a session by its id.
+
+        Raises RefusedRequest: 400 without an id, 404 if there is no such session.
+        """
         if not name:
             raise refusal(400, "Mcp-Session-Id is missing: begin with initialize, and send the id it gives")
         found = self._by_id.get(name)

@@ -1,4 +1,4 @@
-"""The answer to a POST, or what a GET listens to: one JSON text, or events, as turns out.
+"""The response to a POST or GET of MCP: one JSON text, or a stream of events.
 
 What is said before the answer makes it a stream of events; so does time. There is one task to a
 request, the one that uvicorn began, and it sleeps on one future; the keep-alives of all streams and
@@ -28,13 +28,13 @@ STREAM_HEAD: HeaderList = [
 
 
 class PulseListener(Protocol):
-    """Something that waits, and is looked at each second."""
+    """A response that waits, and is checked each second."""
 
     def beat(self, now: float) -> None: ...
 
 
 class Pulse:
-    """One timer for everything that waits; it stands still while nothing does."""
+    """One timer for everything that waits; it stops while nothing does."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, every: float = BEAT) -> None:
         self.loop = loop
@@ -136,7 +136,7 @@ class Stream:
             self._push(self.opening() if self.opening else b"")
 
     def answer(self, status: int, line: bytes) -> None:
-        """The whole answer as JSON, where the response is no stream yet."""
+        """Send the whole answer as JSON, if the response is no stream yet."""
         self.reply(HttpReply(status, line, JSON_HEAD))
 
     def reply(self, reply: HttpReply) -> None:
@@ -145,13 +145,13 @@ class Stream:
             self.finish()
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """End the response after what waits."""
         if not self.finished:
             self.finished = True
             self._stir()
 
     async def run(self) -> bool:
-        """Write until finished. Returns whether the client was there to the end."""
+        """Write until finished. Return whether the client was there to the end."""
         line = self._request.line
         line.on_lost = self._on_lost
         try:
@@ -182,7 +182,7 @@ class Stream:
             self._push(KEEP_ALIVE)
 
     async def _write(self) -> bool:
-        """Send what waits; True where that was the end."""
+        """Send what waits. Return whether that was the end."""
         if not self._request.status:
             await self._request.start(200, [*STREAM_HEAD, *self.head, *self._request.extra])
         last = self.finished

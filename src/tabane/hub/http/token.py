@@ -1,4 +1,4 @@
-"""The token of a hub: a secret in a file that its user alone can read."""
+"""The token of a hub: a secret in a file that only its user can read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabane.settings.files import read_private, write_private
 
 BITS = 256
 FEWEST = 16
-"""Characters of a token that somebody put there by hand: less could be guessed."""
+"""Characters that a token written by hand has at least: a shorter one could be guessed."""
 
 _CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=")
 """What a bearer token is made of (RFC 6750, 2.1)."""
@@ -25,9 +25,9 @@ def token_file(home: Path) -> Path:
 
 
 def take_token(home: Path) -> str:
-    """The token of this home, made where there is none.
+    """Return the token of this home; it is created if there is none.
 
-    Raises ConfigurationError where others can read the file, or what it holds is no token.
+    Raises ConfigurationError if others can read the file, or its content is no token.
     """
     path = token_file(home)
     try:

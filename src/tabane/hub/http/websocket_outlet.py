@@ -1,4 +1,4 @@
-"""Clients of MCP on a WebSocket: a bridge on another machine, or the client of an SDK."""
+"""The outlet of MCP clients on a WebSocket: a bridge on another machine, or the client of an SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON-RPC requests become calls through the door, and what comes of them answers; however they came."""
+"""Dispatcher of JSON-RPC: requests become calls through the door, and their results become answers."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ MOST_ANSWER = (1 << 20) - 1
 """Bytes of a message to a client over the network: by default, libraries take less than 1 MiB in one."""
 
 LEFT_OUT = ("reasoning", "summary", "tags")
-"""What a post can do without: a model wrote it, for search."""
+"""Optional fields of a post: a model wrote them, for search."""
 
 LONGEST_NAME = 200
-"""Characters of a method's name: what is longer is none, and not repeated in the answer."""
+"""Characters of a method's name: a longer one is unknown, and cut in the error."""
 
 _ERROR_SIZE = 300
-"""Bytes that an answer of a batch takes which says that there is no room for it."""
+"""Bytes of an error that replaces an answer for which a batch has no room."""
 
 Send = Callable[[bytes], Awaitable[None]]
 """Takes a line to the client, and returns once more may be sent."""
@@ -75,7 +75,7 @@ class Dispatcher:
         return task
 
     def cancel(self) -> None:
-        """The client is gone: nobody waits for what it asked for."""
+        """Cancel all requests: the client is gone."""
         for task in self._tasks:
             task.cancel()
 
@@ -87,7 +87,7 @@ class Dispatcher:
         )
 
     async def answer(self, message: Message, send: Send) -> None:
-        """Do what a message asks for, and send the answers; a notification has none."""
+        """Call what a message asks for, and send the answers; a notification has none."""
         first = message.parts[0]
         if message.batch:
             answer = await self._batch(message.parts)
@@ -107,7 +107,7 @@ class Dispatcher:
         return answer if part.id is not None else None
 
     async def _guarded(self, request: Request, work: Callable[[], Awaitable[bytes | None]]) -> bytes | None:
-        """What ``work`` answers, in its turn, or how it failed."""
+        """Return what ``work`` answers in its turn, or its failure."""
         name = request.id or b"null"
         if self.draining or self._open >= MOST_WAITING:
             return rpc.failure(name, self._overload(), self.caller.lang)
@@ -129,7 +129,7 @@ class Dispatcher:
             self._open -= 1
 
     def _find(self, request: Request) -> None:
-        """Raises _Unknown where there is no such method, Forbidden where this caller may not use it."""
+        """Raise _UnknownMethod if there is no such method, Forbidden if this caller may not use it."""
         try:
             if len(request.method) > LONGEST_NAME:
                 raise UnknownName(say("Method not found: {name}", name=f"{request.method[:LONGEST_NAME]}…"))
@@ -212,7 +212,7 @@ class _BatchRoom:
         self._left = left
 
     def takes(self, size: int) -> bool:
-        """Whether there was room for an answer of that size, which is taken then."""
+        """Take room for an answer of that size. Return whether there was enough."""
         if size > self._left:
             return False
         self._left -= size
@@ -220,7 +220,7 @@ class _BatchRoom:
 
 
 class _UnknownMethod(Exception):
-    """The method does not exist: another code than a name that a method was given."""
+    """The method does not exist: this has another error code than an unknown name in its arguments."""
 
     def __init__(self, error: UnknownName) -> None:
         super().__init__(str(error))
@@ -228,10 +228,10 @@ class _UnknownMethod(Exception):
 
 
 def shortened_answer(request_id: bytes, body: bytes, most: int, warning: str = "") -> bytes:
-    """The answer without what its posts can do without, and with a word on that, as a line.
+    """Return an answer as a line, without the optional fields of posts and with a note on that.
 
     ``body`` is the JSON text of the whole result, ``warning`` what else is said beside it. Raises
-    AnswerTooLong where that is not enough.
+    AnswerTooLong if that is not enough.
     """
     value = json.decode(body)
     found = _leave_out(value)
@@ -244,7 +244,7 @@ def shortened_answer(request_id: bytes, body: bytes, most: int, warning: str = "
 
 
 def answer_too_long(size: int, most: int) -> AnswerTooLong:
-    """What is said where an answer of ``size`` bytes cannot be given."""
+    """Return the error for an answer of ``size`` bytes that is too long."""
     return AnswerTooLong(
         say(
             "The answer has {size} bytes; one message has {limit} at most. Ask for less.",

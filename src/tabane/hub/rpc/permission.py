@@ -1,4 +1,4 @@
-"""Who may call what over TCP: all of it with the hub's token, the archive without, as a setting has it.
+"""Permissions of callers over TCP: everything with the hub's token; the archive without, if a setting allows.
 
 A port of this machine is open to every user of it and every program, so a caller without the token is
 nobody in particular. What it may do is marked ``public`` where it is defined.
@@ -41,7 +41,10 @@ class TcpPermission:
         self._table, self._open_archive, self._token = table, open_archive, token
 
     def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool:
-        """Raises Forbidden with a word on how to get in, where the token would help."""
+        """Return whether a caller may do this.
+
+        Raises Forbidden, which says how to get access, if the token would help.
+        """
         if caller.identity == LOCAL:
             return True
         if caller.identity != LOOPBACK:

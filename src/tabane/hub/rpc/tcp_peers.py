@@ -23,7 +23,7 @@ class SocketAddress(NamedTuple):
 
 
 def uid_of_peer(peer: SocketAddress, own: SocketAddress) -> int | None:
-    """The user whose socket is at ``peer``; None where the platform does not tell, or it is elsewhere."""
+    """Return the user whose socket is at ``peer``; None if the platform does not tell, or it is elsewhere."""
     for table in TABLES:
         with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
             uid = uid_in(lines, peer, own)
