@@ -136,12 +136,12 @@ def _patient(terminal: Terminal) -> Patient:
 
 
 def _record_path(patient: Patient) -> None:
-    from tabane.hub.search_path import record
+    from tabane.hub.search_path import record_path
 
     if patient.settings.home.is_dir():
         # Where it cannot be written, the check of the home says why.
         with suppress(OSError):
-            record(patient.settings.home, os.environ)
+            record_path(patient.settings.home, os.environ)
 
 
 def _row(finding: Finding) -> dict[str, Any]:

@@ -156,7 +156,7 @@ class DocumentStore:
     # -- what documents are given ------------------------------------------------------------------
 
     def _made(self) -> _OpenedDocuments:
-        """Return the operations. They are imported when first needed: 20 ms and some MB that many never pay."""
+        """Return the operations, imported when first needed: 20 ms and some MB that many never pay."""
         if self._rooms is None:
             from tabane.documents.files.files import Files
             from tabane.documents.files.roots import Roots

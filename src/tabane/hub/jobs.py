@@ -194,7 +194,7 @@ class Jobs:
         if task.cancelled() and asked:
             job.end("cancelled", error=why)
         elif task.cancelled() or (failed := task.exception()) is not None:
-            job.end("failed", error=_told(job, None if task.cancelled() else failed))
+            job.end("failed", error=_reported_error(job, None if task.cancelled() else failed))
         else:
             result, size = task.result()
             job.end("done", result)
@@ -224,7 +224,7 @@ def _owner(caller: Caller | None) -> JobOwner | None:
     return JobOwner(caller.session, caller.client, caller.pid, detached=not caller.connected)
 
 
-def _told(job: Job, failed: BaseException | None) -> TabaneError:
+def _reported_error(job: Job, failed: BaseException | None) -> TabaneError:
     """What a follower hears of a failure; what is no affair of theirs stands in the log alone."""
     if isinstance(failed, TabaneError):
         log.warning("job %s failed: %s", job.key, failed)

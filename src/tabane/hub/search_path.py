@@ -18,7 +18,7 @@ LONGEST = 32 * 1024
 """Bytes of a PATH; a longer one is not recorded."""
 
 
-def recorded(home: str | os.PathLike[str]) -> str:
+def recorded_path(home: str | os.PathLike[str]) -> str:
     """Return the recorded PATH; empty if there is none, or others may have written it."""
     try:
         return os.fsdecode(read_trusted(os.path.join(home, NAME), LONGEST)).strip("\n")
@@ -26,13 +26,13 @@ def recorded(home: str | os.PathLike[str]) -> str:
         return ""
 
 
-def record(home: str | os.PathLike[str], environ: Mapping[str, str]) -> bool:
+def record_path(home: str | os.PathLike[str], environ: Mapping[str, str]) -> bool:
     """Record the PATH of this environment for later hubs. Return whether anything was written.
 
     A PATH with less than the recorded one is ignored: a cron job has less than its user.
     Raises OSError.
     """
-    here, there = _folders(environ.get("PATH", "")), _folders(recorded(home))
+    here, there = _folders(environ.get("PATH", "")), _folders(recorded_path(home))
     there = [folder for folder in there if os.path.isdir(folder)]
     text = os.fsencode(os.pathsep.join(here))
     if not here or set(here) <= set(there) or len(text) > LONGEST:
@@ -46,7 +46,7 @@ def with_recorded_path(environ: Mapping[str, str], home: str | os.PathLike[str])
 
     Folders that only the environment has come first: they were set on purpose.
     """
-    there = _folders(recorded(home))
+    there = _folders(recorded_path(home))
     here = environ.get("PATH", "").split(os.pathsep)
     if set(there) <= set(here):
         return environ

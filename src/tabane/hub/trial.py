@@ -71,11 +71,11 @@ class Trials:
         return [Operation("try_server", about, TryServer, self.run, FACES, Privilege.ADMIN)]
 
     async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
-        """Try a server. Raises as :func:`proposed` and :func:`tried`."""
+        """Try a server. Raises as :func:`server_from_definition` and :func:`try_server`."""
         import tempfile  # two megabytes that a hub which tries nothing goes without
 
         settings = self._settings()
-        server = proposed(settings, self._environment, params.name, params.definition)
+        server = server_from_definition(settings, self._environment, params.name, params.definition)
         if server.needs_folder:
             server = server.in_folder(caller.cwd or str(settings.servers.parent))
         with tempfile.TemporaryDirectory(prefix="tabane-") as folder:
@@ -83,7 +83,7 @@ class Trials:
                 # The folder that it will run in is made with the file, once there is a server to keep.
                 server = replace(server, cwd=folder)
             connect = self._connector(Path(folder, "logs"), settings.max_line)
-            return await tried(server, connect, limits_of(settings), self._keep)
+            return await try_server(server, connect, limits_of(settings), self._keep)
 
     def _connector(self, logs: Path, max_line: int) -> Connector:
         # Its log is not that of a configured server of the same name.
@@ -114,7 +114,9 @@ def try_alone(
     return found
 
 
-def proposed(settings: Settings, environment: Mapping[str, str], name: str, definition: Any) -> Server:
+def server_from_definition(
+    settings: Settings, environment: Mapping[str, str], name: str, definition: Any
+) -> Server:
     """Return the server as it would be read from the file.
 
     Raises ConfigurationError and UpstreamUnavailable.
@@ -130,7 +132,7 @@ def proposed(settings: Settings, environment: Mapping[str, str], name: str, defi
     return server
 
 
-async def tried(
+async def try_server(
     server: Server, connect: Connect, limits: Limits, keep: Keep = lambda listing: None
 ) -> dict[str, Any]:
     """Return the server's description and tools; it has ended when this returns. ``keep`` gets its lists.

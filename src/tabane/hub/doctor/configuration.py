@@ -16,7 +16,7 @@ from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.finding import Finding, Fix, fault, note, ok, warning
 from tabane.hub.doctor.patient import Patient, read_servers
-from tabane.hub.search_path import recorded
+from tabane.hub.search_path import recorded_path
 from tabane.messages import Message, say
 
 _INSTALLERS = {
@@ -149,7 +149,7 @@ def commands(patient: Patient) -> Iterator[Finding]:
         )
     if local and not missing:
         yield ok(say("The commands of all servers are found ({count})", count=len(local)))
-    if recorded(patient.settings.home):
+    if recorded_path(patient.settings.home):
         yield ok(say("PATH is recorded for hubs that an assistant starts"))
 
 

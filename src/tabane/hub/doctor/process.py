@@ -14,7 +14,7 @@ from tabane.build import this_build
 from tabane.errors import TabaneError
 from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Live, Patient
-from tabane.hub.http.port_occupant import occupant, taken
+from tabane.hub.http.port_occupant import find_occupant, port_is_taken
 from tabane.hub.local import lock, stuck
 from tabane.hub.local.hello import newer
 from tabane.hub.local.launch import COMMAND
@@ -114,8 +114,8 @@ def _over_http(live: Live) -> Iterator[Finding]:
 
 
 def _port_taken(settings: Settings) -> Iterator[Finding]:
-    if settings.http and taken(settings.host, settings.port):
-        found = occupant(settings.port)
+    if settings.http and port_is_taken(settings.host, settings.port):
+        found = find_occupant(settings.port)
         yield warning(
             say(
                 "Port {port} of {host} is taken by {who}: the next hub cannot serve HTTP there",

@@ -23,7 +23,7 @@ from tabane.hub.doctor.finding import Finding, fault, note, ok, warning
 from tabane.hub.doctor.patient import Patient, Row
 from tabane.hub.local.endpoint import here
 from tabane.hub.servers import limits_of
-from tabane.hub.trial import tried
+from tabane.hub.trial import try_server
 from tabane.messages import Message, say
 from tabane.wire.channel import Batch
 
@@ -90,7 +90,7 @@ async def _one(patient: Patient, server: Server, connect: Connect, places: async
     async with places:
         began = time.monotonic()
         try:
-            found = await tried(server.in_folder(here()), connect, limits_of(patient.settings))
+            found = await try_server(server.in_folder(here()), connect, limits_of(patient.settings))
         except TabaneError as error:
             return fault(error.message, say("Try it again: tabane servers test {server}", server=server.name))
         seconds = time.monotonic() - began

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Protocol
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.http.port_occupant import occupant
-from tabane.hub.http.token import take_token, token_file
+from tabane.hub.http.port_occupant import find_occupant
+from tabane.hub.http.token import load_token, token_file
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.permission import TcpPermission
 from tabane.messages import Message, say
@@ -140,7 +140,7 @@ class HttpDoor:
         """Listen. Never raises: see ``problem``."""
         try:
             if self.settings.http_token:
-                self.token = take_token(self.settings.home)
+                self.token = load_token(self.settings.home)
             self._listening = self._bound()
         except TabaneError as error:
             self.problem = error.message
@@ -237,7 +237,7 @@ class HttpDoor:
         except OSError as error:
             listening.close()
             self.refused_port = port
-            raise TabaneError(_cannot(error, host, port)) from None
+            raise TabaneError(_listen_failure(error, host, port)) from None
         return listening
 
     def _knocked(self) -> None:
@@ -274,9 +274,9 @@ def allow_files() -> int:
     return max(soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def _cannot(error: OSError, host: str, port: int) -> Message:
+def _listen_failure(error: OSError, host: str, port: int) -> Message:
     if error.errno == errno.EADDRINUSE:
-        found = occupant(port)
+        found = find_occupant(port)
         return say(
             "Nothing is served over HTTP: port {port} of {host} is taken by {who}. End that process, give "
             "another port (--port, TABANE_PORT), or turn HTTP off (--no-http, TABANE_HTTP=false).",

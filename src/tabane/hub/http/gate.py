@@ -87,12 +87,12 @@ class HttpGate:
             raise refusal(
                 403, "Origin: pages from there may not use this hub; the setting origins allows them"
             )
-        request.extra += _shared_with(origin)
+        request.extra += _headers_for_origin(origin)
 
     def _is_own_page(self, request: HttpRequest) -> bool:
         """Return whether a page of the hub itself asks, with the token. The host was checked already."""
         own = own_origin(request.headers.get("origin"), request.headers.get("host"))
-        return own and self._fits(_shown(request))
+        return own and self._fits(_token_in(request))
 
     def check_token(self, request: HttpRequest) -> None:
         """Raise RefusedRequest (401) if the token is missing or wrong."""
@@ -105,7 +105,7 @@ class HttpGate:
 
         Raises RefusedRequest (401) for a wrong one.
         """
-        shown = _shown(request)
+        shown = _token_in(request)
         if self._fits(shown):
             return True
         if shown is not None:
@@ -126,7 +126,7 @@ class HttpGate:
         return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
 
     def program(self, request: HttpRequest, session: str, known: bool) -> Caller:
-        """Return the caller of a program over TCP: this machine's user if it shows the token, else unknown."""
+        """Return the caller of a program over TCP: this machine's user if it shows the token."""
         lang = self._lang(request)
         if known:
             return Caller(LOCAL, Face.RPC, session, lang, looks=self._only_looks(request))
@@ -168,7 +168,7 @@ class HttpGate:
         return RefusedRequest(HttpReply(204, b"", headers))
 
 
-def _shared_with(origin: str) -> HeaderList:
+def _headers_for_origin(origin: str) -> HeaderList:
     return [
         (b"access-control-allow-origin", origin.strip().encode("latin-1")),
         (b"access-control-expose-headers", EXPOSED),
@@ -176,7 +176,7 @@ def _shared_with(origin: str) -> HeaderList:
     ]
 
 
-def _shown(request: HttpRequest) -> str | None:
+def _token_in(request: HttpRequest) -> str | None:
     """Return the token in a request; "" if the request contains something else instead."""
     if "authorization" in request.headers:
         return bearer(request.headers["authorization"]) or ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tabane.hub.clients.outlet import ROOM, undelivered
 from tabane.hub.clients.session import Session
-from tabane.hub.http.replay import Journal, event_id, place_of
+from tabane.hub.http.replay import Journal, event_id, parse_event_id
 from tabane.hub.http.request import HttpReply, HttpRequest, refusal
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.wire import json
@@ -207,7 +207,7 @@ class ResumableSession:
         Raises RefusedRequest.
         """
         last = request.headers.get("last-event-id")
-        place = place_of(last) if last else (_LISTENING, self._delivered)
+        place = parse_event_id(last) if last else (_LISTENING, self._delivered)
         if place is None:
             raise refusal(400, "Last-Event-ID: not an event of this session")
         number, seen = place

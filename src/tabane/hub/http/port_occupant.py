@@ -50,7 +50,7 @@ class PortOccupant(NamedTuple):
         return say("process {pid} ({command})", pid=self.pid, command=self.command or "?")
 
 
-def occupant(port: int) -> PortOccupant | None:
+def find_occupant(port: int) -> PortOccupant | None:
     """Return the process that listens at the port, on any address; None if nobody does or it is not known."""
     sockets = {link for table in TABLES for link in _listening(table, port)}
     if not sockets:
@@ -65,14 +65,14 @@ def occupant(port: int) -> PortOccupant | None:
 def await_port(settings: Settings) -> None:
     """Wait while a hub whose home was deleted has the port, at most as long as it may take to end."""
     deadline = time.monotonic() + LEAVING
-    while taken(settings.host, settings.port):
-        found = occupant(settings.port)
+    while port_is_taken(settings.host, settings.port):
+        found = find_occupant(settings.port)
         if found is None or not found.homeless or time.monotonic() > deadline:
             return
         time.sleep(_LOOK)
 
 
-def taken(host: str, port: int) -> bool:
+def port_is_taken(host: str, port: int) -> bool:
     """Return whether a process listens there, so that a hub cannot."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:

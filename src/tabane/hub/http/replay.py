@@ -52,7 +52,7 @@ def event_id(stream: int, number: int) -> str:
     return f"{stream}-{number}"
 
 
-def place_of(text: str) -> tuple[int, int] | None:
+def parse_event_id(text: str) -> tuple[int, int] | None:
     """Return stream and number of an event's id; None if it is not one of ours."""
     stream, dash, number = text.partition("-")
     # Bounded before they are converted: a number may be as long as a header.

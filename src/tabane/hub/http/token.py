@@ -24,7 +24,7 @@ def token_file(home: Path) -> Path:
     return home / "token"
 
 
-def take_token(home: Path) -> str:
+def load_token(home: Path) -> str:
     """Return the token of this home; it is created if there is none.
 
     Raises ConfigurationError if others can read the file, or its content is no token.
@@ -33,7 +33,7 @@ def take_token(home: Path) -> str:
     try:
         text = read_private(path, _MOST).decode("ascii", "replace").strip()
     except FileNotFoundError:
-        return _made(path)
+        return _create_token(path)
     if len(text) < FEWEST or not _CHARACTERS.issuperset(text) or "=" in text.rstrip("="):
         raise ConfigurationError(
             say(
@@ -46,7 +46,7 @@ def take_token(home: Path) -> str:
     return text
 
 
-def _made(path: Path) -> str:
+def _create_token(path: Path) -> str:
     token = base64.urlsafe_b64encode(os.urandom(BITS // 8)).rstrip(b"=")
     try:
         write_private(path, token + b"\n")

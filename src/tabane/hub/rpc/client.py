@@ -70,7 +70,7 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
         raise BadArguments(say("{url}: an address is ws://host:port.", url=url)) from None
     try:
         with socket.create_connection(place, timeout=limit) as peer:
-            rest = _shaken(peer, parts, token, lang)
+            rest = _upgrade(peer, parts, token, lang)
             peer.setblocking(False)
             return WebSocketClient(peer.detach(), rest)
     except OSError as error:
@@ -80,7 +80,7 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
         ) from None
 
 
-def _shaken(peer: socket.socket, url: urllib.parse.SplitResult, token: str | None, lang: str) -> bytes:
+def _upgrade(peer: socket.socket, url: urllib.parse.SplitResult, token: str | None, lang: str) -> bytes:
     """Ask for a WebSocket. Return what came after the answer. Raises HubError if it is refused."""
     key = base64.b64encode(os.urandom(16)).decode()
     head = [
@@ -97,7 +97,7 @@ def _shaken(peer: socket.socket, url: urllib.parse.SplitResult, token: str | Non
     answer, rest = _head(peer)
     if answer.startswith(b"HTTP/1.1 101") and websocket.accept_of(key).encode() in answer:
         return rest
-    raise HubError(_refused(peer, rest, answer.partition(b"\r\n")[0].decode("latin-1")))
+    raise HubError(_reason_of_refusal(peer, rest, answer.partition(b"\r\n")[0].decode("latin-1")))
 
 
 def _head(peer: socket.socket) -> tuple[bytes, bytes]:
@@ -111,7 +111,7 @@ def _head(peer: socket.socket) -> tuple[bytes, bytes]:
     return head, rest
 
 
-def _refused(peer: socket.socket, body: bytes, status: str) -> Message:
+def _reason_of_refusal(peer: socket.socket, body: bytes, status: str) -> Message:
     """Return why a hub refuses; for another kind of server, its first line."""
     while len(body) < MOST_HEAD and (chunk := peer.recv(1 << 16)):
         body += chunk
