@@ -81,6 +81,7 @@ class Session:
 
     __slots__ = (
         "_closed",
+        "_handlers",
         "_host",
         "_subscriptions",
         "_tasks",
@@ -111,6 +112,7 @@ class Session:
     ) -> None:
         self._host, self.caller, self.mode, self.outlet, self.era = host, caller, mode, outlet, era
         self.key, self.shared = key or caller.session, shared
+        self._handlers: Mapping[str, Handler] = host.handlers[era] if era else {}
         self.version: str | None = None
         self.over = False
         self.preparing = 0
@@ -262,7 +264,7 @@ class Session:
         try:
             self._settle_era(method, meta)
             self._admit(request_id)
-            handler = self._host.handlers[self.era or Era.LEGACY].get(method)
+            handler = self._handlers.get(method)
             if handler is None:
                 raise Refusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
             later = handler(self, request_id, params, meta)
@@ -278,6 +280,7 @@ class Session:
         if self.era is None:
             modern = modern or method == "server/discover"
             self.era = Era.MODERN if modern and method != "initialize" else Era.LEGACY
+            self._handlers = self._host.handlers[self.era]
         if self.era is Era.MODERN:
             if method == "initialize":
                 raise Refusal(
