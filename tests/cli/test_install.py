@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers import installation
-from tabane.hub.search_path import record, recorded, with_recorded_path
+from tabane.hub.search_path import record_path, recorded_path, with_recorded_path
 from tests.cli.home import Home, hub
 from tests.gateway.test_splicing import files
 
@@ -258,8 +258,8 @@ def test_a_hub_with_a_poor_path_finds_what_the_terminal_found(home: Home) -> Non
 
 
 def test_folders_that_only_the_environment_has_come_first(tmp_path: Path) -> None:
-    assert record(tmp_path, {"PATH": "/a:/b:relative::/a"})
-    assert recorded(tmp_path) == "/a:/b"
+    assert record_path(tmp_path, {"PATH": "/a:/b:relative::/a"})
+    assert recorded_path(tmp_path) == "/a:/b"
     assert path_of(with_recorded_path({"PATH": "/b:/c"}, tmp_path)) == "/c:/a:/b"
     rich = {"PATH": "/b:/c:/a"}
     assert with_recorded_path(rich, tmp_path) is rich
@@ -269,17 +269,17 @@ def test_folders_that_only_the_environment_has_come_first(tmp_path: Path) -> Non
 def test_a_poorer_path_is_not_recorded_and_folders_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     here = str(tmp_path / "here")
     os.mkdir(here)
-    assert record(tmp_path, {"PATH": f"{here}:/usr:/gone"})
-    assert not record(tmp_path, {"PATH": "/usr"})
+    assert record_path(tmp_path, {"PATH": f"{here}:/usr:/gone"})
+    assert not record_path(tmp_path, {"PATH": "/usr"})
     os.rmdir(here)
-    assert record(tmp_path, {"PATH": "/usr:/bin"})
-    assert recorded(tmp_path) == "/usr:/bin"
+    assert record_path(tmp_path, {"PATH": "/usr:/bin"})
+    assert recorded_path(tmp_path) == "/usr:/bin"
 
 
 def test_a_recorded_path_that_others_may_write_is_not_used(tmp_path: Path) -> None:
-    record(tmp_path, {"PATH": "/a"})
+    record_path(tmp_path, {"PATH": "/a"})
     (tmp_path / "path").chmod(0o666)
-    assert recorded(tmp_path) == ""
+    assert recorded_path(tmp_path) == ""
 
 
 # -- inside --------------------------------------------------------------------------------------

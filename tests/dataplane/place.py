@@ -178,7 +178,7 @@ class Place:
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         fd = theirs.detach()
-        self.hub.attach(fd, fd, Hello("0.1.0", "mcp", mode=mode, lang=lang, **hello))
+        self.hub.sessions.attach(fd, fd, Hello("0.1.0", "mcp", mode=mode, lang=lang, **hello))
         reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 28)
         line = Line(reader, writer, version)
         self._lines.append(line)

@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tabane.hub.hub import MODES
+from tabane.hub.clients.disclosure import Disclosure
+from tabane.hub.clients.sessions import MODES
 from tabane.operations import Caller, Face
 from tests.dataplane.place import Client, Json, Line, Place, child, place, run, text, until
 
@@ -155,10 +156,10 @@ def test_where_its_tools_are_listed_by_mode(tmp_path: Path) -> None:
                 line = await here.connect(mode=mode)
                 first = await line.result("tools/list")
                 listed[mode] = {tool["name"] for tool in first["tools"]}
-                bare = here.hub.tool_list(mode)
+                bare = Disclosure(here.hub.table, here.hub.gateway).tool_list(mode)
                 await put(here, f"{mode}/a", f"{mode}/b")
                 assert await line.result("tools/list") == first  # documents never change it
-                assert here.hub.tool_list(mode) == bare
+                assert Disclosure(here.hub.table, here.hub.gateway).tool_list(mode) == bare
             assert "put_document" in listed["search"]
             assert "search_documents" not in listed["search"]
             assert listed["full"] >= {

@@ -11,14 +11,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from tabane.hub.http.door import HttpDoor, Waits
+from tabane.hub.http.door import HttpDoor, HttpWaits
 from tabane.hub.process.administration import HubAdministration
 from tabane.hub.process.table import table_of
 from tabane.operations import Caller
 from tabane.wire.sse import Event, EventParser
 from tests.dataplane.place import ENVELOPE, SOON, Json, Place, child, place, run, until
 
-__all__ = ["ENVELOPE", "SOON", "Answer", "House", "Json", "Peer", "Waits", "child", "house", "run", "until"]
+__all__ = [
+    "ENVELOPE",
+    "SOON",
+    "Answer",
+    "House",
+    "HttpWaits",
+    "Json",
+    "Peer",
+    "child",
+    "house",
+    "run",
+    "until",
+]
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -245,14 +257,18 @@ def text_of(message: Json) -> Any:
 
 @asynccontextmanager
 async def house(
-    folder: Path, servers: Mapping[str, Json] | None = None, *, waits: Waits | None = None, **settings: Any
+    folder: Path,
+    servers: Mapping[str, Json] | None = None,
+    *,
+    waits: HttpWaits | None = None,
+    **settings: Any,
 ) -> AsyncIterator[House]:
     """A hub over those servers, served at a free port."""
     os.chmod(folder, 0o700)
     async with place(folder, servers or {}, http=True, port=0, **settings) as here:
         administration, process = HubAdministration(), Process()
         administration.of(process)
-        door = HttpDoor(here.hub, waits or Waits(), table_of(here.hub, administration))
+        door = HttpDoor(here.hub, waits or HttpWaits(), table_of(here.hub, administration))
         door.open()
         assert door.problem is None, door.problem
         found = House(here, door, process)

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.hub.http.token import take_token
+from tabane.hub.http.token import load_token
 from tabane.settings import load_settings
 from tests.hub.peers import until
 from tests.hub.user import User
@@ -210,10 +210,10 @@ def test_a_token_that_others_may_read_is_refused(user: User) -> None:
 
 def test_a_token_may_be_the_users_own_and_has_to_be_one(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    made = take_token(tmp_path)
-    assert take_token(tmp_path) == made
+    made = load_token(tmp_path)
+    assert load_token(tmp_path) == made
     path.write_text("  0123456789abcdef-of-my-own\n")
-    assert take_token(tmp_path) == "0123456789abcdef-of-my-own"
+    assert load_token(tmp_path) == "0123456789abcdef-of-my-own"
     for bad in (
         "short",
         "",
@@ -223,7 +223,7 @@ def test_a_token_may_be_the_users_own_and_has_to_be_one(tmp_path: Path) -> None:
     ):
         path.write_text(bad)
         with pytest.raises(ConfigurationError, match="holds no token"):
-            take_token(tmp_path)
+            load_token(tmp_path)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.4", "::", "example.com", "127.0.0.1.example.com", ""])

@@ -145,7 +145,7 @@ def test_health_readiness_and_metrics_are_told(tmp_path: Path) -> None:
             assert samples["tabane_http_received_bytes_total"] > 300
             assert samples["tabane_http_sent_bytes_total"] > 300
             assert samples["process_resident_memory_bytes"] > 1e6
-            here.hub.draining = True
+            here.hub.sessions.draining = True
             assert (await peer.get("/readyz")).status == 503
             assert (await peer.get("/healthz")).status == 200
 
@@ -195,7 +195,7 @@ def test_while_the_hub_stops_new_requests_are_sent_to_the_next(tmp_path: Path) -
         async with house(tmp_path) as here:
             peer = await here.peer()
             session = await here.session(peer)
-            here.hub.draining = True
+            here.hub.sessions.draining = True
             message, headers = modern(request("tools/list", number="x"))
             for answer in (
                 await peer.post(message, **headers),

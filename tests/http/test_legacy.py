@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tabane.hub.http.legacy import HttpSession
+from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.stream import Pulse
 from tests.http.house import Peer, call, child, house, request, run, text_of, until
 
@@ -37,7 +37,7 @@ def test_a_session_begins_with_initialize_and_ends_with_delete(tmp_path: Path, v
             assert (await peer.answer()).status == 204
             gone = await peer.post(request("ping", number=2), **session)
             assert gone.status == 404
-            assert here.hub.sessions == 0
+            assert len(here.hub.sessions) == 0
 
     run(scenario)
 
@@ -291,7 +291,7 @@ def test_an_idle_session_ends_and_one_that_listens_does_not(tmp_path: Path) -> N
             assert await listen(stream, listening) == 200
 
             async def ended() -> bool:
-                return here.hub.sessions == 1
+                return len(here.hub.sessions) == 1
 
             await until(ended, "one session has ended")
             assert (await peer.post(request("ping"), **idle)).status == 404
@@ -372,7 +372,7 @@ class Listening:
 
 def test_what_is_held_back_from_a_slow_listener_comes_before_what_is_later() -> None:
     async def scenario() -> None:
-        session = HttpSession("s", Pulse(asyncio.get_running_loop()), 1 << 20)
+        session = ResumableSession("s", Pulse(asyncio.get_running_loop()), 1 << 20)
         session._listening = stream = cast("Any", Listening())
         for number, unsent in enumerate((0, 1 << 20, 1 << 20, 0, 0)):
             stream.unsent = unsent

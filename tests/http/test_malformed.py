@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.http.house import ENVELOPE, House, Waits, house, modern, request, run, until
+from tests.http.house import ENVELOPE, House, HttpWaits, house, modern, request, run, until
 
 BROKEN = (400, -32700)
 NO_REQUEST = (400, -32600)
@@ -306,7 +306,7 @@ def test_a_body_that_is_said_to_be_too_long_is_not_waited_for(tmp_path: Path) ->
 
 def test_a_request_that_does_not_arrive_ends(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, waits=Waits(0.2, 0.2, 0.05)) as here:
+        async with house(tmp_path, waits=HttpWaits(0.2, 0.2, 0.05)) as here:
             for start in (b"", b"GET /hea", b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: "):
                 peer = await here.peer()
                 peer.write(start)

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.hub.http.replay import Journal, event_id, place_of
-from tabane.hub.http.request import Request
+from tabane.hub.http.replay import Journal, event_id, parse_event_id
+from tabane.hub.http.request import HttpRequest
 from tabane.hub.http.stream import KEEP_ALIVE_EVERY, Pulse, Stream
 from tabane.wire.sse import KEEP_ALIVE
 from tests.dataplane.place import until
@@ -48,7 +48,7 @@ def response(patience: float | None) -> tuple[Stream, Sent]:
     sent = Sent()
     # Nothing is called by time here, but by the tests.
     pulse = Pulse(asyncio.get_running_loop(), every=1e6)
-    return Stream(Request(scope, nothing, sent), pulse, 1 << 20, patience=patience), sent
+    return Stream(HttpRequest(scope, nothing, sent), pulse, 1 << 20, patience=patience), sent
 
 
 async def breath() -> None:
@@ -175,10 +175,10 @@ def test_a_journal_keeps_the_newest_within_its_bounds(
 
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 40))
 def test_an_events_id_names_its_place(stream: int, number: int) -> None:
-    assert place_of(event_id(stream, number)) == (stream, number)
+    assert parse_event_id(event_id(stream, number)) == (stream, number)
 
 
 @given(st.text())
 def test_what_is_no_id_of_an_event_has_no_place(text: str) -> None:
-    place = place_of(text)
+    place = parse_event_id(text)
     assert place is None or all(part.isdecimal() for part in text.split("-"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments, HubDraining, HubError, StoreFull, UnknownName
 from tabane.hub import jobs as limits
-from tabane.hub.job import BETWEEN_VERSIONS, LEAST_SPAN, WINDOW, Job, Pace
+from tabane.hub.job import BETWEEN_VERSIONS, LEAST_SPAN, WINDOW, Job, JobPace
 from tabane.hub.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable, Progress
@@ -403,8 +403,8 @@ async def bring(house: House, what: str, job: Job, work: Work) -> None:
 # -- the rate ------------------------------------------------------------------------------------
 
 
-def paced(*steps: tuple[float, int]) -> Pace:
-    pace = Pace()
+def paced(*steps: tuple[float, int]) -> JobPace:
+    pace = JobPace()
     for when, done in steps:
         pace.add(when, done)
     return pace
@@ -442,7 +442,7 @@ def test_a_count_that_stands_still_slows_down() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.integers(0, 10**9)), max_size=300))
 def test_a_rate_is_never_negative_nor_its_memory_long(steps: list[tuple[float, int]]) -> None:
-    pace, now = Pace(), 0.0
+    pace, now = JobPace(), 0.0
     for later, done in steps:
         now += max(later, BETWEEN_VERSIONS)
         pace.add(now, done)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tabane.build import this_build
-from tabane.hub.rpc.neighbours import Place, listener_in
+from tabane.hub.rpc.tcp_peers import SocketAddress, listener_in
 from tests.cli.home import Home, hub
 from tests.hub.peers import Client, request
 from tests.originals.assistant import LONG, Assistant, assistant
@@ -313,4 +313,4 @@ def test_who_listens_at_a_port_is_read_off_the_tables_of_the_kernel(
     host: str, port: int, uid: int | None
 ) -> None:
     rows = [row.replace(" 0 0 0 ", " 0:0 00:0 0 ") for row in ROWS.splitlines()]
-    assert listener_in(rows, Place(host, port)) == uid
+    assert listener_in(rows, SocketAddress(host, port)) == uid

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from tabane.errors import TabaneError
-from tabane.hub.http.door import HttpDoor, Waits
+from tabane.hub.http.door import HttpDoor, HttpWaits
 from tabane.messages import Message
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, StreamPart
 from tabane.wire import websocket
@@ -216,12 +216,12 @@ def request(method: str, params: Json | None = None, number: object = 1) -> Json
 
 
 @asynccontextmanager
-async def house(folder: Path, *, waits: Waits | None = None, **settings: Any) -> AsyncIterator[House]:
+async def house(folder: Path, *, waits: HttpWaits | None = None, **settings: Any) -> AsyncIterator[House]:
     """A hub without servers, whose port is served with the operations of :class:`Works`."""
     os.chmod(folder, 0o700)
     async with place(folder, {}, http=True, port=0, **settings) as here:
         works = Works()
-        door = HttpDoor(here.hub, waits or Waits(), OperationTable(works.table()))
+        door = HttpDoor(here.hub, waits or HttpWaits(), OperationTable(works.table()))
         door.open()
         assert door.problem is None, door.problem
         found = House(here, door, works)

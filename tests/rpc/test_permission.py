@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
-from tabane.hub.rpc.neighbours import Place, uid_in, uid_of_peer
-from tabane.hub.rpc.permission import LOOPBACK, Entrance, Visitor
+from tabane.hub.rpc.permission import LOOPBACK, TcpPermission, TokenlessCaller
+from tabane.hub.rpc.tcp_peers import SocketAddress, uid_in, uid_of_peer
 from tabane.operations import AllowLocal, Caller, Face, OperationTable, Privilege
 from tests.rpc.house import House, Works, house, request, run
 
@@ -88,9 +88,9 @@ def test_a_process_of_the_hubs_user_may_stop_it_without_the_token(tmp_path: Path
 @pytest.mark.parametrize("uid", [None, os.getuid() + 1])
 def test_a_process_of_another_user_may_not(tmp_path: Path, uid: int | None) -> None:
     table = OperationTable(Works().table())
-    entrance = Entrance(table, lambda: True, lambda: tmp_path / "token")
-    other = Visitor(LOOPBACK, Face.RPC, "x", uid=lambda: uid)
-    own = Visitor(LOOPBACK, Face.RPC, "x", uid=os.getuid)
+    entrance = TcpPermission(table, lambda: True, lambda: tmp_path / "token")
+    other = TokenlessCaller(LOOPBACK, Face.RPC, "x", uid=lambda: uid)
+    own = TokenlessCaller(LOOPBACK, Face.RPC, "x", uid=os.getuid)
     with pytest.raises(Exception, match="needs the hub's token"):
         entrance.allows(other, Privilege.ADMIN, "stop_server")
     assert entrance.allows(own, Privilege.ADMIN, "stop_server")
@@ -115,9 +115,9 @@ def test_the_kernel_says_whose_connection_it_is(server: str, client: str) -> Non
         peer.connect((client, listening.getsockname()[1]))
         accepted, _ = listening.accept()
         with accepted:
-            ends = Place(*accepted.getpeername()[:2]), Place(*accepted.getsockname()[:2])
+            ends = SocketAddress(*accepted.getpeername()[:2]), SocketAddress(*accepted.getsockname()[:2])
             assert uid_of_peer(*ends) == os.getuid()
-            assert uid_of_peer(Place(server, 1), ends[1]) is None
+            assert uid_of_peer(SocketAddress(server, 1), ends[1]) is None
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the sample is of such a machine")
@@ -128,12 +128,12 @@ def test_a_table_is_read_as_the_kernel_writes_it() -> None:
         "   1: 0100007F:223D 0100007F:D431 01 00000000:00000000 00:00000000 00000000  1000        0 2 1",
         "   2: 0100007F:D431 0100007F:223D 01 00000000:00000000 02:0000A3B9 00000000  1001        0 3 2",
     ]
-    peer, own = Place("127.0.0.1", 0xD431), Place("127.0.0.1", 0x223D)
+    peer, own = SocketAddress("127.0.0.1", 0xD431), SocketAddress("127.0.0.1", 0x223D)
     assert uid_in(table, peer, own) == 1001
     assert uid_in(table, own, peer) == 1000
-    assert uid_in(table, Place("127.0.0.2", 0xD431), own) is None
+    assert uid_in(table, SocketAddress("127.0.0.2", 0xD431), own) is None
 
 
 @given(st.lists(st.text(max_size=60)))
 def test_a_table_that_is_none_tells_nothing(lines: list[str]) -> None:
-    assert uid_in(lines, Place("127.0.0.1", 1), Place("127.0.0.1", 2)) is None
+    assert uid_in(lines, SocketAddress("127.0.0.1", 1), SocketAddress("127.0.0.1", 2)) is None

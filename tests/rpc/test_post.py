@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tabane.hub.rpc.fitting import MOST_ANSWER
+from tabane.hub.rpc.dispatcher import MOST_ANSWER
 from tests.http.house import Answer, Peer, Process
 from tests.http.house import House as HttpHouse
 from tests.rpc.house import SOON, House, house, request, run, until
@@ -163,7 +163,7 @@ def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
             too_long.send("POST", "/rpc", {"content-type": "application/json", "content-length": "16777217"})
             assert (await too_long.answer()).status == 413
             here.door.drain()
-            here.door.hub.draining = True
+            here.door.hub.sessions.draining = True
             assert (await post(client, echo)).headers["retry-after"] == "1"
 
     run(scenario)

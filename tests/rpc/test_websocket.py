@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tabane.hub.http import websocket as sockets
 from tabane.hub.rpc import dispatcher
-from tabane.hub.rpc.fitting import MOST_ANSWER
+from tabane.hub.rpc.dispatcher import MOST_ANSWER
 from tabane.wire import websocket
 from tests.rpc.house import SOON, Frames, House, house, request, run, until
 

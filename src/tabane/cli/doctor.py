@@ -132,12 +132,12 @@ def _patient(terminal: Terminal) -> Installation:
 
 
 def _record_path(patient: Installation) -> None:
-    from tabane.hub.search_path import record
+    from tabane.hub.search_path import record_path
 
     if patient.settings.home.is_dir():
         # if it cannot be written, the check of the home reports the reason
         with suppress(OSError):
-            record(patient.settings.home, os.environ)
+            record_path(patient.settings.home, os.environ)
 
 
 def _row(finding: DoctorFinding) -> dict[str, Any]:

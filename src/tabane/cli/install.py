@@ -206,14 +206,14 @@ def _named(client: str | None) -> str:
 
 def _record_path() -> None:
     from tabane.hub.local.endpoint import home_of
-    from tabane.hub.search_path import record
+    from tabane.hub.search_path import record_path
     from tabane.settings.files import private_folder
 
     home = home_of(os.environ)
     # the entry is written; `tabane doctor` also checks that servers are found
     with suppress(ConfigurationError, OSError):
         private_folder(home)
-        record(home, os.environ)
+        record_path(home, os.environ)
 
 
 def _result(setup: AssistantSetup, change: Change, dry: bool) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""The document store in a hub: opened with the first question, fed by folders, shown as resources of MCP."""
+"""The document store of a hub: opened with the first request, and shown as resources of MCP."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from tabane.documents.document import DOMAIN, HEADS, SHAPE
 from tabane.documents.table import documents_table, files_table
 from tabane.errors import TabaneError
-from tabane.hub.clients.library import Held
+from tabane.hub.clients.document_resources import ListedDocument
 from tabane.hub.embedding import Embedding
 from tabane.hub.stores import FOLDER, Stores
-from tabane.operations import Operation
+from tabane.operations import Caller, Door, Operation, Privilege
+from tabane.posts.time_periods import zone_of
 from tabane.search.models import Models
 from tabane.search.source import OnDemandSource
+from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
@@ -26,7 +28,10 @@ if TYPE_CHECKING:
     from tabane.documents.files.file_operations import DocumentFiles
     from tabane.documents.files.file_sources import Converter
     from tabane.documents.operations import DocumentLibrary
+    from tabane.reader.page import Page
     from tabane.store.collection import StoredCollection
+
+log = logging.getLogger(__name__)
 
 ROOTS = "documents_roots"
 """The setting that names the folders which assistants may put files from."""
@@ -35,30 +40,17 @@ _WATCHED = "documents.watched"  # the folders that are watched, beside the store
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What the settings say of documents, as they are when asked.
-
-    ``roots`` are the folders that put_file may read from; ``largest`` is the longest text in bytes;
-    ``named``: the settings name a model, so that it is an error where it cannot be had.
-    """
-
-    roots: Callable[[], Sequence[Path]]
-    largest: Callable[[], int]
-    named: Callable[[], bool]
-    zone: Callable[[], tzinfo]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rooms:
+class _OpenedDocuments:
     documents: DocumentLibrary
     files: DocumentFiles
 
 
 class DocumentStore:
-    """The documents of one hub. Nothing is opened, nor made, before there is something to do with them.
+    """The documents of one hub. Nothing is opened or made before there is something to do with them.
 
-    ``convert`` makes Markdown of files that are no text. ``told`` hears of each document that is another one
-    now: its key, and whether the list of all has changed with it.
+    ``settings`` returns those in force. ``model_is_named`` tells whether they name a model, so that it is an
+    error if it cannot be had. ``convert`` makes Markdown of files that are no text. ``told`` hears of each
+    document that has changed: its key, and whether the list of all has changed with it.
     """
 
     def __init__(
@@ -67,13 +59,15 @@ class DocumentStore:
         stores: Stores,
         models: Models,
         embedding: Embedding,
-        terms: Terms,
+        settings: Callable[[], Settings],
+        model_is_named: Callable[[], bool],
         convert: Converter,
         told: Callable[[str, bool], None],
     ) -> None:
         self._home, self._stores, self._models, self._embedding = home, stores, models, embedding
-        self._terms, self._convert, self._told = terms, convert, told
-        self._rooms: _Rooms | None = None
+        self._settings, self._named = settings, model_is_named
+        self._convert, self._told = convert, told
+        self._rooms: _OpenedDocuments | None = None
 
     @property
     def there(self) -> bool:
@@ -82,20 +76,23 @@ class DocumentStore:
 
     @property
     def watches(self) -> bool:
-        """Whether any folder is watched: then there is something to do though nobody asks."""
+        """Whether any folder is watched, so that there is work without requests."""
         return self._rooms is not None and self._rooms.files.watched > 0
 
     async def counts(self) -> dict[str, int]:
-        """How many documents there are and how many folders are watched, where their store is open."""
+        """Return the counts of documents and of watched folders, if their store is open."""
         if self._rooms is None or not self._stores.is_open(DOMAIN):
             return {}
         documents = await (await self._collection()).count(HEADS)
         return {"documents": documents, "documents_watched": self._rooms.files.watched}
 
     async def open(self) -> None:
-        """Watch again the folders that were watched when the hub before this one ended."""
-        if await asyncio.to_thread(self._watched.exists):
-            await self.files.start()
+        """Watch the folders again that were watched before. A failure does not affect the rest of the hub."""
+        try:
+            if await asyncio.to_thread(self._watched.exists):
+                await self.files.start()
+        except (TabaneError, OSError) as error:
+            log.warning("folders are not watched: %s", error)
 
     def table(self) -> list[Operation]:
         return [*documents_table(lambda: self.documents), *files_table(lambda: self.files)]
@@ -113,14 +110,19 @@ class DocumentStore:
     def files(self) -> DocumentFiles:
         return self._made().files
 
-    async def keep(self, key: str, markdown: str, title: str | None) -> str:
-        """Put a page that was read; its key. Raises TabaneError where it cannot be put."""
+    async def remember(self, door: Door, caller: Caller, page: Page) -> str:
+        """Put a page that was read, and return its key. Raises TabaneError if it cannot be put.
+
+        The key is its URL: never one that the page names itself.
+        """
         from tabane.documents.document import Draft
 
-        (result,) = await self.documents.put([Draft(key, markdown, kind="markdown", title=title)])
+        door.check(caller, Privilege.WRITE, "put_document")
+        draft = Draft(page.url, page.markdown, kind="markdown", title=page.title)
+        (result,) = await self.documents.put([draft])
         if isinstance(result, TabaneError):
             raise result
-        return key
+        return page.url
 
     @property
     def source(self) -> OnDemandSource:
@@ -129,13 +131,13 @@ class DocumentStore:
 
     # -- as resources of MCP -----------------------------------------------------------------------
 
-    async def page(self, after: str | None, limit: int) -> tuple[Sequence[Held], bool]:
+    async def page(self, after: str | None, limit: int) -> tuple[Sequence[ListedDocument], bool]:
         if not self.there:
             return (), False
         page = await self.documents.page(after, limit)
         return [_held(document) for document in page.documents], page.after is not None
 
-    async def text(self, key: str) -> tuple[Held, str] | None:
+    async def text(self, key: str) -> tuple[ListedDocument, str] | None:
         if not self.there:
             return None
         found = await self.documents.text(key)
@@ -148,29 +150,32 @@ class DocumentStore:
 
     # -- what documents are given ------------------------------------------------------------------
 
-    def _made(self) -> _Rooms:
-        """The room itself, imported when it is first needed: 20 ms and some MB that many never pay."""
+    def _made(self) -> _OpenedDocuments:
+        """Return the operations, imported when first needed: 20 ms and some MB that many never pay."""
         if self._rooms is None:
             from tabane.documents.files.file_operations import DocumentFiles
             from tabane.documents.files.file_texts import FileTextReader, ReadableFiles
             from tabane.documents.files.readable_roots import ReadableRoots
             from tabane.documents.operations import DocumentLibrary
 
-            terms, texts = self._terms, FileTextReader(self._convert)
+            texts = FileTextReader(self._convert)
             documents = DocumentLibrary(
                 self._collection,
                 self._models,
                 partial(self._embedding.question, SHAPE.name),
                 lambda: self._embedding.wake(SHAPE.name),
                 folder=str(self._home / FOLDER),
-                named=terms.named,
-                zone=terms.zone,
-                largest=terms.largest,
-                files=ReadableFiles(ReadableRoots(terms.roots, ROOTS), texts).read,
+                named=self._named,
+                zone=lambda: zone_of(self._settings().posts_zone),
+                largest=lambda: self._settings().documents_size,
+                files=ReadableFiles(ReadableRoots(self._roots, ROOTS), texts).read,
             )
             documents.changed.append(self._changed)
-            self._rooms = _Rooms(documents, DocumentFiles(documents, texts, self._watched))
+            self._rooms = _OpenedDocuments(documents, DocumentFiles(documents, texts, self._watched))
         return self._rooms
+
+    def _roots(self) -> list[Path]:
+        return [Path(root).expanduser() for root in self._settings().documents_roots]
 
     @property
     def _watched(self) -> Path:
@@ -183,6 +188,6 @@ class DocumentStore:
         self._told(filepath, event != "updated")
 
 
-def _held(document: Document) -> Held:
+def _held(document: Document) -> ListedDocument:
     title = document.title or None
-    return Held(document.filepath, title, document.media_type, document.size, document.updated)
+    return ListedDocument(document.filepath, title, document.media_type, document.size, document.updated)

@@ -1,4 +1,4 @@
-"""One job: how far it is, how fast it goes, and word of it to who follows it."""
+"""One job: its progress, its rate, and news for its followers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ WINDOW, LEAST_SPAN = 10.0, 0.5
 Status = Literal["running", "done", "failed", "cancelled"]
 
 
-class Pace:
-    """How fast a count grows: over :data:`WINDOW`, or between two steps where those are further apart.
+class JobPace:
+    """How fast a count grows: over :data:`WINDOW`, or between two steps if they are further apart.
 
-    Times are in seconds of any one clock. A count that falls begins anew.
+    Times are in seconds of any one clock. If the count falls, measuring starts again.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,10 @@ class Pace:
             self._steps.popleft()
 
     def rate(self, now: float) -> float | None:
-        """Per second; None while too little is known. Sinks where the count has stood still for long."""
+        """Return the rate per second; None while too little is known.
+
+        It falls while the count does not change.
+        """
         if len(self._steps) < 2:
             return None
         (first, before), (last, done) = self._steps[0], self._steps[-1]
@@ -87,7 +90,7 @@ class Job:
         self._ended: float | None = None
         self._result: Any = None
         self._error: TabaneError | None = None
-        self._pace, self._news = Pace(), asyncio.Event()
+        self._pace, self._news = JobPace(), asyncio.Event()
         self._told = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._ahead: Callable[[], object] | None = None
@@ -174,7 +177,7 @@ class Job:
                     await self._news.wait()
 
     def end(self, status: Status, result: Any = None, error: TabaneError | None = None) -> None:
-        """The job is over: what it tells from now on is not heard."""
+        """End the job: later progress is ignored."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 from collections import deque
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -36,6 +37,8 @@ LONGEST_POLL = 30
 PATIENCE = 5.0
 """Seconds that a cancelled job is waited for, by who cancels it and by the end of the hub."""
 
+_FACES = frozenset({Face.RPC, Face.CLI})
+
 JobId = Annotated[str, Meta(min_length=1, max_length=40)]
 
 
@@ -44,18 +47,14 @@ class ListJobs(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FollowJob(Struct, frozen=True, forbid_unknown_fields=True):
-    """``version``: the one already known, to be answered when there is another, or after ``wait`` seconds."""
+    """``version`` is the known one. The answer comes when there is another, or after ``wait`` seconds."""
 
     job: JobId
     version: int | None = None
     wait: Annotated[float, Meta(ge=0, le=LONGEST_POLL)] = LONGEST_POLL
 
 
-class CancelJob(Struct, frozen=True, forbid_unknown_fields=True):
-    job: JobId
-
-
-class DetachJob(Struct, frozen=True, forbid_unknown_fields=True):
+class NamedJob(Struct, frozen=True, forbid_unknown_fields=True):
     job: JobId
 
 
@@ -80,7 +79,7 @@ class Jobs:
     def start(self, name: str, title: Message, work: Work, caller: Caller | None = None) -> Job:
         """Begin a job, which runs until it is done, fails, is canceled or the hub ends. Raises HubError.
 
-        If the caller has a connection, the job also ends with that connection: see :meth:`leave`.
+        If the caller has a connection, the job also ends with that connection: see :meth:`session_ended`.
         """
         self._check_room()
         job = Job(self._new_key(), name, title, self._loop, _owner(caller))
@@ -98,7 +97,7 @@ class Jobs:
         return job
 
     def get(self, key: str) -> Job:
-        """The job of that id. Raises UnknownName."""
+        """Return the job with that id. Raises UnknownName."""
         job = self._jobs.get(key)
         if job is None:
             raise UnknownName(say("There is no job {job}. See which there are: tabane jobs list", job=key))
@@ -111,7 +110,7 @@ class Jobs:
             self._stop(job.key, task, None)
             await asyncio.wait({task}, timeout=self._patience)
 
-    def leave(self, session: str) -> None:
+    def session_ended(self, session: str) -> None:
         """Cancel the jobs of a connection that is gone."""
         for key, task in list(self._tasks.items()):
             owner = self._jobs[key].owner
@@ -134,7 +133,7 @@ class Jobs:
             self._stop(key, task, why)
 
     async def close(self) -> None:
-        """Cancel what runs, and wait until it has stopped, but not for ever."""
+        """Cancel what runs, and wait until it has stopped, for a limited time."""
         self.drain()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=self._patience)
@@ -142,24 +141,13 @@ class Jobs:
             log.warning("job %s did not stop: %s", key, self._jobs[key].title)
 
     def table(self) -> list[Operation]:
-        faces = frozenset({Face.RPC, Face.CLI})
-        read, write = Privilege.READ, Privilege.WRITE
+        """Return the operations on jobs, for programs and the command line."""
+        about = "Let a job go on when the connection that started it is gone."
         return [
-            Operation(
-                "list_jobs", "Jobs, the latest first.", ListJobs, self._list, faces, read, read_only=True
-            ),
-            Operation(
-                "follow_job", "Wait for news of a job.", FollowJob, self._follow, faces, read, read_only=True
-            ),
-            Operation("cancel_job", "Stop a job.", CancelJob, self._cancel, faces, write),
-            Operation(
-                "detach_job",
-                "Let a job go on when the connection that started it is gone.",
-                DetachJob,
-                self._detach,
-                faces,
-                write,
-            ),
+            _read("list_jobs", "Jobs, the latest first.", ListJobs, self._list),
+            _read("follow_job", "Wait for news of a job.", FollowJob, self._follow),
+            _write("cancel_job", "Stop a job.", NamedJob, self._cancel),
+            _write("detach_job", about, NamedJob, self._detach),
         ]
 
     async def _list(self, caller: Caller, params: ListJobs) -> dict[str, Any]:
@@ -170,12 +158,12 @@ class Jobs:
         await job.changed(params.version, params.wait)
         return job.state(caller.lang)
 
-    async def _cancel(self, caller: Caller, params: CancelJob) -> dict[str, Any]:
+    async def _cancel(self, caller: Caller, params: NamedJob) -> dict[str, Any]:
         job = self.get(params.job)
         await self.cancel(job)
         return job.state(caller.lang)
 
-    async def _detach(self, caller: Caller, params: DetachJob) -> dict[str, Any]:
+    async def _detach(self, caller: Caller, params: NamedJob) -> dict[str, Any]:
         job = self.get(params.job)
         job.detach()
         return job.state(caller.lang)
@@ -206,7 +194,7 @@ class Jobs:
         if task.cancelled() and asked:
             job.end("cancelled", error=why)
         elif task.cancelled() or (failed := task.exception()) is not None:
-            job.end("failed", error=_told(job, None if task.cancelled() else failed))
+            job.end("failed", error=_reported_error(job, None if task.cancelled() else failed))
         else:
             result, size = task.result()
             job.end("done", result)
@@ -222,22 +210,30 @@ class Jobs:
             del self._jobs[key]
 
 
+def _read(name: str, about: str, params: type[Struct], handler: Callable[..., Any]) -> Operation:
+    return Operation(name, about, params, handler, _FACES, Privilege.READ, read_only=True)
+
+
+def _write(name: str, about: str, params: type[Struct], handler: Callable[..., Any]) -> Operation:
+    return Operation(name, about, params, handler, _FACES, Privilege.WRITE)
+
+
 def _owner(caller: Caller | None) -> JobOwner | None:
     if caller is None:
         return None
     return JobOwner(caller.session, caller.client, caller.pid, detached=not caller.connected)
 
 
-def _told(job: Job, failed: BaseException | None) -> TabaneError:
+def _reported_error(job: Job, failed: BaseException | None) -> TabaneError:
     """What a follower hears of a failure; what is no affair of theirs stands in the log alone."""
     if isinstance(failed, TabaneError):
         log.warning("job %s failed: %s", job.key, failed)
         return failed
     log.error("job %s (%s) failed", job.key, job.operation, exc_info=failed)
-    return Broken(say("Internal error; see the hub's log: tabane logs"))
+    return InternalJobError(say("Internal error; see the hub's log: tabane logs"))
 
 
-class Broken(TabaneError):
+class InternalJobError(TabaneError):
     """A job failed for a fault of ours."""
 
     reason = "internal"

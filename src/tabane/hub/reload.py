@@ -1,7 +1,7 @@
 """The files that a running hub follows: a change takes effect within two seconds, a fault never does.
 
-Looked at each second by their place, size and time of change (of permissions too): three calls of
-stat, on every platform, and editors that replace a file are no special case.
+Each second, the hub compares inode, size and time of change (of permissions too). These are three calls of
+stat on every platform, and editors that replace a file are no special case.
 """
 
 from __future__ import annotations
@@ -9,21 +9,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tabane.errors import TabaneError
+from tabane.gateway.servers.configuration import Configuration
+from tabane.hub.servers import read_servers
 from tabane.messages import Message
+from tabane.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
 
 LOOK = 1.0
 """Seconds between two looks at the files."""
 
-State = tuple[tuple[int, int, int] | None, ...]
+FIXED = (
+    *("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files", "stuck_after"),
+    *("http", "host", "port", "http_token", "embedding_cache"),
+    *("posts_embeddings", "posts_reasoning", "posts_summary"),
+)
+"""Settings that a running hub keeps: a change of them waits for the next start."""
+
+_Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
-class Follower:
+class FileFollower:
     """Calls ``reload`` when one of ``files`` has changed; ``problem`` is why the last change is not in force.
 
     ``reload`` raises TabaneError where the files are wrong; what was in force before then stays so.
@@ -62,7 +73,7 @@ class Follower:
             self.now()
         self.start()
 
-    def _seen(self) -> State:
+    def _seen(self) -> _Stamps:
         return tuple(_stamp(file) for file in self._files())
 
 
@@ -73,3 +84,19 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
         return None
     # ctime, since a change of permissions is a change too.
     return stat.st_ino, stat.st_size, stat.st_ctime_ns
+
+
+def read_again(current: Settings, environment: Mapping[str, str]) -> tuple[Settings, Configuration]:
+    """Return settings and servers as their files have them now. Raises TabaneError.
+
+    Flags of the command line and settings in :data:`FIXED` stay as they are.
+    """
+    flags = {
+        name: getattr(current, name) for name, source in current.sources.items() if source.kind == "flag"
+    }
+    settings = load_settings(flags, environment)
+    for name in FIXED:
+        if getattr(settings, name) != getattr(current, name):
+            log.warning("%s takes effect with the next start: tabane restart", name)
+    settings = replace(settings, **{name: getattr(current, name) for name in FIXED})
+    return settings, read_servers(settings, environment)

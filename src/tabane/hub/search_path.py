@@ -1,6 +1,6 @@
-"""The PATH that servers are started with, also where the hub was started by a program that has a poor one.
+"""The PATH that servers are started with, even if the hub was started by a program with a short one.
 
-Programs with windows know little more than ``/usr/bin``, and a hub that such an assistant started would
+Graphical programs have little more than ``/usr/bin`` in it, and a hub that such an assistant started would
 not find npx or uvx. So `tabane install` and `tabane doctor`, which run in a terminal, leave the PATH they
 see in TABANE_HOME/path, and the hub adds what it lacks.
 """
@@ -18,21 +18,21 @@ LONGEST = 32 * 1024
 """Bytes of a PATH; a longer one is not recorded."""
 
 
-def recorded(home: str | os.PathLike[str]) -> str:
-    """The PATH that was recorded, empty where none was, or others may have written it."""
+def recorded_path(home: str | os.PathLike[str]) -> str:
+    """Return the recorded PATH; empty if there is none, or others may have written it."""
     try:
         return os.fsdecode(read_trusted(os.path.join(home, NAME), LONGEST)).strip("\n")
     except (FileNotFoundError, ConfigurationError):
         return ""
 
 
-def record(home: str | os.PathLike[str], environ: Mapping[str, str]) -> bool:
-    """Keep the PATH of this environment for hubs to come; whether anything was written.
+def record_path(home: str | os.PathLike[str], environ: Mapping[str, str]) -> bool:
+    """Record the PATH of this environment for later hubs. Return whether anything was written.
 
-    One that has less than what is recorded already is not kept: a cron job knows less than its user.
+    A PATH with less than the recorded one is ignored: a cron job has less than its user.
     Raises OSError.
     """
-    here, there = _folders(environ.get("PATH", "")), _folders(recorded(home))
+    here, there = _folders(environ.get("PATH", "")), _folders(recorded_path(home))
     there = [folder for folder in there if os.path.isdir(folder)]
     text = os.fsencode(os.pathsep.join(here))
     if not here or set(here) <= set(there) or len(text) > LONGEST:
@@ -42,11 +42,11 @@ def record(home: str | os.PathLike[str], environ: Mapping[str, str]) -> bool:
 
 
 def with_recorded_path(environ: Mapping[str, str], home: str | os.PathLike[str]) -> Mapping[str, str]:
-    """The environment with the recorded folders on its PATH, where it lacks any of them.
+    """Return the environment with the recorded folders added to its PATH, if any is missing.
 
-    Folders that only the environment has come first: whoever named them wants them.
+    Folders that only the environment has come first: they were set on purpose.
     """
-    there = _folders(recorded(home))
+    there = _folders(recorded_path(home))
     here = environ.get("PATH", "").split(os.pathsep)
     if set(there) <= set(here):
         return environ
@@ -55,5 +55,5 @@ def with_recorded_path(environ: Mapping[str, str], home: str | os.PathLike[str])
 
 
 def _folders(path: str) -> list[str]:
-    # What is relative would mean another folder for each server.
+    # A relative folder would be another one for each server.
     return [folder for folder in dict.fromkeys(path.split(os.pathsep)) if os.path.isabs(folder)]

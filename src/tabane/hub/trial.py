@@ -1,4 +1,4 @@
-"""Trying a server that stands in no file yet: started, asked for its tools, and ended again."""
+"""Trial of a server before it is configured: started, asked for its tools, and ended again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from msgspec import Meta, Raw, Struct
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.processes.processes import Processes
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
-from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables
 from tabane.gateway.tools.catalogue import Catalogue
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.listings import Listing, keep_listing, listing_of
@@ -27,7 +25,7 @@ from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.peer import Peer
 from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
-from tabane.hub.limits import limits_of
+from tabane.hub.servers import limits_of, variables_of
 from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings import Settings
@@ -43,7 +41,7 @@ QUICK = 5.0
 
 
 class TryServer(Struct, frozen=True, forbid_unknown_fields=True):
-    """``definition`` is what would stand in the servers file under ``name``."""
+    """``definition`` is the entry that the servers file would have under ``name``."""
 
     name: Annotated[str, Meta(min_length=1)]
     definition: dict[str, Any]
@@ -73,11 +71,11 @@ class Trials:
         return [Operation("try_server", about, TryServer, self.run, FACES, Privilege.ADMIN)]
 
     async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
-        """Raises as :func:`proposed` and :func:`tried`."""
+        """Try a server. Raises as :func:`server_from_definition` and :func:`try_server`."""
         import tempfile  # two megabytes that a hub which tries nothing goes without
 
         settings = self._settings()
-        server = proposed(settings, self._environment, params.name, params.definition)
+        server = server_from_definition(settings, self._environment, params.name, params.definition)
         if server.needs_folder:
             server = server.in_folder(caller.cwd or str(settings.servers.parent))
         with tempfile.TemporaryDirectory(prefix="tabane-") as folder:
@@ -85,7 +83,7 @@ class Trials:
                 # The folder that it will run in is made with the file, once there is a server to keep.
                 server = replace(server, cwd=folder)
             connect = self._connector(Path(folder, "logs"), settings.max_line)
-            return await tried(server, connect, limits_of(settings), self._keep)
+            return await try_server(server, connect, limits_of(settings), self._keep)
 
     def _connector(self, logs: Path, max_line: int) -> Connector:
         # Its log is not that of a configured server of the same name.
@@ -95,7 +93,7 @@ class Trials:
 def try_alone(
     settings: Settings, environment: Mapping[str, str], caller: Caller, params: TryServer
 ) -> dict[str, Any]:
-    """Try a server within this process, where no hub runs. Blocks; raises as :meth:`Trials.run`."""
+    """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`."""
 
     listings: list[Listing] = []
 
@@ -116,8 +114,13 @@ def try_alone(
     return found
 
 
-def proposed(settings: Settings, environment: Mapping[str, str], name: str, definition: Any) -> Server:
-    """The server as it would be read from the file. Raises ConfigurationError and UpstreamUnavailable."""
+def server_from_definition(
+    settings: Settings, environment: Mapping[str, str], name: str, definition: Any
+) -> Server:
+    """Return the server as it would be read from the file.
+
+    Raises ConfigurationError and UpstreamUnavailable.
+    """
     server = configuration_of(settings.servers, {name: definition}, variables_of(settings, environment)).get(
         name
     )
@@ -129,12 +132,7 @@ def proposed(settings: Settings, environment: Mapping[str, str], name: str, defi
     return server
 
 
-def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
-    """What the variables of the servers file stand for. Raises ConfigurationError."""
-    return load_variables(settings.home, environment, keyring_lookup() if settings.keyring else None)
-
-
-async def tried(
+async def try_server(
     server: Server, connect: Connect, limits: Limits, keep: Keep = lambda listing: None
 ) -> dict[str, Any]:
     """Return the server's description and tools; it has ended when this returns. ``keep`` gets its lists.

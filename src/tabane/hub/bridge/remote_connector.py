@@ -255,11 +255,11 @@ class RemoteBridgeConnector:
         host, port = peer.getpeername()[:2]
         if not (host.startswith("127.") or host == "::1"):
             return None
-        from tabane.hub.rpc.neighbours import TABLES, Place, uid_of_listener
+        from tabane.hub.rpc.tcp_peers import TABLES, SocketAddress, uid_of_listener
 
         if any(map(os.path.exists, TABLES)):
             # The process at that port may belong to another user, who must not get the token.
-            if uid_of_listener(Place(host, port)) != os.getuid():
+            if uid_of_listener(SocketAddress(host, port)) != os.getuid():
                 return None
         elif not lock.held(self._home.lock):
             return None

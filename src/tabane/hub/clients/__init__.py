@@ -1,1 +1,1 @@
-"""MCP clients, whatever carries them: what they are shown, ask for, are asked, and are told."""
+"""Sessions of MCP clients: their requests, lists, subscriptions, and the questions that they are asked."""

@@ -1,22 +1,19 @@
-"""A client's calls in flight: made, told of, cancelled; whatever method they are of."""
+"""A client's calls in flight: sent to upstreams, reported on and canceled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from tabane.gateway.upstreams.call import Call, Question, Reply
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.hub.clients.questions import SessionClient
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
+from tabane.wire.headers import HeaderMirror
 from tabane.wire.json import InvalidJson, Members
-
-if TYPE_CHECKING:
-    from tabane.gateway.upstreams.upstream import Upstream
-    from tabane.hub.clients.session import Session
-    from tabane.wire.headers import HeaderMirror
 
 DEFAULT_TIMEOUT = 30.0
 
@@ -24,19 +21,21 @@ MOST_UNREAD = 1 << 20
 """Unread bytes above which a client gets no progress of its calls, because answers are more important."""
 
 
-class Calls:
+class ClientCalls:
     """The requests of one client that upstreams work on.
 
     ``level`` is the place in LOG_LEVELS from which a legacy client wants log messages; None where it
-    never said, and is told what servers choose to say.
+    never said, and is told what servers choose to say. ``ask`` puts a question about a request to the client;
+    None if the client cannot be asked.
     """
 
-    __slots__ = ("_in_flight", "_session", "level")
+    __slots__ = ("_in_flight", "_session", "ask", "level")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionClient) -> None:
         self._session = session
         self._in_flight: dict[bytes, tuple[Call, Upstream]] = {}
         self.level: int | None = None
+        self.ask: Callable[[bytes, Question], bool] | None = None
 
     def __len__(self) -> int:
         return len(self._in_flight)
@@ -82,19 +81,19 @@ class Calls:
         upstream.submit(call)
 
     def cancel(self, key: bytes, reason: str) -> None:
-        """Give one up; nothing comes back for it."""
+        """Cancel a call; nothing comes back for it."""
         entry = self._in_flight.pop(key, None)
         if entry:
             call, upstream = entry
             upstream.cancel(call, reason)
 
     def close(self) -> None:
-        """The client is gone: give all of them up."""
+        """Cancel all calls: the client is gone."""
         for key in list(self._in_flight):
             self.cancel(key, "the client is gone")
 
     def wants(self, params: Raw, level: int | None) -> bool:
-        """Whether a log message is at least as severe as the client asked for."""
+        """Return whether a log message is at least as severe as the client asked for."""
         if level is None:
             return self._session.era is Era.LEGACY
         try:
@@ -104,8 +103,8 @@ class Calls:
         return severity in eras.LOG_LEVELS and eras.LOG_LEVELS.index(severity) >= level
 
     def _asker(self, key: bytes) -> Callable[[Question], bool] | None:
-        asking = self._session.asking
-        return (lambda question: asking.ask(key, question)) if asking and asking.possible else None
+        ask = self.ask
+        return (lambda question: ask(key, question)) if ask else None
 
     def _noticed(self, key: bytes, meta: Members, method: str, params: Raw) -> None:
         if self._session.unsent > MOST_UNREAD:

@@ -28,7 +28,7 @@ MOST_NAMED = 40
 
 
 class Disclosure:
-    """Lists and instructions, made from the table of operations and the catalogue."""
+    """Lists and instructions, made from the table of operations and the catalog."""
 
     def __init__(self, table: OperationTable, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -39,11 +39,11 @@ class Disclosure:
         }
 
     def built_in(self, name: str) -> bytes | None:
-        """The definition of a built-in tool, None where there is none of that name."""
+        """Return the definition of a built-in tool, None if there is none of that name."""
         return self._definitions.get(name)
 
     def instructions(self, mode: Mode) -> str:
-        """What a model is told once: where the tools are, and of which servers, so that it knows to look."""
+        """Return what a model is told once: where to find the tools, and of which servers they are."""
         if mode == "full":
             return ""
         names = [server.name for server in self._gateway.servers.values() if not server.disabled]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from tabane.errors import StoreError
 from tabane.gateway import gateway as gateways
-from tabane.hub.clients import library
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients import document_resources
+from tabane.hub.clients.disclosure import Disclosure
+from tabane.hub.clients.document_resources import DocumentLibrary
+from tabane.hub.clients.session import Session
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import Members
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
 
 log = logging.getLogger(__name__)
 
@@ -25,98 +25,113 @@ PAGE = 1000
 """Items of a page: more than nearly everybody has, since not every client asks for the next."""
 
 HOLDS = 5.0
-"""Seconds for which a client may keep a list that documents are in: who puts one, looks for it there."""
+"""Seconds for which a client may keep a list with documents: a user who puts one looks for it there."""
 
 
-def list_tools(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    after = _after(params, "tools")
-    if session.hub.list_is_ready(session.mode):
-        _give_tools(session, request_id, after)
-    else:
-        session.run(request_id, _tools_when_ready(session, request_id, after))
+class ListRequests:
+    """Answers requests for lists of every session."""
 
+    def __init__(self, gateway: Gateway, disclosure: Disclosure, documents: DocumentLibrary) -> None:
+        self._gateway, self._disclosure, self._documents = gateway, disclosure, documents
 
-async def _tools_when_ready(session: Session, request_id: Raw, after: str | None) -> None:
-    await session.hub.gateway.wait_listed(session.caller)
-    _give_tools(session, request_id, after)
+    def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        after = _after(params, "tools")
+        if self._disclosure.list_is_ready(session.mode):
+            self._give_tools(session, request_id, after)
+        else:
+            session.run(request_id, self._tools_when_ready(session, request_id, after))
 
+    async def _tools_when_ready(self, session: Session, request_id: Raw, after: str | None) -> None:
+        await self._gateway.wait_listed(session.caller)
+        self._give_tools(session, request_id, after)
 
-def _give_tools(session: Session, request_id: Raw, after: str | None) -> None:
-    session.saw_tools()
-    hub, modern = session.hub, session.era is Era.MODERN
-    if after is None and hub.tool_count(session.mode) <= PAGE:
-        inside, following = hub.tool_list(session.mode), None
-    else:
-        inside, following = _page(hub.tool_items(session.mode), "tools", after)
-    # In mode search the list is fixed by settings, so nothing of a server bounds how long it holds.
-    holds = None if not modern else gateways.HOLDS if session.mode == "search" else hub.gateway.holds("tools")
-    session.answer(request_id, listed("tools", inside, following, holds))
+    def _give_tools(self, session: Session, request_id: Raw, after: str | None) -> None:
+        session.saw_tools()
+        shown, modern = self._disclosure, session.era is Era.MODERN
+        if after is None and shown.tool_count(session.mode) <= PAGE:
+            inside, following = shown.tool_list(session.mode), None
+        else:
+            inside, following = _page(shown.tool_items(session.mode), "tools", after)
+        # In mode search the list is fixed by settings, so nothing of a server bounds how long it holds.
+        holds = (
+            None
+            if not modern
+            else gateways.HOLDS
+            if session.mode == "search"
+            else self._gateway.holds("tools")
+        )
+        session.answer(request_id, listed("tools", inside, following, holds))
 
+    async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        after = _after(params, "prompts")
+        await self._gateway.fresh("prompts", session.caller)
+        self._give(session, request_id, "prompts", self._gateway.prompts.items(), after)
 
-async def list_prompts(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    after = _after(params, "prompts")
-    await session.hub.gateway.fresh("prompts", session.caller)
-    _give(session, request_id, "prompts", session.hub.gateway.prompts.items(), after)
+    async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer with the resources of the servers, then the documents.
 
+        They are many, so they are read page by page.
+        """
+        after = _after(params, "resources")
+        await self._gateway.fresh("resources", session.caller)
+        listed: list[bytes] = []
+        following: str | None = None
+        key = None if after is None else document_resources.key_of(after)
+        if key is None:
+            items = dict(self._gateway.resources.items())
+            uris, following = cursors.page(list(items), after, PAGE)
+            listed = [items[uri] for uri in uris]
+        if following is None:
+            documents, following = await self._listed_documents(key, PAGE - len(listed))
+            listed += documents
+        cursor = None if following is None else cursors.list_cursor("resources", following)
+        self._answer(session, request_id, "resources", b",".join(listed), cursor)
 
-async def list_resources(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    """Those of the servers, then the documents: as many as there are, so they are read page by page."""
-    after = _after(params, "resources")
-    await session.hub.gateway.fresh("resources", session.caller)
-    listed: list[bytes] = []
-    following: str | None = None
-    key = None if after is None else library.key_of(after)
-    if key is None:
-        items = dict(session.hub.gateway.resources.items())
-        uris, following = cursors.page(list(items), after, PAGE)
-        listed = [items[uri] for uri in uris]
-    if following is None:
-        documents, following = await _documents(session, key, PAGE - len(listed))
-        listed += documents
-    cursor = None if following is None else cursors.list_cursor("resources", following)
-    _answer(session, request_id, "resources", b",".join(listed), cursor)
+    async def _listed_documents(self, after: str | None, most: int) -> tuple[list[bytes], str | None]:
+        """Return the documents after that key as a list shows them, and where the next page begins."""
+        if not most:
+            return [], document_resources.ROOT if self._documents.there else None
+        try:
+            found, more = await self._documents.page(after or None, most)
+        except StoreError as error:
+            if after is not None:
+                raise
+            # What servers offer is listed all the same.
+            log.warning("documents are not listed: %s", error)
+            return [], None
+        following = document_resources.uri_of(found[-1].key) if more else None
+        return [*map(document_resources.definition, found)], following
 
+    async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        after = _after(params, "resourceTemplates")
+        await self._gateway.fresh("resources", session.caller)
+        items = [*self._gateway.resources.template_items()]
+        if self._documents.there:
+            items.append((document_resources.TEMPLATE, document_resources.template()))
+        self._give(session, request_id, "resourceTemplates", items, after)
 
-async def _documents(session: Session, after: str | None, most: int) -> tuple[list[bytes], str | None]:
-    """The documents behind that key, as a list shows them, and where the next page begins."""
-    if not most:
-        return [], library.ROOT if session.hub.library.there else None
-    try:
-        held, more = await session.hub.library.page(after or None, most)
-    except StoreError as error:
-        if after is not None:
-            raise
-        # What servers offer is listed all the same.
-        log.warning("documents are not listed: %s", error)
-        return [], None
-    return [*map(library.definition, held)], library.uri_of(held[-1].key) if more else None
+    def _give(
+        self,
+        session: Session,
+        request_id: Raw,
+        key: str,
+        items: Sequence[tuple[str, bytes]],
+        after: str | None,
+    ) -> None:
+        self._answer(session, request_id, key, *_page(items, key, after))
 
-
-async def list_templates(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    after = _after(params, "resourceTemplates")
-    await session.hub.gateway.fresh("resources", session.caller)
-    items = [*session.hub.gateway.resources.template_items()]
-    if session.hub.library.there:
-        items.append((library.TEMPLATE, library.template()))
-    _give(session, request_id, "resourceTemplates", items, after)
-
-
-def _give(
-    session: Session, request_id: Raw, key: str, items: Sequence[tuple[str, bytes]], after: str | None
-) -> None:
-    _answer(session, request_id, key, *_page(items, key, after))
-
-
-def _answer(session: Session, request_id: Raw, key: str, inside: bytes, following: str | None) -> None:
-    kind = "prompts" if key == "prompts" else "resources"
-    holds = session.hub.gateway.holds(kind) if session.era is Era.MODERN else None
-    if holds is not None and kind == "resources" and session.hub.library.there:
-        holds = min(holds, HOLDS)
-    session.answer(request_id, listed(key, inside, following, holds))
+    def _answer(
+        self, session: Session, request_id: Raw, key: str, inside: bytes, following: str | None
+    ) -> None:
+        kind = "prompts" if key == "prompts" else "resources"
+        holds = self._gateway.holds(kind) if session.era is Era.MODERN else None
+        if holds is not None and kind == "resources" and self._documents.there:
+            holds = min(holds, HOLDS)
+        session.answer(request_id, listed(key, inside, following, holds))
 
 
 def listed(key: str, inside: bytes, following: str | None, holds: float | None) -> bytes:
-    """The result of a list: ``inside`` are the items joined by commas, ``following`` the next cursor.
+    """Return the result of a list: ``inside`` are the items joined by commas, ``following`` the next cursor.
 
     ``holds`` are the seconds for which a modern client may keep it, None for a client that is not told.
     What one user's servers have is nobody else's, so it is private whatever they say of it.

@@ -1,66 +1,121 @@
-"""The methods of MCP that a client may call, by name: short ones here, the others in modules of their own."""
+"""The methods of MCP that a client may call, by era and name."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Raw
 
-from tabane.hub.clients import fetching, lists
-from tabane.hub.clients.asking import NEEDED, Asking
+from tabane.build import this_build
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.long_results import LongResults
+from tabane.hub.clients.disclosure import Disclosure
+from tabane.hub.clients.document_resources import DocumentLibrary
+from tabane.hub.clients.lists import ListRequests
+from tabane.hub.clients.offers import OfferRequests
+from tabane.hub.clients.questions import NEEDED
+from tabane.hub.clients.session import Handler, Session
+from tabane.hub.clients.tool_calls import ToolCalls
+from tabane.operations import Door
+from tabane.settings import Settings
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
-
 log = logging.getLogger(__name__)
 
-Handler = Callable[["Session", Raw, Members, Members], Coroutine[Any, Any, None] | None]
-"""Takes session, id, params and ``_meta`` of a request; a coroutine where answering takes a while."""
 
-
-def _initialize(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    _log_client(session, params.get("clientInfo"))
-    try:
-        capabilities = json.fields(params.get("capabilities", Raw(b"{}")))
-    except InvalidJson:
-        capabilities = {}
-    can = {name: capabilities[name] for name in NEEDED.values() if name in capabilities}
-    if can:
-        asked = {name: value for name, value in can.items() if name != "roots"}
-        session.asking = Asking(session, can)
-        session.caller = replace(session.caller, capabilities=json.join(asked))
-    session.version = eras.negotiate(json.text(params.get("protocolVersion")))
-    result = {
-        "protocolVersion": session.version,
-        "capabilities": _capabilities(session),
-        "serverInfo": session.hub.info,
-        "instructions": session.hub.instructions(session.mode),
+def client_methods(
+    gateway: Gateway,
+    door: Door,
+    long_results: LongResults,
+    documents: DocumentLibrary,
+    settings: Callable[[], Settings],
+) -> Mapping[Era, Mapping[str, Handler]]:
+    """Return the handlers of requests to a hub."""
+    disclosure = Disclosure(door.table, gateway)
+    about = _Introductions(gateway, disclosure)
+    lists = ListRequests(gateway, disclosure, documents)
+    offers = OfferRequests(gateway, door, documents)
+    both: dict[str, Handler] = {
+        "tools/list": lists.list_tools,
+        "tools/get": about.get_tool,
+        "tools/call": ToolCalls(gateway, door, long_results, settings).call,
+        "prompts/list": lists.list_prompts,
+        "prompts/get": offers.get_prompt,
+        "resources/list": lists.list_resources,
+        "resources/templates/list": lists.list_templates,
+        "resources/read": offers.read_resource,
+        "completion/complete": offers.complete,
     }
-    session.answer(request_id, json.encode(result))
-
-
-def _discover(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    result = {
-        "supportedVersions": [eras.MODERN],
-        "capabilities": _capabilities(session),
-        "instructions": session.hub.instructions(session.mode),
-        "ttlMs": 60_000,
-        "cacheScope": "private",
-        "resultType": "complete",
-        "_meta": {eras.META_SERVER: session.hub.info},
+    legacy: dict[str, Handler] = {
+        "initialize": about.initialize,
+        "ping": _ping,
+        "logging/setLevel": _set_level,
+        "resources/subscribe": _subscribe,
+        "resources/unsubscribe": _unsubscribe,
     }
-    session.answer(request_id, json.encode(result))
+    modern: dict[str, Handler] = {"server/discover": about.discover, "subscriptions/listen": _listen}
+    return {Era.LEGACY: {**both, **legacy}, Era.MODERN: {**both, **modern}}
+
+
+class _Introductions:
+    """Answers to the first request of a client, and definitions of single tools."""
+
+    def __init__(self, gateway: Gateway, disclosure: Disclosure) -> None:
+        self._gateway, self._disclosure = gateway, disclosure
+        self._info = {"name": "tabane", "title": "Tabane", "version": this_build().name}
+
+    def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        _log_client(session, params.get("clientInfo"))
+        try:
+            capabilities = json.fields(params.get("capabilities", Raw(b"{}")))
+        except InvalidJson:
+            capabilities = {}
+        can = {name: capabilities[name] for name in NEEDED.values() if name in capabilities}
+        if can:
+            asked = {name: value for name, value in can.items() if name != "roots"}
+            session.can_be_asked(can)
+            session.caller = replace(session.caller, capabilities=json.join(asked))
+        session.version = eras.negotiate(json.text(params.get("protocolVersion")))
+        result = {
+            "protocolVersion": session.version,
+            "capabilities": _capabilities(session),
+            "serverInfo": self._info,
+            "instructions": self._disclosure.instructions(session.mode),
+        }
+        session.answer(request_id, json.encode(result))
+
+    def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        result = {
+            "supportedVersions": [eras.MODERN],
+            "capabilities": _capabilities(session),
+            "instructions": self._disclosure.instructions(session.mode),
+            "ttlMs": 60_000,
+            "cacheScope": "private",
+            "resultType": "complete",
+            "_meta": {eras.META_SERVER: self._info},
+        }
+        session.answer(request_id, json.encode(result))
+
+    def get_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        name = json.text(params.get("name"))
+        if name is None:
+            raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
+        session.run(request_id, self._get_when_ready(session, request_id, name))
+
+    async def _get_when_ready(self, session: Session, request_id: Raw, name: str) -> None:
+        built_in = self._disclosure.built_in(name)
+        definition = built_in or (await self._gateway.find(session.caller, name)).definition
+        session.answer(request_id, b'{"tool":' + definition + b"}")
 
 
 def _capabilities(session: Session) -> dict[str, Any]:
-    """What the hub offers: the same to all, whatever its servers have at this moment."""
+    """Return what the hub offers: the same to all, whatever its servers have at this moment."""
     # In mode search the list of tools is fixed, so it never changes.
     return {
         "tools": {"listChanged": session.mode != "search"},
@@ -77,18 +132,6 @@ def _ping(session: Session, request_id: Raw, params: Members, meta: Members) -> 
 
 def _listen(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     session.subscriptions.listen(bytes(request_id), params)
-
-
-def _get_tool(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    name = json.text(params.get("name"))
-    if name is None:
-        raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
-    session.run(request_id, _get_when_ready(session, request_id, name))
-
-
-async def _get_when_ready(session: Session, request_id: Raw, name: str) -> None:
-    definition = await session.hub.definition(session.caller, name)
-    session.answer(request_id, b'{"tool":' + definition + b"}")
 
 
 def _set_level(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
@@ -121,29 +164,3 @@ def _log_client(session: Session, info: Raw | None) -> None:
         return
     if name:
         log.info("session %s is %s", session.key, name[:100])
-
-
-METHODS: dict[str, Handler] = {
-    "initialize": _initialize,
-    "server/discover": _discover,
-    "ping": _ping,
-    "tools/list": lists.list_tools,
-    "tools/get": _get_tool,
-    "prompts/list": lists.list_prompts,
-    "prompts/get": fetching.get_prompt,
-    "resources/list": lists.list_resources,
-    "resources/templates/list": lists.list_templates,
-    "resources/read": fetching.read_resource,
-    "resources/subscribe": _subscribe,
-    "resources/unsubscribe": _unsubscribe,
-    "completion/complete": fetching.complete,
-    "logging/setLevel": _set_level,
-    "subscriptions/listen": _listen,
-}
-
-NOT_OF = {
-    Era.MODERN: frozenset(
-        {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
-    ),
-    Era.LEGACY: frozenset({"server/discover", "subscriptions/listen"}),
-}

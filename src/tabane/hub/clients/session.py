@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
 
 from tabane.errors import HubDraining, HubError, TabaneError
-from tabane.hub.clients.calls import Calls
-from tabane.hub.clients.methods import METHODS, NOT_OF
-from tabane.hub.clients.subscriptions import Subscriptions
-from tabane.hub.clients.tool_calls import call_tool
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients.calls import ClientCalls
+from tabane.hub.clients.outlet import Outlet
+from tabane.hub.clients.questions import ClientQuestions
+from tabane.hub.clients.subscriptions import ClientSubscriptions
 from tabane.messages import say
+from tabane.operations import Caller
+from tabane.settings import Mode
 from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.asking import Asking
-    from tabane.hub.clients.outlet import Outlet
-    from tabane.hub.hub import Hub
-    from tabane.operations import Caller
-    from tabane.settings import Mode
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +39,37 @@ BATCHED = "2025-03-26"
 """The one protocol version that has batches."""
 
 
+class SessionHost(Protocol):
+    """What a session uses of its hub. ``mark`` begins the ids of the hub's questions to clients.
+
+    ``handlers`` answer requests, by era and method. ``draining`` is set when no new request may begin.
+    """
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def gateway(self) -> Gateway: ...
+
+    @property
+    def handlers(self) -> Mapping[Era, Mapping[str, Handler]]: ...
+
+    @property
+    def mark(self) -> str: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+    @property
+    def max_line(self) -> int:
+        """The longest message, in bytes."""
+        ...
+
+    def left(self, session: Session) -> None:
+        """End what runs for a session alone: its client is gone."""
+        ...
+
+
 class Session:
     """A client, from its first message to its last.
 
@@ -54,26 +81,27 @@ class Session:
 
     __slots__ = (
         "_closed",
+        "_handlers",
+        "_host",
         "_subscriptions",
         "_tasks",
         "_told_version",
-        "asking",
         "caller",
         "calls",
         "era",
-        "hub",
         "key",
         "mode",
         "outlet",
         "over",
         "preparing",
+        "questions",
         "shared",
         "version",
     )
 
     def __init__(
         self,
-        hub: Hub,
+        host: SessionHost,
         caller: Caller,
         mode: Mode,
         outlet: Outlet,
@@ -82,23 +110,24 @@ class Session:
         key: str = "",
         shared: bool = False,
     ) -> None:
-        self.hub, self.caller, self.mode, self.outlet, self.era = hub, caller, mode, outlet, era
+        self._host, self.caller, self.mode, self.outlet, self.era = host, caller, mode, outlet, era
         self.key, self.shared = key or caller.session, shared
+        self._handlers: Mapping[str, Handler] = host.handlers[era] if era else {}
         self.version: str | None = None
         self.over = False
         self.preparing = 0
-        self.asking: Asking | None = None
-        self.calls = Calls(self)
+        self.questions: ClientQuestions | None = None
+        self.calls = ClientCalls(self)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
-        self._subscriptions: Subscriptions | None = None
-        self._told_version = hub.gateway.catalogue.version
+        self._subscriptions: ClientSubscriptions | None = None
+        self._told_version = host.gateway.catalogue.version
         self._closed: asyncio.Future[None] | None = None
 
     @property
     def closed(self) -> asyncio.Future[None]:
         """Done when the client is gone and its calls in flight are cancelled."""
         if self._closed is None:
-            self._closed = self.hub.loop.create_future()
+            self._closed = self._host.loop.create_future()
             if self.over:
                 self._closed.set_result(None)
         return self._closed
@@ -122,48 +151,53 @@ class Session:
         self.outlet.close(why)
 
     def gone(self) -> None:
-        """The client is gone: whatever it waits for is given up."""
+        """Cancel everything that the client waits for: it is gone."""
         if self.over:
             return
         self.over = True
         self.calls.close()
         for task in self._tasks.values():
             task.cancel()
-        if self.asking:
-            self.asking.close()
-        self.hub.left(self)
+        if self.questions:
+            self.questions.close()
+        self._host.left(self)
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
 
     def changed(self, kind: str) -> None:
-        """A list of that kind is another now: told to a client that hears it, where the list shows it."""
+        """Tell the client that a list of that kind has changed, if it listens and can see the change."""
         if self.outlet.closed or (kind == "tools" and not self._tools_are_news()):
             return
         if self._subscriptions or (self.era is Era.LEGACY and self.version):
             self.subscriptions.changed(kind)
 
     def updated(self, key: str) -> None:
-        """A document is another now, or gone."""
+        """Tell the client that a document has changed or is gone."""
         if self._subscriptions and not self.outlet.closed:
             self._subscriptions.updated(key)
 
     def logged(self, params: Raw) -> None:
-        """A server says something that belongs to no request; for those who set a level."""
+        """Pass on a log message that belongs to no request, if the client has set a level."""
         if self.calls.level is not None and self.calls.wants(params, self.calls.level):
             self.tell(json.notification_line("notifications/message", params), None)
 
     @property
-    def subscriptions(self) -> Subscriptions:
+    def subscriptions(self) -> ClientSubscriptions:
         if self._subscriptions is None:
-            self._subscriptions = Subscriptions(self)
+            self._subscriptions = ClientSubscriptions(self, self._host.gateway)
         return self._subscriptions
 
+    def can_be_asked(self, capabilities: Members) -> None:
+        """Let upstreams put questions to the client, which has declared these capabilities."""
+        self.questions = ClientQuestions(self, self._host.mark, capabilities)
+        self.calls.ask = self.questions.ask
+
     def saw_tools(self) -> None:
-        """The client is given the list of tools as it is now."""
-        self._told_version = self.hub.gateway.catalogue.version
+        """Note that the client is given the current list of tools."""
+        self._told_version = self._host.gateway.catalogue.version
 
     def _tools_are_news(self) -> bool:
-        version = self.hub.gateway.catalogue.version
+        version = self._host.gateway.catalogue.version
         news = self.mode != "search" and version != self._told_version
         self._told_version = version
         return news
@@ -171,7 +205,7 @@ class Session:
     # -- what comes in ---------------------------------------------------------------------------
 
     def receive(self, line: bytes) -> None:
-        """One message, or a batch of them where the version that was settled has batches."""
+        """Take one message, or a batch of them if the negotiated version has batches."""
         try:
             frame = json.decode_frame(line)
         except InvalidJson as reason:
@@ -184,8 +218,8 @@ class Session:
         self._received(frame)
 
     def oversized(self, head: bytes) -> None:
-        """A message was longer than allowed; ``head`` is its beginning."""
-        megabytes = self.hub.settings.max_line >> 20
+        """Refuse a message that was longer than allowed; ``head`` is its beginning."""
+        megabytes = self._host.max_line >> 20
         self.refuse(json.id_in(head), eras.INVALID_REQUEST, f"a message may have {megabytes} MiB at most")
 
     def _receive_batch(self, line: bytes) -> None:
@@ -222,19 +256,16 @@ class Session:
         if frame.result is UNSET and frame.error is UNSET:
             request_id = None if frame.id is UNSET else frame.id
             self.refuse(request_id, eras.INVALID_REQUEST, "a request needs a method")
-        elif self.asking:
-            self.asking.answered(frame)
+        elif self.questions:
+            self.questions.answered(frame)
 
     def _requested(self, request_id: Raw, method: str, params: Members) -> None:
         meta = eras.take_meta(params)
         try:
             self._settle_era(method, meta)
             self._admit(request_id)
-            if method == "tools/call":
-                call_tool(self, request_id, params, meta)
-                return
-            handler = METHODS.get(method)
-            if handler is None or method in NOT_OF[self.era or Era.LEGACY]:
+            handler = self._handlers.get(method)
+            if handler is None:
                 raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
             later = handler(self, request_id, params, meta)
             if later is not None:
@@ -249,6 +280,7 @@ class Session:
         if self.era is None:
             modern = modern or method == "server/discover"
             self.era = Era.MODERN if modern and method != "initialize" else Era.LEGACY
+            self._handlers = self._host.handlers[self.era]
         if self.era is Era.MODERN:
             if method == "initialize":
                 raise ProtocolRefusal(
@@ -264,7 +296,7 @@ class Session:
             )
 
     def _admit(self, request_id: Raw) -> None:
-        if self.hub.draining:
+        if self._host.draining:
             raise HubDraining(say("The hub is stopping. Send the request again in a moment."))
         if self.in_flight >= MOST_IN_FLIGHT:
             raise HubError(say("Too many requests in flight ({count}).", count=MOST_IN_FLIGHT))
@@ -276,11 +308,11 @@ class Session:
         if method == "notifications/cancelled":
             reason = json.text(params.get("reason")) or "the client cancelled"
             self.cancel(bytes(params.get("requestId", b"")), reason)
-        elif method == "notifications/roots/list_changed" and self.asking:
-            self.asking.roots_changed()
+        elif method == "notifications/roots/list_changed" and self.questions:
+            self.questions.roots_changed()
 
     def cancel(self, request_id: bytes, reason: str) -> None:
-        """Give a request up; it is not answered, but a subscription ends with its result."""
+        """Cancel a request. It is not answered, but a subscription ends with its result."""
         self.calls.cancel(request_id, reason)
         task = self._tasks.pop(request_id, None)
         if task:
@@ -291,11 +323,11 @@ class Session:
     # -- what is told ----------------------------------------------------------------------------
 
     def give(self, request_id: bytes | Raw | None, line: bytes, *, ok: bool = True) -> None:
-        """The final answer to a request, as the line that it is."""
+        """Send the final answer to a request, as a line."""
         self.outlet.answer(None if request_id is None else bytes(request_id), line, ok)
 
     def answer(self, request_id: Raw, result: bytes) -> None:
-        """The result of a request."""
+        """Send the result of a request."""
         if self.era is Era.MODERN:
             result = eras.completed(result)
         self.give(request_id, json.result_line(request_id, result))
@@ -309,7 +341,7 @@ class Session:
         self.give(request_id, json.error_line(request_id, rpc.error_of(error, self.caller.lang)), ok=False)
 
     def tell(self, line: bytes, about: bytes | None) -> None:
-        """A notification or a question; ``about`` is the request that it belongs to."""
+        """Send a notification or question; ``about`` is the request that it belongs to."""
         if not self.over:
             self.outlet.tell(line, about)
 
@@ -318,7 +350,7 @@ class Session:
     def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request in a task; errors become its answer."""
         key = bytes(request_id)
-        self._tasks[key] = self.hub.loop.create_task(self._guard(request_id, work))
+        self._tasks[key] = self._host.loop.create_task(self._guard(request_id, work))
 
     def prepare(self, key: bytes, size: int, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request whose result of ``size`` bytes is here, but takes work to encode."""
@@ -334,7 +366,7 @@ class Session:
         self.preparing -= size
 
     def no_longer_runs(self, request_id: Raw) -> None:
-        """The task of a request hands it over to an upstream."""
+        """Note that the task of a request hands it over to an upstream."""
         self._tasks.pop(bytes(request_id), None)
 
     async def _guard(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
@@ -354,3 +386,6 @@ class Session:
 
 
 _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
+
+Handler = Callable[[Session, Raw, Members, Members], Coroutine[Any, Any, None] | None]
+"""Takes session, id, params and ``_meta`` of a request; returns a coroutine if answering takes a while."""

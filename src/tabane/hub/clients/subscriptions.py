@@ -1,24 +1,22 @@
-"""What a client wants to be told of: changed lists, updated resources; each era in its own way."""
+"""The subscriptions of a client to changed lists and updated resources, in either era."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from tabane.errors import HubError, TabaneError
-from tabane.hub.clients import library
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients import document_resources
+from tabane.hub.clients.questions import SessionClient
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
 
 LISTS = {
     "tools": "toolsListChanged",
@@ -39,11 +37,11 @@ class _Listen:
     uris: frozenset[str]
 
 
-class Subscriptions:
+class ClientSubscriptions:
     """The subscriptions of one client, whatever its era."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: SessionClient, gateway: Gateway) -> None:
+        self._session, self._gateway = session, gateway
         self._listens: dict[bytes, _Listen] = {}
         self._uris: set[str] = set()
         self._of_documents: dict[str, set[str]] = {}  # by their keys
@@ -51,7 +49,7 @@ class Subscriptions:
     # -- modern ----------------------------------------------------------------------------------
 
     def listen(self, request_id: bytes, params: Members) -> None:
-        """Begin a subscription, acknowledged with what of it is granted, and answered when it ends."""
+        """Begin a subscription. It is acknowledged with what is granted, and answered when it ends."""
         if len(self._listens) >= MOST_LISTENS:
             raise HubError(say("Too many subscriptions on one connection."))
         wanted = _wanted(params)
@@ -86,7 +84,7 @@ class Subscriptions:
         self._session.tell(line, request_id)
 
     def end(self, request_id: bytes) -> bool:
-        """End a subscription gracefully, with its result; whether there was one of that id."""
+        """End a subscription gracefully, with its result. Return whether there was one with that id."""
         listen = self._listens.pop(request_id, None)
         if listen is None:
             return False
@@ -102,7 +100,7 @@ class Subscriptions:
     # -- legacy ----------------------------------------------------------------------------------
 
     async def subscribe(self, request_id: Raw, uri: str) -> None:
-        """resources/subscribe. Raises TabaneError where the resource's server refuses."""
+        """Answer resources/subscribe. Raises TabaneError if the server of the resource refuses."""
         if len(self._uris) >= MOST_URIS:
             raise HubError(say("Too many subscriptions on one connection."))
         await self._watch(uri)
@@ -117,7 +115,7 @@ class Subscriptions:
     # -- what is told ----------------------------------------------------------------------------
 
     def changed(self, kind: str) -> None:
-        """A list of that kind is another now."""
+        """Tell the client that a list of that kind has changed."""
         method = f"notifications/{kind}/list_changed"
         if self._session.era is Era.LEGACY:
             self._session.tell(json.notification_line(method), None)
@@ -127,12 +125,12 @@ class Subscriptions:
                 self._session.tell(json.notification_line(method, note), request_id)
 
     def updated(self, key: str) -> None:
-        """A document is another now, or gone: told to those who asked for it, under the URI they asked by."""
+        """Tell the client that a document has changed or is gone, under the URI that it subscribed to."""
         for uri in self._of_documents.get(key, ()):
             self._updated(uri, Raw(json.encode({"uri": uri})))
 
     def _updated(self, watched: str, params: Raw) -> None:
-        """Tell of a change; ``params`` name the resource, which may lie below the one that is watched."""
+        """Tell the client of a change. ``params`` name the resource, which may be below the watched one."""
         method = "notifications/resources/updated"
         if watched in self._uris:
             self._session.tell(json.notification_line(method, params), None)
@@ -142,8 +140,8 @@ class Subscriptions:
                 self._session.tell(json.notification_line(method, note), request_id)
 
     async def _watch(self, uri: str) -> None:
-        session, gateway = self._session, self._session.hub.gateway
-        key = library.key_of(uri)
+        session, gateway = self._session, self._gateway
+        key = document_resources.key_of(uri)
         if key is not None:  # the hub's own: it tells of every change, whoever asked
             self._of_documents.setdefault(key, set()).add(uri)
             return
@@ -157,9 +155,9 @@ class Subscriptions:
     def _unwatch(self, uri: str) -> None:
         if uri in self._uris or any(uri in listen.uris for listen in self._listens.values()):
             return
-        key = library.key_of(uri)
+        key = document_resources.key_of(uri)
         if key is None:
-            self._session.hub.gateway.unwatch(self._session.key, uri)
+            self._gateway.unwatch(self._session.key, uri)
             return
         spelt = self._of_documents.get(key, set())
         spelt.discard(uri)

@@ -1,4 +1,4 @@
-"""tools/call: built-in tools, an upstream's tools by their names, and those called through call_tool.
+"""Requests of tools/call: built-in tools, tools of upstreams, and tools called through call_tool.
 
 Direct calls are forwarded from the readiness callback that read them, without a task: the raw data
 plane. Whatever needs to wait (searching, a server that is still starting) runs as a task.
@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from msgspec import Raw
 
 from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.long_results import LongResults
 from tabane.gateway.paging import SHORT
 from tabane.gateway.requests import Inner, inner_call, tool_failure, upstream_failure
-from tabane.gateway.tools.tool import OWN
+from tabane.gateway.tools.tool import OWN, Tool
 from tabane.gateway.upstreams.call import Reply
 from tabane.hub.clients.disclosure import DISCLOSING
-from tabane.messages import say
-from tabane.operations import Face, Privilege
+from tabane.hub.clients.session import Session
+from tabane.messages import Lang, say
+from tabane.operations import Door, Face, Operation, Privilege
+from tabane.settings import Settings
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
-
-if TYPE_CHECKING:
-    from tabane.gateway.tools.tool import Tool
-    from tabane.hub.clients.session import Session
 
 log = logging.getLogger(__name__)
 
@@ -40,134 +40,175 @@ BRIEF = 64 << 10
 """The same for a result that may be split into parts, which takes more work."""
 
 THROUGH = {"call_tool": False, "call_readonly_tool": True}
-"""The tools that call another tool, and whether they take read-only ones alone."""
+"""The tools that call another tool, and whether they take read-only tools only."""
 
 
-def call_tool(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    """Answer tools/call, now or later. Raises Refusal, or TabaneError of a direct call."""
-    name = json.text(params.get("name"))
-    if name is None:
-        raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
-    if name in THROUGH:
-        _call_through(session, request_id, name, params, meta)
-    elif _is_own(session, name):
-        session.run(request_id, _operate(session, request_id, name, params.get("arguments")))
-    else:
-        tool = session.hub.gateway.catalogue.find(name)
-        inner = Inner(name, params)
-        if tool is None or _waits_for_roots(session, tool):
-            session.run(request_id, _forward_later(session, request_id, inner, meta, through=False))
+class ToolCalls:
+    """Answers tools/call of every session. ``settings`` returns those in force."""
+
+    def __init__(
+        self, gateway: Gateway, door: Door, long_results: LongResults, settings: Callable[[], Settings]
+    ) -> None:
+        self._gateway, self._door, self._long_results = gateway, door, long_results
+        self._settings = settings
+
+    def call(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer tools/call, now or later. Raises Refusal, or TabaneError of a direct call."""
+        name = json.text(params.get("name"))
+        if name is None:
+            raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
+        if name in THROUGH:
+            self._call_through(session, request_id, name, params, meta)
+        elif self._is_own(session, name):
+            session.run(request_id, self._operate(session, request_id, name, params.get("arguments")))
         else:
-            _forward(session, request_id, tool, inner, meta, through=False)
+            tool = self._gateway.catalogue.find(name)
+            inner = Inner(name, params)
+            if tool is None or self._waits_for_roots(session, tool):
+                session.run(request_id, self._forward_later(session, request_id, inner, meta, through=False))
+            else:
+                self._forward(session, request_id, tool, inner, meta, through=False)
 
+    def _is_own(self, session: Session, name: str) -> bool:
+        """Return whether the hub has the tool; by an old name only if no server has one of that name."""
+        operation = self._door.table.get(name)
+        if operation is None or Face.MCP not in operation.faces:
+            return False
+        return not operation.alias_of or self._gateway.catalogue.get(name) is None
 
-def _is_own(session: Session, name: str) -> bool:
-    """Return whether the hub has the tool; by an old name only if no server has one of that name."""
-    operation = session.hub.table.get(name)
-    if operation is None or Face.MCP not in operation.faces:
-        return False
-    return not operation.alias_of or session.hub.gateway.catalogue.get(name) is None
+    def _call_through(
+        self, session: Session, request_id: Raw, by: str, params: Members, meta: Members
+    ) -> None:
+        """call_tool and call_readonly_tool: failures are results, so that the model reads them."""
+        try:
+            inner = inner_call(params, read_only=THROUGH[by])
+            if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
+                session.run(request_id, self._operate(session, request_id, inner.name, Raw(inner.arguments)))
+                return
+            tool = self._gateway.catalogue.find(inner.name)
+            if tool is None or self._waits_for_roots(session, tool):
+                session.run(request_id, self._forward_later(session, request_id, inner, meta, through=True))
+            elif (judged := self._check(session, tool, inner)) is not None:
+                session.run(request_id, self._forward_judged(session, request_id, judged, tool, inner, meta))
+            elif tool.server == OWN:
+                given = Raw(inner.arguments)
+                session.run(request_id, self._operate(session, request_id, tool.alias, given, inner))
+            else:
+                self._forward(session, request_id, tool, inner, meta, through=True)
+        except TabaneError as error:
+            _failed(session, request_id, error)
 
-
-def _call_through(session: Session, request_id: Raw, by: str, params: Members, meta: Members) -> None:
-    """call_tool and call_readonly_tool: failures are results, so that the model reads them."""
-    try:
-        inner = inner_call(params, read_only=THROUGH[by])
-        if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
-            session.run(request_id, _operate(session, request_id, inner.name, Raw(inner.arguments)))
-            return
-        tool = session.hub.gateway.catalogue.find(inner.name)
-        if tool is None or _waits_for_roots(session, tool):
-            session.run(request_id, _forward_later(session, request_id, inner, meta, through=True))
-        elif (judged := _check(session, tool, inner)) is not None:
-            session.run(request_id, _forward_judged(session, request_id, judged, tool, inner, meta))
-        elif tool.server == OWN:
-            given = Raw(inner.arguments)
-            session.run(request_id, _operate(session, request_id, tool.alias, given, inner))
-        else:
-            _forward(session, request_id, tool, inner, meta, through=True)
-    except TabaneError as error:
-        _failed(session, request_id, error)
-
-
-async def _forward_judged(
-    session: Session, request_id: Raw, judged: Awaitable[None], tool: Tool, inner: Inner, meta: Members
-) -> None:
-    """Forward a call through call_tool after another process has judged its arguments."""
-    try:
-        await judged
-        session.no_longer_runs(request_id)
-        _forward(session, request_id, tool, inner, meta, through=True)
-    except TabaneError as error:
-        _failed(session, request_id, error)
-
-
-async def _forward_later(
-    session: Session, request_id: Raw, inner: Inner, meta: Members, *, through: bool
-) -> None:
-    try:
-        if session.asking and session.asking.roots_due and session.hub.gateway.goes_by_roots():
-            await session.asking.learn_roots()
-        tool = await session.hub.gateway.find(session.caller, inner.name)
-        if through and (judged := _check(session, tool, inner)) is not None:
+    async def _forward_judged(
+        self,
+        session: Session,
+        request_id: Raw,
+        judged: Awaitable[None],
+        tool: Tool,
+        inner: Inner,
+        meta: Members,
+    ) -> None:
+        """Forward a call through call_tool after another process has judged its arguments."""
+        try:
             await judged
-        session.no_longer_runs(request_id)
-        _forward(session, request_id, tool, inner, meta, through=through)
-    except TabaneError as error:
-        if not through:
-            raise
-        _failed(session, request_id, error)
+            session.no_longer_runs(request_id)
+            self._forward(session, request_id, tool, inner, meta, through=True)
+        except TabaneError as error:
+            _failed(session, request_id, error)
 
+    async def _forward_later(
+        self, session: Session, request_id: Raw, inner: Inner, meta: Members, *, through: bool
+    ) -> None:
+        try:
+            if session.questions and session.questions.roots_due and self._gateway.goes_by_roots():
+                await session.questions.learn_roots()
+            tool = await self._gateway.find(session.caller, inner.name)
+            if through and (judged := self._check(session, tool, inner)) is not None:
+                await judged
+            session.no_longer_runs(request_id)
+            self._forward(session, request_id, tool, inner, meta, through=through)
+        except TabaneError as error:
+            if not through:
+                raise
+            _failed(session, request_id, error)
 
-def _waits_for_roots(session: Session, tool: Tool) -> bool:
-    """Whether the client has to name its folders before it is known which instance serves it."""
-    asking = session.asking
-    return asking is not None and asking.roots_due and session.hub.gateway.goes_by_roots(tool.server)
+    def _waits_for_roots(self, session: Session, tool: Tool) -> bool:
+        """Return whether the client has to name its folders before it is known which instance serves it."""
+        asking = session.questions
+        return asking is not None and asking.roots_due and self._gateway.goes_by_roots(tool.server)
 
+    def _check(self, session: Session, tool: Tool, inner: Inner) -> Awaitable[None] | None:
+        """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
+        inner.check_marks(tool)
+        return self._gateway.validator.check(tool, inner.arguments)
 
-def _check(session: Session, tool: Tool, inner: Inner) -> Awaitable[None] | None:
-    """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
-    inner.check_marks(tool)
-    return session.hub.gateway.validator.check(tool, inner.arguments)
+    def _forward(
+        self, session: Session, request_id: Raw, tool: Tool, inner: Inner, meta: Members, *, through: bool
+    ) -> None:
+        key = bytes(request_id)
+        self._door.check(session.caller, Privilege.CALL, tool.alias)
+        session.calls.send(
+            key,
+            self._gateway.route(session.caller, tool),
+            b"tools/call",
+            inner.params_for(tool),
+            meta,
+            lambda reply: self._replied(session, key, tool, reply, through),
+            mirrored=tool.mirrored,
+            safe=tool.repeatable,
+        )
 
+    def _replied(self, session: Session, key: bytes, tool: Tool, reply: Reply, through: bool) -> None:
+        result = reply.result
+        if result is None:
+            _unanswered(session, key, tool, reply, through)
+        elif len(result) > (BRIEF if through else LARGE):
+            session.prepare(key, len(result), self._give_large(session, key, tool, reply, result, through))
+        else:
+            if through and len(result) > SHORT:
+                result = self._long_results.first_part(session.caller, result, self._tokens(tool))
+            _give(session, key, tool, answer_line(key, session.era, reply.era, result), through)
 
-def _forward(
-    session: Session, request_id: Raw, tool: Tool, inner: Inner, meta: Members, *, through: bool
-) -> None:
-    hub, key = session.hub, bytes(request_id)
-    hub.door.check(session.caller, Privilege.CALL, tool.alias)
-    session.calls.send(
-        key,
-        hub.gateway.route(session.caller, tool),
-        b"tools/call",
-        inner.params_for(tool),
-        meta,
-        lambda reply: _replied(session, key, tool, reply, through),
-        mirrored=tool.mirrored,
-        safe=tool.repeatable,
-    )
+    async def _give_large(
+        self, session: Session, key: bytes, tool: Tool, reply: Reply, result: Raw, through: bool
+    ) -> None:
+        """Do the same with the work in a thread, so that nobody else waits for it."""
+        if through:
+            result = await self._long_results.first_part_of_large(session.caller, result, self._tokens(tool))
+        line = await asyncio.to_thread(answer_line, key, session.era, reply.era, result)
+        _give(session, key, tool, line, through)
 
+    async def _operate(
+        self,
+        session: Session,
+        request_id: Raw,
+        name: str,
+        arguments: Raw | None,
+        through: Inner | None = None,
+    ) -> None:
+        """Call a built-in tool. Its failures are results, so that the model can read them.
 
-def _replied(session: Session, key: bytes, tool: Tool, reply: Reply, through: bool) -> None:
-    result = reply.result
-    if result is None:
-        _unanswered(session, key, tool, reply, through)
-    elif len(result) > (BRIEF if through else LARGE):
-        session.prepare(key, len(result), _give_large(session, key, tool, reply, result, through))
-    else:
-        if through and len(result) > SHORT:
-            result = session.hub.in_parts(session.caller, tool, result)
-        _give(session, key, tool, answer_line(key, session.era, reply.era, result), through)
+        ``through`` is the call of call_tool or call_readonly_tool that contains this call.
+        """
+        caller = replace(session.caller, looks=True) if through and through.read_only else session.caller
+        try:
+            value = await self._door.invoke(caller, name, arguments or b"{}")
+        except UnknownName as error:
+            raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
+        except TabaneError as error:
+            if isinstance(error, BadArguments) and through is None and self._refuses(session, name):
+                raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
+            session.answer(request_id, as_failure(self._door.table.get(name), error, session.caller.lang))
+            return
+        session.answer(request_id, as_result(self._door.table.get(name), value, session.caller.lang))
 
+    def _tokens(self, tool: Tool) -> int:
+        server = self._gateway.servers.get(tool.server)
+        return (server.max_result_tokens if server else None) or self._settings().result_tokens
 
-async def _give_large(
-    session: Session, key: bytes, tool: Tool, reply: Reply, result: Raw, through: bool
-) -> None:
-    """Do the same with the work in a thread, so that nobody else waits for it."""
-    if through:
-        result = await session.hub.large_in_parts(session.caller, tool, result)
-    line = await asyncio.to_thread(answer_line, key, session.era, reply.era, result)
-    _give(session, key, tool, line, through)
+    def _refuses(self, session: Session, name: str) -> bool:
+        """Return whether bad arguments of a built-in tool are a protocol error for this client."""
+        operation = self._door.table.get(name)
+        return operation is not None and operation.strict and eras.refuses_arguments(session.version)
 
 
 def _give(session: Session, key: bytes, tool: Tool, line: bytes | None, through: bool) -> None:
@@ -198,32 +239,6 @@ def _unanswered(session: Session, key: bytes, tool: Tool, reply: Reply, through:
         session.give(key, json.error_line(key, reply.error), ok=False)
 
 
-async def _operate(
-    session: Session, request_id: Raw, name: str, arguments: Raw | None, through: Inner | None = None
-) -> None:
-    """Call a built-in tool. Its failures are results, so that the model can read them.
-
-    ``through`` is the call of call_tool or call_readonly_tool that contains this call.
-    """
-    caller = replace(session.caller, looks=True) if through and through.read_only else session.caller
-    try:
-        value = await session.hub.door.invoke(caller, name, arguments or b"{}")
-    except UnknownName as error:
-        raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
-    except TabaneError as error:
-        if isinstance(error, BadArguments) and through is None and _refuses(session, name):
-            raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
-        session.answer(request_id, session.hub.as_tool_failure(session.caller, name, error))
-        return
-    session.answer(request_id, session.hub.as_tool_result(session.caller, name, value))
-
-
-def _refuses(session: Session, name: str) -> bool:
-    """Return whether bad arguments of a built-in tool are a protocol error for this client."""
-    operation = session.hub.table.get(name)
-    return operation is not None and operation.strict and eras.refuses_arguments(session.version)
-
-
 def _failed(session: Session, request_id: Raw, error: TabaneError) -> None:
     session.answer(request_id, tool_failure(error, session.caller.lang))
 
@@ -236,7 +251,7 @@ def _fail(session: Session, key: bytes, error: TabaneError, through: bool) -> No
 
 
 def note_question(server: str) -> None:
-    """Tell the user that a question went nowhere."""
+    """Log that a question could not be put."""
     log.warning(
         "%s wants to ask its client something; a client of the handshake era cannot be asked on behalf of a "
         "server of 2026-07-28 yet", server, extra={"server": server},
@@ -244,7 +259,7 @@ def note_question(server: str) -> None:
 
 
 def wants_capability(error: Raw) -> bool:
-    """Whether a modern server's error says that it would have to ask, and its client cannot be asked."""
+    """Return whether a modern server's error says that it cannot ask the client what it has to."""
     try:
         return json.fields(error).get("code") == Raw(b"%d" % eras.MISSING_CAPABILITY)
     except InvalidJson:
@@ -252,7 +267,38 @@ def wants_capability(error: Raw) -> bool:
 
 
 def question_of(name: str) -> CallerError:
-    """The refusal of a question that this client's protocol version cannot carry."""
+    """Return the error for a question that this client's protocol version cannot carry."""
     return CallerError(say(
         "{tool} wants to ask you something, which your client's protocol version cannot carry from "
         "this server. Give all it needs in the arguments.", tool=name))  # fmt: skip
+
+
+def as_result(operation: Operation | None, value: Any, lang: Lang) -> bytes:
+    """Return a result of an operation as a tool's: text for a model, and the structure that it declares."""
+    if isinstance(value, Raw):
+        return bytes(value)  # an upstream's own result, to be passed on as it is
+    if operation is None:
+        return json.encode({"content": [_text(json.encode(value).decode())], "isError": False})
+    content = (
+        operation.content(value, lang) if operation.content else [_text(_worded(operation, value, lang))]
+    )
+    failed = operation.failed is not None and operation.failed(value)
+    result: dict[str, Any] = {"content": content, "isError": failed}
+    if operation.structured:
+        result["structuredContent"] = operation.structured(value, lang)
+    return json.encode(result)
+
+
+def as_failure(operation: Operation | None, error: TabaneError, lang: Lang) -> bytes:
+    """Return a failure of an operation as a tool's result, so that the model reads it."""
+    if operation is None or operation.failure is None:
+        return tool_failure(error, lang)
+    return json.encode({"content": [_text(operation.failure(error, lang))], "isError": True})
+
+
+def _worded(operation: Operation, value: Any, lang: Lang) -> str:
+    return operation.text(value, lang) if operation.text else json.encode(value).decode()
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}

@@ -24,7 +24,7 @@ from tabane.hub.doctor.installation import (
     read_servers,
     warning,
 )
-from tabane.hub.search_path import recorded
+from tabane.hub.search_path import recorded_path
 from tabane.messages import Message, say
 
 _INSTALLERS = {
@@ -159,7 +159,7 @@ def commands(installation: Installation) -> Iterator[DoctorFinding]:
         )
     if local and not missing:
         yield ok(say("The commands of all servers are found ({count})", count=len(local)))
-    if recorded(installation.settings.home):
+    if recorded_path(installation.settings.home):
         yield ok(say("PATH is recorded for hubs that an assistant starts"))
 
 

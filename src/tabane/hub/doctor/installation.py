@@ -22,7 +22,7 @@ from tabane.gateway.servers.server import Server
 from tabane.hub.local.client import CONNECT_LIMIT, HubClient
 from tabane.hub.local.endpoint import Endpoint, home_of
 from tabane.hub.search_path import with_recorded_path
-from tabane.hub.trial import variables_of
+from tabane.hub.servers import variables_of
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings
 from tabane.settings.places import config_folder

@@ -13,7 +13,7 @@ from pathlib import Path
 from tabane.build import this_build
 from tabane.errors import TabaneError
 from tabane.hub.doctor.installation import DoctorFinding, Installation, LiveHub, fault, note, ok, warning
-from tabane.hub.http.occupant import occupant, taken
+from tabane.hub.http.port_occupant import find_occupant, port_is_taken
 from tabane.hub.local import hang_dumps, lock
 from tabane.hub.local.handshake import newer
 from tabane.hub.local.launch import COMMAND
@@ -113,8 +113,8 @@ def _over_http(live: LiveHub) -> Iterator[DoctorFinding]:
 
 
 def _port_taken(settings: Settings) -> Iterator[DoctorFinding]:
-    if settings.http and taken(settings.host, settings.port):
-        found = occupant(settings.port)
+    if settings.http and port_is_taken(settings.host, settings.port):
+        found = find_occupant(settings.port)
         yield warning(
             say(
                 "Port {port} of {host} is taken by {who}: the next hub cannot serve HTTP there",

@@ -20,9 +20,9 @@ from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.upstream import Connect
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
-from tabane.hub.limits import limits_of
 from tabane.hub.local.endpoint import here
-from tabane.hub.trial import tried
+from tabane.hub.servers import limits_of
+from tabane.hub.trial import try_server
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch
 
@@ -92,7 +92,7 @@ async def _one(
     async with places:
         began = time.monotonic()
         try:
-            found = await tried(server.in_folder(here()), connect, limits_of(installation.settings))
+            found = await try_server(server.in_folder(here()), connect, limits_of(installation.settings))
         except TabaneError as error:
             return fault(error.message, say("Try it again: tabane servers test {server}", server=server.name))
         seconds = time.monotonic() - began

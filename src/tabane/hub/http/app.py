@@ -1,31 +1,36 @@
-"""The application: which request goes where."""
+"""The ASGI application: routes requests over HTTP."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from msgspec import UNSET
 
-from tabane.hub.http.gate import METHODS, Gate, json_reply
-from tabane.hub.http.metrics import TEXT, Metrics
-from tabane.hub.http.modern import Modern
-from tabane.hub.http.programs import RPC, SOCKETS, Programs
-from tabane.hub.http.request import Gone, Receive, Reply, Request, Scope, Send, TooLarge, Turned, refusal
-from tabane.hub.http.sessions import Sessions
-from tabane.hub.http.stream import Pulse
+from tabane.hub.http.gate import METHODS, HttpGate, json_reply
+from tabane.hub.http.legacy import ResumableSession
+from tabane.hub.http.metrics import TEXT, HttpMetrics
+from tabane.hub.http.modern import SingleRequests
+from tabane.hub.http.programs import RPC, SOCKETS, HttpPrograms
+from tabane.hub.http.request import (
+    BodyTooLarge,
+    HttpReply,
+    HttpRequest,
+    Receive,
+    RefusedRequest,
+    RequesterGone,
+    Scope,
+    Send,
+    refusal,
+)
+from tabane.hub.http.sessions import HttpSessions
+from tabane.settings import Mode, Settings
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.http import accepted, era_of, is_json, legacy_version, may_post
 from tabane.wire.json import InvalidJson, JsonRpcFrame
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from tabane.hub.http.door import HttpDoor
-    from tabane.hub.http.legacy import HttpSession
-    from tabane.settings import Mode
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +45,8 @@ _CANCELLED = "notifications/cancelled"
 _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
 
 
-class Message(NamedTuple):
-    """What a POST carries: ``line`` is its body as one line."""
+class PostedMessage(NamedTuple):
+    """The message or batch that a POST carries: ``line`` is its body as one line."""
 
     line: bytes
     frames: list[JsonRpcFrame]
@@ -53,38 +58,47 @@ class Message(NamedTuple):
 
     @property
     def requests(self) -> set[bytes]:
-        """The ids of what has to be answered."""
+        """The ids of the requests that have to be answered."""
         return {bytes(f.id) for f in self.frames if f.method is not UNSET and f.id is not UNSET}
 
 
-class App:
-    """An ASGI application. It counts on :class:`~tabane.hub.http.connection.Connection` below it."""
+class HttpApp:
+    """An ASGI application. It counts on :class:`~tabane.hub.http.connection.HttpConnection` below it.
 
-    def __init__(self, door: HttpDoor, pulse: Pulse) -> None:
-        self._door = door
-        self._gate = Gate(door)
-        self.sessions = Sessions(door, pulse)
-        self.modern = Modern(door, pulse)
-        self.programs = Programs(door, self._gate)
-        self.metrics = Metrics(door, self)
-        self._pages: dict[str, Callable[[Request], Awaitable[Reply]]] = {
+    ``draining`` tells whether the hub takes no new request. ``touch`` is called with each request.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        gate: HttpGate,
+        sessions: HttpSessions,
+        modern: SingleRequests,
+        programs: HttpPrograms,
+        metrics: HttpMetrics,
+        draining: Callable[[], bool],
+        touch: Callable[[], None],
+    ) -> None:
+        self._settings, self._gate, self._draining, self._touch = settings, gate, draining, touch
+        self._sessions, self._modern, self._programs, self._counts = sessions, modern, programs, metrics
+        self._pages: dict[str, Callable[[HttpRequest], Awaitable[HttpReply]]] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
-        self._door.touch()
+        request = HttpRequest(scope, receive, send)
+        self._touch()
         try:
             await self._answer(request)
-        except Turned as turned:
+        except RefusedRequest as turned:
             await request.reply(turned.reply)
-        except TooLarge:
-            limit = self.programs.limit if request.path == RPC else self._door.settings.max_line
+        except BodyTooLarge:
+            limit = self._programs.limit if request.path == RPC else self._settings().max_line
             text = f"a message may have {limit} bytes here (see the setting max_line)"
             await request.reply(refusal(413, text).reply)
-        except Gone:
+        except RequesterGone:
             return
         except Exception:
             log.exception("a request over HTTP failed")
@@ -92,24 +106,24 @@ class App:
                 text = "internal error; see the hub's log: tabane logs"
                 await request.reply(refusal(500, text, code=eras.INTERNAL_ERROR).reply)
         finally:
-            self.metrics.count(request)
+            self._counts.count(request)
 
     async def close(self) -> None:
         """End every response that is still open."""
-        self.sessions.close()
-        self.modern.close()
-        self.programs.close()
+        self._sessions.close()
+        self._modern.close()
+        self._programs.close()
 
     # -- where it goes ---------------------------------------------------------------------------
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: HttpRequest) -> None:
         self._gate.check(request)
-        mode = self._door.settings.mode if request.path == MCP else MODES.get(request.path)
+        mode = self._settings().mode if request.path == MCP else MODES.get(request.path)
         if mode is not None:
             await self._mcp(request, mode)
             return
         if request.headers.get("upgrade", "").lower() == "websocket" and request.path in SOCKETS:
-            self.programs.admit(request)  # It could not: this says why.
+            self._programs.admit(request)  # It could not: this says why.
         if request.path == RPC:
             await self._rpc(request)
             return
@@ -120,7 +134,7 @@ class App:
             raise _not_allowed(b"GET, HEAD")
         await request.reply(await page(request))
 
-    async def _rpc(self, request: Request) -> None:
+    async def _rpc(self, request: HttpRequest) -> None:
         if request.method == "OPTIONS":
             raise self._gate.preflight(request)
         if request.method == "GET":
@@ -129,9 +143,9 @@ class App:
             raise _not_allowed(b"GET, POST, OPTIONS")
         request.era = "rpc"
         self._refuse_if_draining(None)
-        await self.programs.post(request)
+        await self._programs.post(request)
 
-    async def _mcp(self, request: Request, mode: Mode) -> None:
+    async def _mcp(self, request: HttpRequest, mode: Mode) -> None:
         if request.method == "OPTIONS":
             raise self._gate.preflight(request)
         if request.method not in ("GET", "POST", "DELETE"):
@@ -147,21 +161,21 @@ class App:
         request.era = "legacy"
         if request.method == "DELETE":
             # Answered first: a client that leaves with calls in flight stops listening for them then.
-            await request.reply(Reply(204))
-            self.sessions.end(session, "its client ended it")
+            await request.reply(HttpReply(204))
+            self._sessions.end(session, "its client ended it")
         elif not accepted(request.headers.get("accept")).events:
             raise refusal(406, "this is a stream: accept text/event-stream")
         else:
             self._refuse_if_draining(None)
             await session.listen(request)
 
-    async def _post(self, request: Request, mode: Mode) -> None:
+    async def _post(self, request: HttpRequest, mode: Mode) -> None:
         kinds = accepted(request.headers.get("accept"))
         if not may_post(kinds):
             raise refusal(406, "accept both application/json and text/event-stream")
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
-        message = _read(await request.body(self._door.settings.max_line))
+        message = _read(await request.body(self._settings().max_line))
         frame = message.first
         request.method_name = "batch" if message.batch else frame.method or "answer"
         enveloped = not message.batch and _enveloped(frame)
@@ -174,21 +188,21 @@ class App:
         if era is Era.MODERN:
             if message.batch:
                 raise refusal(400, "this version has no batches: send one message to a request")
-            await self.modern.post(request, mode, message.line, frame, kinds)
+            await self._modern.post(request, mode, message.line, frame, kinds)
         else:
             await self._post_legacy(request, mode, message)
 
-    async def _post_legacy(self, request: Request, mode: Mode, message: Message) -> None:
+    async def _post_legacy(self, request: HttpRequest, mode: Mode, message: PostedMessage) -> None:
         kinds = accepted(request.headers.get("accept"))
         ids = message.requests
         if message.first.method == _INITIALIZE and "mcp-session-id" not in request.headers and ids:
             if message.batch:
                 raise refusal(400, "initialize is sent alone")
             _check_version(request, None)
-            session = self.sessions.make(request, mode)
+            session = self._sessions.make(request, mode)
             await session.post(request, message.line, ids, kinds, batch=False, fresh=True)
             if session.session.version is None:
-                self.sessions.end(session, "its initialize was refused")
+                self._sessions.end(session, "its initialize was refused")
             return
         session = self._session(request)
         if session.knows(ids) or len(ids) < _count(message):
@@ -200,15 +214,18 @@ class App:
         if cancelled is not None:
             session.cancelled(cancelled)
 
-    def _session(self, request: Request) -> HttpSession:
-        """The session of a request. Raises Turned where there is none, or its version is none of ours."""
-        session = self.sessions.find(request.headers.get("mcp-session-id"))
+    def _session(self, request: HttpRequest) -> ResumableSession:
+        """Return the session of a request.
+
+        Raises RefusedRequest if there is none, or its version is unknown.
+        """
+        session = self._sessions.find(request.headers.get("mcp-session-id"))
         _check_version(request, session.session.version)
-        session.used = self._door.loop.time()
+        session.touch()
         return session
 
     def _refuse_if_draining(self, frame: JsonRpcFrame | None) -> None:
-        if self._door.hub.draining:
+        if self._draining():
             request_id = None if frame is None or frame.id is UNSET else bytes(frame.id)
             text = "The hub is stopping. Send the request again in a moment."
             raise refusal(
@@ -222,21 +239,21 @@ class App:
 
     # -- pages -----------------------------------------------------------------------------------
 
-    async def _healthz(self, _: Request) -> Reply:
+    async def _healthz(self, _: HttpRequest) -> HttpReply:
         return json_reply(200, b'{"status":"ok"}\n')
 
-    async def _readyz(self, _: Request) -> Reply:
-        if self._door.hub.draining:
+    async def _readyz(self, _: HttpRequest) -> HttpReply:
+        if self._draining():
             return json_reply(503, b'{"status":"stopping"}\n')
         return json_reply(200, b'{"status":"ready"}\n')
 
-    async def _metrics(self, request: Request) -> Reply:
-        page = self.metrics.page(named=self._gate.knows(request))
-        return Reply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
+    async def _metrics(self, request: HttpRequest) -> HttpReply:
+        page = self._counts.page(named=self._gate.knows(request))
+        return HttpReply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
 
 
-def _read(body: bytes) -> Message:
-    """The message of a body. Raises Turned where it is none."""
+def _read(body: bytes) -> PostedMessage:
+    """Parse the message of a body. Raises RefusedRequest if it is none."""
     batch = body.lstrip(b" \t\r\n")[:1] == b"["
     try:
         parts = [bytes(part) for part in json.elements(body)] if batch else [body]
@@ -252,7 +269,7 @@ def _read(body: bytes) -> Message:
     # Breaks between tokens would break the lines that messages are to servers on pipes.
     if b"\n" in body or b"\r" in body:
         body = body.replace(b"\n", b" ").replace(b"\r", b" ")
-    return Message(body, frames, batch)
+    return PostedMessage(body, frames, batch)
 
 
 def _check(frame: JsonRpcFrame) -> None:
@@ -279,23 +296,23 @@ def _enveloped(frame: JsonRpcFrame) -> bool:
     return eras.has_envelope(eras.take_meta(json.fields(frame.params)))
 
 
-def _check_version(request: Request, negotiated: str | None) -> None:
+def _check_version(request: HttpRequest, negotiated: str | None) -> None:
     try:
         legacy_version(request.headers.get("mcp-protocol-version"), negotiated)
     except ProtocolRefusal as refused:
         raise refusal(400, refused.message, code=refused.code, data=refused.data) from None
 
 
-def _count(message: Message) -> int:
+def _count(message: PostedMessage) -> int:
     return sum(1 for frame in message.frames if frame.method is not UNSET and frame.id is not UNSET)
 
 
-def _not_allowed(methods: bytes) -> Turned:
+def _not_allowed(methods: bytes) -> RefusedRequest:
     return refusal(405, "this method is not for this path", (b"allow", methods))
 
 
-def _cancelled(message: Message) -> bytes | None:
-    """The id of the request that a message cancels; None where it cancels none."""
+def _cancelled(message: PostedMessage) -> bytes | None:
+    """Return the id of the request that a message cancels; None if it cancels none."""
     frame = message.first
     if frame.method != _CANCELLED or frame.params is UNSET:
         return None

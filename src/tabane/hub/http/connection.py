@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import re
@@ -9,17 +10,16 @@ import time
 from asyncio import BaseTransport, Transport
 from collections.abc import Callable
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
 
-from tabane.hub.http.joining import Joining
-from tabane.hub.http.request import Request, Turned
+from tabane.hub.http.door import HttpWaits
+from tabane.hub.http.programs import Admission
+from tabane.hub.http.request import HttpRequest, RefusedRequest
 from tabane.wire import json
-
-if TYPE_CHECKING:
-    from tabane.hub.http.programs import Admission
-    from tabane.hub.http.server import Server
 
 MOST_HEAD = 64 << 10
 """Bytes of a request line and its headers."""
@@ -29,6 +29,11 @@ MOST_URL = 8 << 10
 
 LINGER = 2.0
 """Seconds that a client has to read why it was refused, before its connection is closed."""
+
+LARGEST = 64 << 10
+"""Bytes of a body that are worth a copy to save a packet."""
+
+_HEAD = b"HTTP/1.1 "
 
 # What uvicorn logs of a client's mistakes would let any client fill the log.
 quiet = logging.getLogger("tabane.hub.http.uvicorn")
@@ -40,14 +45,98 @@ quiet.setLevel(logging.ERROR)
 _upgrade = re.compile(rb"(?i)(?<=\n)upgrade(?=:(?![ \t]*websocket))")
 
 
-class _Refused(Exception):
-    """Stops the parser; what the client is answered is remembered by then."""
+class _ParsingStopped(Exception):
+    """Stops the parser. The answer to the client is remembered by then."""
 
 
-class Connection(HttpToolsProtocol):
+class ConnectionOwner(Protocol):
+    """The server, as its connections know it."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def state(self) -> ServerState: ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def waits(self) -> HttpWaits: ...
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many connections as it takes."""
+        ...
+
+    def refresh(self) -> None:
+        """Let responses have the current time."""
+        ...
+
+    def admit(self, request: HttpRequest) -> Admission:
+        """Return who asks to become a WebSocket. Raises RefusedRequest if that cannot be."""
+        ...
+
+    def upgraded(self, transport: asyncio.Transport, admission: Admission) -> None:
+        """Serve a connection as a WebSocket from here on."""
+        ...
+
+    def lost(self) -> None:
+        """Note that a connection is gone."""
+        ...
+
+
+class HeadJoiningTransport:
+    """Joins the head of a response to its body, to save a packet and a wake-up of the client.
+
+    A head waits for what is written after it in the same turn of the loop, and no longer. Whatever else a
+    transport does, the one underneath does.
+    """
+
+    __slots__ = ("_head", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._head = b""
+
+    @property
+    def plain(self) -> asyncio.Transport:
+        """The transport underneath, for what is HTTP no more."""
+        self._flush()
+        return self._transport
+
+    def write(self, data: bytes) -> None:
+        if self._head and len(data) <= LARGEST:
+            data, self._head = self._head + data, b""
+        elif self._head:
+            self._flush()
+        elif data.startswith(_HEAD) and data.endswith(b"\r\n\r\n"):
+            self._head = data
+            self._loop.call_soon(self._flush)
+            return
+        self._transport.write(data)
+
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class HttpConnection(HttpToolsProtocol):
     """``on_lost`` is called once, when the client goes away while a response is on its way to it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionOwner) -> None:
         super().__init__(server.config, server.state, {}, server.loop)
         self.logger, self.access_log = quiet, False
         self.on_lost: Callable[[], None] | None = None
@@ -63,7 +152,7 @@ class Connection(HttpToolsProtocol):
     # -- what the transport says -----------------------------------------------------------------
 
     def connection_made(self, transport: BaseTransport) -> None:
-        joining = Joining(cast("Transport", transport), self._server.loop)
+        joining = HeadJoiningTransport(cast("Transport", transport), self._server.loop)
         super().connection_made(joining)  # type: ignore[arg-type]
         if self._server.full:
             self._close_with(503, "The hub has as many connections as it takes.", b"retry-after: 5\r\n")
@@ -143,15 +232,15 @@ class Connection(HttpToolsProtocol):
             "tabane.connection": self,
         }
         try:
-            return self._server.app.programs.admit(Request(scope, _nothing, _nothing))
-        except Turned:
+            return self._server.admit(HttpRequest(scope, _nothing, _nothing))
+        except RefusedRequest:
             return None
 
     def handle_websocket_upgrade(self) -> None:
         assert self._admission is not None  # else it were none
         self._over = True
         self.connections.discard(self)
-        transport = cast("Joining", self.transport).plain
+        transport = cast("HeadJoiningTransport", self.transport).plain
         transport.write(self._admission.head)
         self._server.upgraded(transport, self._admission)
 
@@ -190,10 +279,10 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, text: str) -> None:
         self._refusal = status, text
-        raise _Refused(text)
+        raise _ParsingStopped(text)
 
     def _close_with(self, status: int, text: str, headers: bytes = b"") -> None:
-        # A response that is on its way would be torn by another: such a connection just ends.
+        # Another response would corrupt the one that is on its way: such a connection just ends.
         if not self.answering or not (self.cycle and self.cycle.response_started):
             body = json.error_line(None, json.error_object(-32600, text))
             head = b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n%b\r\n"

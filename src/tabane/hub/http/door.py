@@ -1,7 +1,7 @@
-"""The hub's door over HTTP: it listens from the start, and loads what serves with the first connection.
+"""The HTTP port of a hub. It listens from the start, and loads the server with the first connection.
 
-A hub that nobody reaches this way so costs a socket. What can go wrong with it (a port that is taken,
-a token file that others may read) is a problem to tell, and no reason for the hub not to be there.
+So a hub that nobody reaches over HTTP costs a socket only. A failure (a port that is taken, a token file
+that others may read) is reported, and does not keep the hub from running.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ import importlib
 import logging
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tabane.errors import TabaneError
-from tabane.hub.http.occupant import occupant
-from tabane.hub.http.token import take_token, token_file
-from tabane.hub.rpc.permission import LOCAL, LOOPBACK, Entrance, Visitor
-from tabane.messages import Lang, Message, language, say
-from tabane.operations import Caller, Door, Face, OperationTable
-
-if TYPE_CHECKING:
-    from tabane.hub.http.request import Request
-    from tabane.hub.http.server import Server
-    from tabane.hub.hub import Hub
-    from tabane.settings import Settings
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.port_occupant import find_occupant
+from tabane.hub.http.token import load_token, token_file
+from tabane.hub.jobs import Jobs
+from tabane.hub.rpc.permission import TcpPermission
+from tabane.messages import Message, say
+from tabane.operations import Door, OperationTable
+from tabane.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +44,8 @@ FILES_OF_OTHERS = 256
 _SERVER = "tabane.hub.http.server"
 
 
-class Waits(NamedTuple):
-    """How patient the door is with clients that send slowly, in seconds.
+class HttpWaits(NamedTuple):
+    """How long the hub waits for clients that send slowly, in seconds.
 
     ``head`` is from the first byte of a request to the end of its headers, ``body`` between two parts
     of its body; ``look`` is how often that is looked after.
@@ -57,6 +56,55 @@ class Waits(NamedTuple):
     look: float = 5.0
 
 
+class HttpHub(Protocol):
+    """What HTTP uses of a hub."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force: they follow the file while the hub runs."""
+        ...
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def sessions(self) -> ClientSessions: ...
+
+    @property
+    def gateway(self) -> Gateway: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def table(self) -> OperationTable: ...
+
+    def status(self) -> dict[str, Any]: ...
+
+
+class LoadedServer(Protocol):
+    """The part of the door that is loaded with the first connection."""
+
+    @property
+    def connections(self) -> int: ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether clients are there: a session, or a request that is not answered yet."""
+        ...
+
+    async def listen(self, listening: socket.socket) -> None: ...
+
+    def drain(self) -> None: ...
+
+    async def idle(self) -> None: ...
+
+    async def close(self, limit: float) -> None: ...
+
+
 class HttpDoor:
     """Serves a hub over HTTP. ``problem`` says why it does not.
 
@@ -65,25 +113,25 @@ class HttpDoor:
 
     def __init__(
         self,
-        hub: Hub,
-        waits: Waits = Waits(),  # noqa: B008  (it is frozen)
+        hub: HttpHub,
+        waits: HttpWaits = HttpWaits(),  # noqa: B008  (it is frozen)
         table: OperationTable | None = None,
     ) -> None:
         self.hub, self.loop, self.waits = hub, hub.loop, waits
         table = table or hub.table
-        entrance = Entrance(table, lambda: self.settings.open_archive, lambda: self.token_path)
+        entrance = TcpPermission(table, lambda: self.settings.open_archive, lambda: self.token_path)
         self.rpc = Door(table, entrance, hub.jobs)
-        """Where the calls of programs pass that come over TCP."""
+        """The door for calls of programs that come over TCP."""
         self.problem: Message | None = None
         self.token: str | None = None
-        """What clients have to show; None where they need not."""
+        """The token that clients have to show; None if they need none."""
         self.port = 0
         self.refused_port: int | None = None
         """The port that should be listened at and cannot be."""
         self.used = self.loop.time()
         self._started = time.monotonic()
         self._listening: socket.socket | None = None
-        self._server: Server | None = None
+        self._server: LoadedServer | None = None
         self._loading: asyncio.Task[None] | None = None
 
     # -- life ------------------------------------------------------------------------------------
@@ -92,7 +140,7 @@ class HttpDoor:
         """Listen. Never raises: see ``problem``."""
         try:
             if self.settings.http_token:
-                self.token = take_token(self.settings.home)
+                self.token = load_token(self.settings.home)
             self._listening = self._bound()
         except TabaneError as error:
             self.problem = error.message
@@ -117,12 +165,12 @@ class HttpDoor:
     def drain(self) -> None:
         """Begin nothing new for programs: requests that come now are answered with an error."""
         if self._server:
-            self._server.app.programs.drain()
+            self._server.drain()
 
     async def idle(self) -> None:
         """Wait until what programs asked for was answered, and the answers taken."""
         if self._server:
-            await self._server.app.programs.idle()
+            await self._server.idle()
 
     def touch(self) -> None:
         """A client is there, or was until now."""
@@ -141,7 +189,7 @@ class HttpDoor:
 
     @property
     def url(self) -> str | None:
-        """Where MCP is served; None where it is not."""
+        """The URL where MCP is served; None if it is not."""
         host = self.settings.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/mcp" if self._listening else None
 
@@ -155,9 +203,8 @@ class HttpDoor:
 
     @property
     def busy(self) -> bool:
-        """Whether clients are there: a session, a request that is not answered yet."""
-        app = self._server.app if self._server else None
-        return bool(app and (len(app.sessions) or app.modern.in_flight or app.programs.here))
+        """Whether clients are there: a session, or a request that is not answered yet."""
+        return self._server is not None and self._server.busy
 
     def report(self, lang: str) -> dict[str, Any]:
         """Return what status shows: ``http`` is the URL, ``http_token`` the file, ``http_problem`` a text.
@@ -173,38 +220,10 @@ class HttpDoor:
             found["http_port_refused"] = self.refused_port
         return found
 
-    def caller(self, request: Request, session: str) -> Caller:
-        """Who a client over HTTP is: this machine's user, who has shown the token."""
-        looks = self._only_looks(request)
-        return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
-
-    def program(self, request: Request, session: str, known: bool) -> Caller:
-        """Who a program over TCP is: this machine's user where it has shown the token, else nobody known."""
-        lang = self._lang(request)
-        if known:
-            return Caller(LOCAL, Face.RPC, session, lang, looks=self._only_looks(request))
-        ends = [request.scope.get("client"), request.scope.get("server")]
-
-        def uid() -> int | None:
-            from tabane.hub.rpc.neighbours import Place, uid_of_peer  # only who would stop the hub asks
-
-            peer, own = ((Place(*end[:2]) if end and end[1] else None) for end in ends)
-            return uid_of_peer(peer, own) if peer and own else None
-
-        return Visitor(LOOPBACK, Face.RPC, session, lang, uid=uid, page=request.page)
-
-    def _only_looks(self, request: Request) -> bool:
-        """Return whether a web page without a token asks a hub without a token: it may change nothing."""
-        return request.page and self.token is None
-
-    def _lang(self, request: Request) -> Lang:
-        first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
-        return language(self.settings.lang, first, self.hub.environment.get("LANG"))
-
     # -- the first connection --------------------------------------------------------------------
 
     def _bound(self) -> socket.socket:
-        """A socket that listens. Raises TabaneError."""
+        """Return a socket that listens. Raises TabaneError."""
         host, port = self.settings.host, self.settings.port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # Named as TCP, so that asyncio turns Nagle's algorithm off: else each answer waits 40 ms.
@@ -218,7 +237,7 @@ class HttpDoor:
         except OSError as error:
             listening.close()
             self.refused_port = port
-            raise TabaneError(_cannot(error, host, port)) from None
+            raise TabaneError(_listen_failure(error, host, port)) from None
         return listening
 
     def _knocked(self) -> None:
@@ -227,7 +246,7 @@ class HttpDoor:
             self._loading = self.loop.create_task(self._load(self._listening))
 
     async def _load(self, listening: socket.socket) -> None:
-        """Import what serves, in a thread: calls in flight are not to wait for it."""
+        """Import the server in a thread, so that calls in flight do not wait for it."""
         try:
             module = await asyncio.to_thread(importlib.import_module, _SERVER)
         except ImportError as error:
@@ -237,7 +256,7 @@ class HttpDoor:
             listening.close()
             self._listening = None
             return
-        self._server = module.Server(self.loop, self, allow_files() - FILES_OF_OTHERS)
+        self._server = module.HttpServer(self.loop, self, allow_files() - FILES_OF_OTHERS)
         await self._server.listen(listening)
 
 
@@ -255,9 +274,9 @@ def allow_files() -> int:
     return max(soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def _cannot(error: OSError, host: str, port: int) -> Message:
+def _listen_failure(error: OSError, host: str, port: int) -> Message:
     if error.errno == errno.EADDRINUSE:
-        found = occupant(port)
+        found = find_occupant(port)
         return say(
             "Nothing is served over HTTP: port {port} of {host} is taken by {who}. End that process, give "
             "another port (--port, TABANE_PORT), or turn HTTP off (--no-http, TABANE_HTTP=false).",

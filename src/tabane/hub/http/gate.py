@@ -1,14 +1,16 @@
-"""Who may come in over HTTP: the host that was meant, the page that asks, the token that is shown."""
+"""Access over HTTP: checks of host, origin and token, and the caller of a request."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
-from tabane.hub.http.request import JSON_HEAD, HeaderList, Reply, Request, Turned, refusal
+from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
+from tabane.hub.rpc.permission import LOCAL, LOOPBACK, TokenlessCaller
+from tabane.messages import Lang, language
+from tabane.operations import Caller, Face
+from tabane.settings import Settings
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin, same_token
-
-if TYPE_CHECKING:
-    from tabane.hub.http.door import HttpDoor
 
 METHODS = b"GET, POST, DELETE, OPTIONS"
 HEADERS = (
@@ -37,31 +39,42 @@ GUARDS: HeaderList = [
 _NO_OTHER_PAGE = (None, "none", "same-origin")
 
 
-class Gate:
-    """Checks each request first, whatever its path.
+class HttpGate:
+    """Checks each request first, whatever its path, and tells who sends it.
 
     There are three kinds of pages. A *listed* page (setting ``origins``) may read what is public, and needs
     the token for everything else. The hub's *own* page, whose origin is the host of the request, needs the
     token for everything; a session that signed in, with a header against forged requests, will count as the
     token in :meth:`_is_own_page` once there is such a page. All other pages are refused.
+
+    ``token`` is what clients have to show, None if they need not. ``token_path`` is its file, ``lang`` the
+    value of the variable LANG.
     """
 
-    def __init__(self, door: HttpDoor) -> None:
-        self._door = door
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        port: int,
+        token: str | None,
+        token_path: Path,
+        lang: str | None,
+    ) -> None:
+        self._settings, self._port = settings, port
+        self._token, self._token_path, self._default_lang = token, token_path, lang
 
-    def check(self, request: Request) -> None:
-        """Raise Turned: 400 for a repeated header, 421 for another host, 403 for another page."""
+    def check(self, request: HttpRequest) -> None:
+        """Raise RefusedRequest: 400 for a repeated header, 421 for another host, 403 for another page."""
         request.extra += GUARDS
         for name in SINGLE:
             if name in request.repeated:
                 raise refusal(403 if name == "origin" else 400, f"{name}: a request has this header once")
         host = request.headers.get("host")
-        if not allowed_host(host, self._door.port, (self._door.settings.host,)):
-            # A name that an attacker's DNS has lead here.
+        if not allowed_host(host, self._port, (self._settings().host,)):
+            # The name may be an attacker's, whose DNS led here.
             raise refusal(421, "Host: this hub is reached as 127.0.0.1 or localhost")
         self._check_page(request)
 
-    def _check_page(self, request: Request) -> None:
+    def _check_page(self, request: HttpRequest) -> None:
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site")
         request.page = origin is not None or site is not None
@@ -70,26 +83,29 @@ class Gate:
                 # An image, a script, a frame or a link: browsers send no origin for these.
                 raise refusal(403, "Sec-Fetch-Site: other pages may not use this hub in that way")
             return
-        if not (allowed_origin(origin, self._door.settings.origins) or self._is_own_page(request)):
+        if not (allowed_origin(origin, self._settings().origins) or self._is_own_page(request)):
             raise refusal(
                 403, "Origin: pages from there may not use this hub; the setting origins allows them"
             )
-        request.extra += _shared_with(origin)
+        request.extra += _headers_for_origin(origin)
 
-    def _is_own_page(self, request: Request) -> bool:
+    def _is_own_page(self, request: HttpRequest) -> bool:
         """Return whether a page of the hub itself asks, with the token. The host was checked already."""
         own = own_origin(request.headers.get("origin"), request.headers.get("host"))
-        return own and self._fits(_shown(request))
+        return own and self._fits(_token_in(request))
 
-    def check_token(self, request: Request) -> None:
-        """Raises Turned with 401 where the token is missing or wrong."""
+    def check_token(self, request: HttpRequest) -> None:
+        """Raise RefusedRequest (401) if the token is missing or wrong."""
         if self._fits(bearer(request.headers.get("authorization"))):
             return
         raise self._without_token("authorization" in request.headers)
 
-    def knows(self, request: Request) -> bool:
-        """Return whether the token is in a header or subprotocol. Raises Turned (401) for a wrong one."""
-        shown = _shown(request)
+    def knows(self, request: HttpRequest) -> bool:
+        """Return whether the token is in a header or subprotocol.
+
+        Raises RefusedRequest (401) for a wrong one.
+        """
+        shown = _token_in(request)
         if self._fits(shown):
             return True
         if shown is not None:
@@ -97,22 +113,48 @@ class Gate:
         return False
 
     def _fits(self, shown: str | None) -> bool:
-        token = self._door.token
-        return token is None or same_token(shown, token)
+        return self._token is None or same_token(shown, self._token)
 
-    def _without_token(self, shown: bool) -> Turned:
+    def _without_token(self, shown: bool) -> RefusedRequest:
         challenge = b'Bearer realm="tabane"' + (b', error="invalid_token"' if shown else b"")
-        text = (
-            f"the token of the hub is needed: Authorization: Bearer, with what {self._door.token_path} holds"
-        )
-        return refusal(
-            401, text, (b"www-authenticate", challenge), data={"token": str(self._door.token_path)}
-        )
+        text = f"the token of the hub is needed: Authorization: Bearer, with what {self._token_path} holds"
+        return refusal(401, text, (b"www-authenticate", challenge), data={"token": str(self._token_path)})
 
-    def preflight(self, request: Request) -> Turned:
+    def caller(self, request: HttpRequest, session: str) -> Caller:
+        """Return the caller of an MCP client over HTTP: this machine's user, who has shown the token."""
+        looks = self._only_looks(request)
+        return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
+
+    def program(self, request: HttpRequest, session: str, known: bool) -> Caller:
+        """Return the caller of a program over TCP: this machine's user if it shows the token."""
+        lang = self._lang(request)
+        if known:
+            return Caller(LOCAL, Face.RPC, session, lang, looks=self._only_looks(request))
+        ends = [request.scope.get("client"), request.scope.get("server")]
+
+        def uid() -> int | None:
+            from tabane.hub.rpc.tcp_peers import (  # only who would stop the hub asks
+                SocketAddress,
+                uid_of_peer,
+            )
+
+            peer, own = ((SocketAddress(*end[:2]) if end and end[1] else None) for end in ends)
+            return uid_of_peer(peer, own) if peer and own else None
+
+        return TokenlessCaller(LOOPBACK, Face.RPC, session, lang, uid=uid, page=request.page)
+
+    def _only_looks(self, request: HttpRequest) -> bool:
+        """Return whether a web page without a token asks a hub without a token: it may change nothing."""
+        return request.page and self._token is None
+
+    def _lang(self, request: HttpRequest) -> Lang:
+        first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
+        return language(self._settings().lang, first, self._default_lang)
+
+    def preflight(self, request: HttpRequest) -> RefusedRequest:
         """Answer a browser that asks whether a page may send a request. Only listed pages are named."""
         if "origin" not in request.headers:
-            return Turned(Reply(204, b"", [(b"allow", METHODS)]))
+            return RefusedRequest(HttpReply(204, b"", [(b"allow", METHODS)]))
         wanted = request.headers.get("access-control-request-headers", "").lower().split(",")
         mirrored = [name.strip() for name in wanted if name.strip().startswith("mcp-param-")]
         allowed = b", ".join([HEADERS, *(name.encode("latin-1") for name in mirrored if _is_name(name))])
@@ -123,10 +165,10 @@ class Gate:
         ]
         if request.headers.get("access-control-request-private-network") == "true":
             headers.append((b"access-control-allow-private-network", b"true"))
-        return Turned(Reply(204, b"", headers))
+        return RefusedRequest(HttpReply(204, b"", headers))
 
 
-def _shared_with(origin: str) -> HeaderList:
+def _headers_for_origin(origin: str) -> HeaderList:
     return [
         (b"access-control-allow-origin", origin.strip().encode("latin-1")),
         (b"access-control-expose-headers", EXPOSED),
@@ -134,7 +176,7 @@ def _shared_with(origin: str) -> HeaderList:
     ]
 
 
-def _shown(request: Request) -> str | None:
+def _token_in(request: HttpRequest) -> str | None:
     """Return the token in a request; "" if the request contains something else instead."""
     if "authorization" in request.headers:
         return bearer(request.headers["authorization"]) or ""
@@ -146,5 +188,5 @@ def _is_name(text: str) -> bool:
     return text.isascii() and all(c.isalnum() or c in "-_" for c in text)
 
 
-def json_reply(status: int, body: bytes) -> Reply:
-    return Reply(status, body, JSON_HEAD)
+def json_reply(status: int, body: bytes) -> HttpReply:
+    return HttpReply(status, body, JSON_HEAD)

@@ -1,20 +1,17 @@
-"""A client of the handshake era over HTTP: one session, many responses, streams that can be resumed."""
+"""A session over HTTP in the handshake era: many responses, and streams that can be resumed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from tabane.hub.clients.outlet import ROOM, undelivered
-from tabane.hub.http.replay import Journal, event_id, place_of
-from tabane.hub.http.request import Reply, Request, refusal
+from tabane.hub.clients.session import Session
+from tabane.hub.http.replay import Journal, event_id, parse_event_id
+from tabane.hub.http.request import HttpReply, HttpRequest, refusal
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.wire import json
 from tabane.wire.http import AcceptedTypes
 from tabane.wire.sse import encode_event
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
 
 PATIENCE = 1.0
 """Seconds that an answer may take before its response becomes a stream, which can be resumed."""
@@ -40,7 +37,7 @@ CANCELLED = -32800
 _LISTENING = 0
 
 
-class _Post:
+class _PostResponse:
     """A response that answers the requests of one POST: ``waiting`` are the ids still to be answered."""
 
     __slots__ = ("answers", "batch", "ended", "number", "resumable", "stream", "waiting")
@@ -54,7 +51,7 @@ class _Post:
         self.ended: float | None = None
 
 
-class HttpSession:
+class ResumableSession:
     """The outlet of a session, and the session itself: what came over which response goes back there."""
 
     __slots__ = (
@@ -86,12 +83,12 @@ class HttpSession:
         self._pulse, self._loop = pulse, pulse.loop
         self._count = self._posts = self._delivered = 0
         self._behind = False
-        self._requests: dict[bytes, _Post] = {}
-        self._streams: dict[int, _Post] = {}
+        self._requests: dict[bytes, _PostResponse] = {}
+        self._streams: dict[int, _PostResponse] = {}
         self._journal: Journal | None = None
         self._unheard: Journal | None = None
         self._listening: Stream | None = None
-        self._current: _Post | None = None
+        self._current: _PostResponse | None = None
         self._over = False
 
     # -- the outlet ------------------------------------------------------------------------------
@@ -139,7 +136,7 @@ class HttpSession:
         """End every response: those that have not begun, with an error."""
         self.end(refusal(503, why, (b"retry-after", b"1")).reply)
 
-    def end(self, reply: Reply) -> None:
+    def end(self, reply: HttpReply) -> None:
         """The same with an answer for those that have not begun."""
         self._over = True
         for post in list(self._streams.values()):
@@ -157,13 +154,17 @@ class HttpSession:
         attached = any(post.stream for post in self._streams.values())
         return bool(self._listening or attached or self.session.in_flight)
 
+    def touch(self) -> None:
+        """Note that the client is there, or was until now."""
+        self.used = self._loop.time()
+
     def knows(self, ids: Iterable[bytes]) -> bool:
         """Whether one of these ids is in use."""
         return any(name in self._requests for name in ids)
 
     async def post(
         self,
-        request: Request,
+        request: HttpRequest,
         body: bytes,
         ids: set[bytes],
         kinds: AcceptedTypes,
@@ -175,7 +176,7 @@ class HttpSession:
         patience = PATIENCE if kinds.events else None
         stream = Stream(request, self._pulse, self.limit, patience=patience)
         self._posts += 1
-        post = _Post(self._posts, ids, stream, batch)
+        post = _PostResponse(self._posts, ids, stream, batch)
         stream.opening = lambda: self._opened(post)
         stream.mute = not kinds.events
         if fresh:
@@ -189,21 +190,24 @@ class HttpSession:
         try:
             if not ids and not stream.finished:
                 self._end(post)
-                stream.reply(Reply(202))
+                stream.reply(HttpReply(202))
             await stream.run()
         finally:
             self._left(post, stream)
 
     def cancelled(self, request_id: bytes) -> None:
-        """The client has cancelled a request: where the session does not answer it, its response ends."""
+        """End the response of a request that the client has canceled, if the session does not answer it."""
         if request_id in self._requests:
             error = json.error_object(CANCELLED, "Request cancelled")
             self.answer(request_id, json.error_line(request_id, error), False)
 
-    async def listen(self, request: Request) -> None:
-        """Answer a GET: what belongs to no request, or the rest of a stream that broke. Raises Turned."""
+    async def listen(self, request: HttpRequest) -> None:
+        """Answer a GET: with what belongs to no request, or the rest of a stream that broke.
+
+        Raises RefusedRequest.
+        """
         last = request.headers.get("last-event-id")
-        place = place_of(last) if last else (_LISTENING, self._delivered)
+        place = parse_event_id(last) if last else (_LISTENING, self._delivered)
         if place is None:
             raise refusal(400, "Last-Event-ID: not an event of this session")
         number, seen = place
@@ -222,14 +226,14 @@ class HttpSession:
 
     # -- responses of POSTs ----------------------------------------------------------------------
 
-    def _take(self, post: _Post, body: bytes) -> None:
+    def _take(self, post: _PostResponse, body: bytes) -> None:
         self._current = post
         try:
             self.session.receive(body)
         finally:
             self._current = None
 
-    def _say(self, post: _Post, line: bytes, *, due: bool = False) -> None:
+    def _say(self, post: _PostResponse, line: bytes, *, due: bool = False) -> None:
         stream = post.stream
         if stream and stream.mute:
             return
@@ -247,7 +251,7 @@ class HttpSession:
             return line
         return undelivered(request_id, len(line), waiting, self.session.caller.lang)
 
-    def _kept(self, post: _Post, line: bytes) -> bytes:
+    def _kept(self, post: _PostResponse, line: bytes) -> bytes:
         self._count += 1
         event = encode_event(line, event_id(post.number, self._count))
         if self._journal is None:
@@ -255,8 +259,8 @@ class HttpSession:
         self._journal.keep(post.number, self._count, event)
         return event
 
-    def _opened(self, post: _Post) -> bytes:
-        """The response has become a stream: what it begins with."""
+    def _opened(self, post: _PostResponse) -> bytes:
+        """Return what a response begins with that has become a stream."""
         post.resumable = True
         opening = [self._prime(post.number, self._count), *(self._kept(post, line) for line in post.answers)]
         post.answers = []
@@ -267,8 +271,8 @@ class HttpSession:
             return b""
         return encode_event(b"", event_id(number, seen), RETRY)
 
-    def _end(self, post: _Post) -> None:
-        """Every request of that response is answered, or will not be."""
+    def _end(self, post: _PostResponse) -> None:
+        """End a response: all its requests are answered, or will not be."""
         for name in post.waiting:
             self._requests.pop(name, None)
         post.waiting.clear()
@@ -283,9 +287,9 @@ class HttpSession:
         else:
             self._drop(post.number)
 
-    def _left(self, post: _Post, stream: Stream) -> None:
-        """A response has ended, or its client has gone; the requests go on."""
-        self.used = self._loop.time()
+    def _left(self, post: _PostResponse, stream: Stream) -> None:
+        """Detach a response that has ended or whose client is gone; the requests continue."""
+        self.touch()
         if post.stream is stream:
             post.stream = None
 
@@ -346,6 +350,6 @@ class HttpSession:
         try:
             await stream.run()
         finally:
-            self.used = self._loop.time()
+            self.touch()
             if self._listening is stream:
                 self._listening = None

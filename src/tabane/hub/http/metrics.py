@@ -1,20 +1,20 @@
-"""What Prometheus is told, in its text format 0.0.4: counters of HTTP, and the state of hub and servers."""
+"""Metrics for Prometheus in its text format 0.0.4: counters of HTTP, and the state of hub and servers."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from tabane.build import this_build
+from tabane.gateway.gateway import Gateway
 from tabane.gateway.status import state_of
 from tabane.gateway.upstreams.upstream import State, Upstream
-
-if TYPE_CHECKING:
-    from tabane.hub.http.app import App
-    from tabane.hub.http.door import HttpDoor
-    from tabane.hub.http.request import Request
+from tabane.hub.http.modern import SingleRequests
+from tabane.hub.http.programs import HttpPrograms
+from tabane.hub.http.request import HttpRequest
+from tabane.hub.http.sessions import HttpSessions
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -52,7 +52,7 @@ Labels = tuple[tuple[str, str], ...]
 Samples = Iterable[tuple[Labels, float]]
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     """A metric with its samples, each with its labels."""
 
     name: str
@@ -61,16 +61,30 @@ class Family(NamedTuple):
     samples: Samples
 
 
-class Metrics:
-    """Counts requests, and writes the page when asked."""
+class HttpMetrics:
+    """Counts requests, and writes the page when asked.
 
-    def __init__(self, door: HttpDoor, app: App) -> None:
-        self._door, self._app = door, app
+    ``status`` returns the counts of the hub, ``uptime`` its age in seconds, ``connections`` the number of
+    open ones.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        sessions: HttpSessions,
+        modern: SingleRequests,
+        programs: HttpPrograms,
+        status: Callable[[], dict[str, Any]],
+        uptime: Callable[[], float],
+        connections: Callable[[], int],
+    ) -> None:
+        self._gateway, self._sessions, self._modern, self._programs = gateway, sessions, modern, programs
+        self._status, self._uptime, self._connections = status, uptime, connections
         self._requests: Counter[tuple[str, str, str, int]] = Counter()
         self._received = self._sent = 0
 
-    def count(self, request: Request) -> None:
-        """A request has been answered, or its client has gone (status 0)."""
+    def count(self, request: HttpRequest) -> None:
+        """Count a request that was answered, or whose client has gone (status 0)."""
         kind = request.method if request.method in ("GET", "POST", "DELETE", "OPTIONS", "HEAD") else "other"
         name = request.method_name
         method = name if name in METHODS else "other" if name else ""
@@ -82,30 +96,30 @@ class Metrics:
         """Return the page. ``named``: with the names of servers and the version, which need the token."""
         return "".join(_written(family) for family in self._families(named))
 
-    def _families(self, named: bool) -> Iterator[Family]:
+    def _families(self, named: bool) -> Iterator[MetricFamily]:
         if named:
             info: Labels = (("version", this_build().name),)
-            yield Family("tabane_info", "gauge", "The version of the hub; always 1.", [(info, 1)])
+            yield MetricFamily("tabane_info", "gauge", "The version of the hub; always 1.", [(info, 1)])
         yield from self._of_process()
         yield from self._of_http()
         yield from self._of_hub()
         yield from self._of_servers(named)
 
-    def _of_process(self) -> Iterator[Family]:
-        up = self._door.uptime
-        yield Family("tabane_uptime_seconds", "gauge", "Seconds since the hub was started.", _one(up))
+    def _of_process(self) -> Iterator[MetricFamily]:
+        up = self._uptime()
+        yield MetricFamily("tabane_uptime_seconds", "gauge", "Seconds since the hub was started.", _one(up))
         memory = _resident()
         if memory is not None:
-            yield Family(
+            yield MetricFamily(
                 "process_resident_memory_bytes", "gauge", "Memory that the hub holds, in bytes.", _one(memory)
             )
 
-    def _of_http(self) -> Iterator[Family]:
+    def _of_http(self) -> Iterator[MetricFamily]:
         requests = (
             ((("http", kind), ("era", era), ("method", method), ("status", str(status))), count)
             for (kind, era, method, status), count in sorted(self._requests.items())
         )
-        yield Family(
+        yield MetricFamily(
             "tabane_http_requests_total",
             "counter",
             "Requests over HTTP that were answered; status 0: the client went away before.",
@@ -113,42 +127,46 @@ class Metrics:
         )
         for way, count in (("received", self._received), ("sent", self._sent)):
             text = f"Bytes of bodies {way}, counted when a response ends."
-            yield Family(f"tabane_http_{way}_bytes_total", "counter", text, _one(count))
-        sessions = self._app.sessions
-        yield Family(
+            yield MetricFamily(f"tabane_http_{way}_bytes_total", "counter", text, _one(count))
+        sessions = self._sessions
+        yield MetricFamily(
             "tabane_http_sessions", "gauge", "Sessions of clients with a handshake.", _one(len(sessions))
         )
         ended: Samples = [((("why", "idle"),), sessions.expired), ((("why", "room"),), sessions.evicted)]
-        yield Family(
+        yield MetricFamily(
             "tabane_http_sessions_ended_total", "counter", "Sessions that the hub ended, by reason.", ended
         )
-        open_now = _one(self._app.modern.in_flight)
-        yield Family(
+        open_now = _one(self._modern.in_flight)
+        yield MetricFamily(
             "tabane_http_open_requests", "gauge", "Open requests of clients without sessions.", open_now
         )
-        connections = _one(self._door.connections)
-        sockets = _one(len(self._app.programs.sockets))
-        yield Family("tabane_http_websockets", "gauge", "Programs that are connected by WebSocket.", sockets)
-        yield Family("tabane_http_connections", "gauge", "Open connections over HTTP.", connections)
+        connections = _one(self._connections())
+        sockets = _one(len(self._programs.sockets))
+        yield MetricFamily(
+            "tabane_http_websockets", "gauge", "Programs that are connected by WebSocket.", sockets
+        )
+        yield MetricFamily("tabane_http_connections", "gauge", "Open connections over HTTP.", connections)
 
-    def _of_hub(self) -> Iterator[Family]:
-        status = self._door.hub.status()
-        yield Family("tabane_sessions", "gauge", "MCP clients attached, however.", _one(status["sessions"]))
-        yield Family(
+    def _of_hub(self) -> Iterator[MetricFamily]:
+        status = self._status()
+        yield MetricFamily(
+            "tabane_sessions", "gauge", "MCP clients attached, however.", _one(status["sessions"])
+        )
+        yield MetricFamily(
             "tabane_calls_in_flight", "gauge", "Requests being worked on.", _one(status["in_flight"])
         )
-        yield Family("tabane_tools", "gauge", "Tools in the catalogue.", _one(status["tools"]))
+        yield MetricFamily("tabane_tools", "gauge", "Tools in the catalogue.", _one(status["tools"]))
 
-    def _of_servers(self, named: bool) -> Iterator[Family]:
-        gateway = self._door.hub.gateway
+    def _of_servers(self, named: bool) -> Iterator[MetricFamily]:
+        gateway = self._gateway
         found = [(server, gateway.instances(server.name)) for server in gateway.servers.values()]
         states = [(server.name, state_of(server, instances)) for server, instances in found]
         counts = Counter(state for _, state in states)
         by_state = [((("state", state),), float(counts[state])) for state in STATES]
-        yield Family("tabane_servers", "gauge", "Servers by the state that they are in.", by_state)
+        yield MetricFamily("tabane_servers", "gauge", "Servers by the state that they are in.", by_state)
         if not named:
             return
-        yield Family(
+        yield MetricFamily(
             "tabane_server_state",
             "gauge",
             "1 for the state that a server is in, 0 for the others.",
@@ -157,7 +175,7 @@ class Metrics:
         for name, kind, help, count in _OF_INSTANCES:
             sums = [(server.name, float(sum(map(count, instances)))) for server, instances in found]
             samples: Samples = [((("server", server),), value) for server, value in sums]
-            yield Family(f"tabane_server_{name}", kind, help, samples)
+            yield MetricFamily(f"tabane_server_{name}", kind, help, samples)
 
 
 _OF_INSTANCES: tuple[tuple[str, str, str, Callable[[Upstream], int]], ...] = (
@@ -171,7 +189,7 @@ def _one(value: float) -> Samples:
     return [((), value)]
 
 
-def _written(family: Family) -> str:
+def _written(family: MetricFamily) -> str:
     lines = [f"# HELP {family.name} {_escaped(family.help)}\n# TYPE {family.name} {family.kind}\n"]
     for labels, value in family.samples:
         shown = ",".join(f'{name}="{_escaped(text, quoted=True)}"' for name, text in labels)

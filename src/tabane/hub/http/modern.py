@@ -1,13 +1,17 @@
-"""Clients of 2026-07-28 over HTTP: each POST is a session of one request, and its connection its life."""
+"""Requests of clients of 2026-07-28 over HTTP: each POST is a session of one request."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from msgspec import UNSET
 
-from tabane.hub.http.request import Reply, Request, refusal
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.gate import HttpGate
+from tabane.hub.http.request import HttpReply, HttpRequest, refusal
 from tabane.hub.http.stream import Pulse, Stream
+from tabane.settings import Mode, Settings
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
@@ -16,10 +20,6 @@ from tabane.wire.http import LISTEN, AcceptedTypes, answers_json, may_post, stat
 from tabane.wire.json import JsonRpcFrame, Members
 from tabane.wire.sse import encode_event
 
-if TYPE_CHECKING:
-    from tabane.hub.http.door import HttpDoor
-    from tabane.settings import Mode
-
 SESSION = "http"
 """What all these clients are called: parts of long results and servers of one client hang on it."""
 
@@ -27,11 +27,19 @@ PATIENCE = 15.0
 """Seconds that an answer may take before its response becomes a stream, which proxies do not cut."""
 
 
-class Modern:
+class SingleRequests:
     """Answers the POSTs of this era."""
 
-    def __init__(self, door: HttpDoor, pulse: Pulse) -> None:
-        self._door, self._pulse = door, pulse
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        gate: HttpGate,
+        clients: ClientSessions,
+        gateway: Gateway,
+        pulse: Pulse,
+    ) -> None:
+        self._settings, self._gate, self._clients = settings, gate, clients
+        self._gateway, self._pulse = gateway, pulse
         self._open: set[SingleOutlet] = set()
 
     @property
@@ -39,9 +47,9 @@ class Modern:
         return len(self._open)
 
     async def post(
-        self, request: Request, mode: Mode, body: bytes, frame: JsonRpcFrame, kinds: AcceptedTypes
+        self, request: HttpRequest, mode: Mode, body: bytes, frame: JsonRpcFrame, kinds: AcceptedTypes
     ) -> None:
-        """``body`` is the message that ``frame`` is, as one line. Raises Turned."""
+        """Answer a POST. ``body`` is the message of ``frame`` as one line. Raises RefusedRequest."""
         request_id = None if frame.id is UNSET else bytes(frame.id)
         try:
             self._check(request, frame, kinds)
@@ -51,14 +59,15 @@ class Modern:
                 status, refused.message, code=refused.code, data=refused.data, request_id=request_id
             ) from None
         if request_id is None:
-            await request.reply(Reply(202))
+            await request.reply(HttpReply(202))
             return
-        hub = self._door.hub
         stream = Stream(
-            request, self._pulse, hub.settings.outbox, patience=PATIENCE if kinds.events else None
+            request, self._pulse, self._settings().outbox, patience=PATIENCE if kinds.events else None
         )
         outlet = SingleOutlet(stream, kinds, frame.method == LISTEN)
-        session = hub.session(self._door.caller(request, SESSION), mode, outlet, Era.MODERN, shared=True)
+        session = self._clients.begin(
+            self._gate.caller(request, SESSION), mode, outlet, Era.MODERN, shared=True
+        )
         self._open.add(outlet)
         try:
             session.receive(body)
@@ -72,8 +81,8 @@ class Modern:
         for outlet in list(self._open):
             outlet.close("the hub ended")
 
-    def _check(self, request: Request, frame: JsonRpcFrame, kinds: AcceptedTypes) -> None:
-        """Raises Refusal, and Turned where the client takes no answer there could be."""
+    def _check(self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes) -> None:
+        """Raise Refusal if a request is not valid, RefusedRequest if the client takes no possible answer."""
         if frame.method is UNSET:
             raise ProtocolRefusal(
                 eras.INVALID_REQUEST, "a request needs a method; answers are not sent in this version"
@@ -92,12 +101,12 @@ class Modern:
     def _mirrors(self, method: str, params: Members) -> tuple[HeaderMirror, ...]:
         if method != "tools/call":
             return ()
-        tool = self._door.hub.gateway.catalogue.find(json.text(params.get("name")) or "")
+        tool = self._gateway.catalogue.find(json.text(params.get("name")) or "")
         return tool.mirrored if tool else ()
 
 
 class SingleOutlet:
-    """Where the messages of one request go: its own response."""
+    """The outlet of a session of one request: its own response."""
 
     __slots__ = ("_kinds", "_listens", "_stream")
 
@@ -135,7 +144,7 @@ class SingleOutlet:
 
 
 def error_code(line: bytes) -> int:
-    """The code of an error that is answered."""
+    """Return the code in an answer that is an error."""
     error = json.decode_frame(line).error
     code = json.member(json.fields(error), "code") if error is not UNSET else None
     return code if isinstance(code, int) else eras.INTERNAL_ERROR

@@ -1,26 +1,24 @@
-"""Programs over HTTP: those that become a WebSocket, and those that post one message."""
+"""JSON-RPC over HTTP: programs that become a WebSocket, and programs that post one message."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
-from tabane.hub.http.assistants import WebSocketOutlet
-from tabane.hub.http.gate import SUBPROTOCOL
-from tabane.hub.http.request import JSON_HEAD, Gone, HeaderList, Reply, Request, refusal
+from tabane.gateway.gateway import Gateway
+from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.gate import SUBPROTOCOL, HttpGate
+from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RequesterGone, refusal
 from tabane.hub.http.websocket import WebSocket
-from tabane.hub.rpc.dispatcher import ClientGone, Dispatcher
-from tabane.hub.rpc.fitting import MOST_ANSWER
-from tabane.settings import Mode
+from tabane.hub.http.websocket_outlet import WebSocketOutlet
+from tabane.hub.jobs import Jobs
+from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
+from tabane.operations import Caller, Door
+from tabane.settings import Mode, Settings
 from tabane.wire import rpc, websocket
 from tabane.wire.http import is_json, offered
-
-if TYPE_CHECKING:
-    from tabane.hub.http.door import HttpDoor
-    from tabane.hub.http.gate import Gate
-    from tabane.operations import Caller
 
 RPC = "/rpc"
 SOCKETS = frozenset({"/", RPC})
@@ -56,11 +54,21 @@ class Admission(NamedTuple):
     notes: bool = False
 
 
-class Programs:
-    """Lets programs in, and knows those that are there."""
+class HttpPrograms:
+    """Lets programs in, and knows those that are there. ``touch`` is called when one of them has left."""
 
-    def __init__(self, door: HttpDoor, gate: Gate) -> None:
-        self._door, self._gate = door, gate
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        gate: HttpGate,
+        rpc: Door,
+        clients: ClientSessions,
+        gateway: Gateway,
+        jobs: Jobs,
+        touch: Callable[[], None],
+    ) -> None:
+        self._settings, self._gate, self._rpc, self._clients = settings, gate, rpc, clients
+        self._gateway, self._jobs, self._touch = gateway, jobs, touch
         self.sockets: set[WebSocket] = set()
         self._posts: set[Dispatcher] = set()
         self._count = 0
@@ -69,7 +77,7 @@ class Programs:
     @property
     def limit(self) -> int:
         """Bytes of a message."""
-        return min(MOST_MESSAGE, self._door.settings.max_line)
+        return min(MOST_MESSAGE, self._settings().max_line)
 
     @property
     def here(self) -> bool:
@@ -77,8 +85,8 @@ class Programs:
 
     # -- WebSocket -------------------------------------------------------------------------------
 
-    def admit(self, request: Request) -> Admission:
-        """Who asks to become a WebSocket. Raises Turned where that cannot be."""
+    def admit(self, request: HttpRequest) -> Admission:
+        """Return who asks to become a WebSocket. Raises RefusedRequest if that cannot be."""
         self._gate.check(request)
         if request.path not in SOCKETS:
             raise refusal(404, "there is no WebSocket at this path; it is at / and at /rpc")
@@ -97,55 +105,55 @@ class Programs:
         # Without the token, only the archive is served, as JSON-RPC. Then no subprotocol is chosen.
         spoken = next((one for one in protocols if one in MCP_PROTOCOLS), None) if known else None
         if spoken is None:
-            caller = replace(self._door.program(request, f"ws-{self._count}", known), connected=True)
+            caller = replace(self._gate.program(request, f"ws-{self._count}", known), connected=True)
             return Admission(caller, _switching(key, SUBPROTOCOL if SUBPROTOCOL in protocols else None))
-        caller = self._door.caller(request, f"ws-{self._count}")
+        caller = self._gate.caller(request, f"ws-{self._count}")
         mode = cast("Mode", headers.get("tabane-mode"))
-        mode = mode if mode in get_args(Mode) else self._door.settings.mode
+        mode = mode if mode in get_args(Mode) else self._settings().mode
         return Admission(caller, _switching(key, spoken), mode, spoken == MCP_PROTOCOLS[0])
 
     def opened(self, admission: Admission) -> WebSocket:
-        """The connection of a request that was admitted."""
+        """Return the connection of a request that was admitted."""
         if admission.mode is not None:
             return self._assistant(admission, admission.mode)
-        dispatcher = Dispatcher(self._door.rpc, admission.caller, MOST_ANSWER)
-        opened = WebSocket(dispatcher, self.limit, lambda: self._door.settings.ping_interval, self._left)
+        dispatcher = Dispatcher(self._rpc, admission.caller, MOST_ANSWER)
+        opened = WebSocket(dispatcher, self.limit, lambda: self._settings().ping_interval, self._left)
         self.sockets.add(opened)
         return opened
 
     def _assistant(self, admission: Admission, mode: Mode) -> WebSocket:
         """Serve a client of MCP: a session like any other, whose messages are those of a WebSocket."""
-        settings = self._door.settings
+        settings = self._settings()
         outlet = WebSocketOutlet(admission.caller, settings.outbox, notes=admission.notes)
-        opened = WebSocket(outlet, settings.max_line, lambda: self._door.settings.ping_interval, self._left)
-        outlet.open(opened, self._door.hub.session(admission.caller, mode, outlet))
+        opened = WebSocket(outlet, settings.max_line, lambda: self._settings().ping_interval, self._left)
+        outlet.open(opened, self._clients.begin(admission.caller, mode, outlet))
         self.sockets.add(opened)
         return opened
 
     def _left(self, left: WebSocket) -> None:
         self.sockets.discard(left)
-        self._door.hub.gateway.leave(left.dispatcher.caller.session)
-        self._door.hub.jobs.leave(left.dispatcher.caller.session)
-        self._door.touch()
+        self._gateway.leave(left.dispatcher.caller.session)
+        self._jobs.session_ended(left.dispatcher.caller.session)
+        self._touch()
 
     def _refuse_if_full(self) -> None:
-        if self._door.hub.draining or self._draining:
+        if self._clients.draining or self._draining:
             raise refusal(503, "The hub is stopping.", (b"retry-after", b"1"))
-        if len(self.sockets) >= self._door.settings.max_sessions:
+        if len(self.sockets) >= self._settings().max_sessions:
             text = "the hub has as many WebSockets as it takes (the setting max_sessions)"
             raise refusal(503, text, (b"retry-after", b"5"))
 
     # -- POST ------------------------------------------------------------------------------------
 
-    async def post(self, request: Request) -> None:
-        """Answer the message that a POST carries. Raises Turned, TooLarge and Gone."""
+    async def post(self, request: HttpRequest) -> None:
+        """Answer the message that a POST carries. Raises RefusedRequest, BodyTooLarge and RequesterGone."""
         known = self._gate.knows(request)
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
         message = rpc.read(await request.body(self.limit))
-        dispatcher = Dispatcher(self._door.rpc, self._door.program(request, SESSION, known), MOST_ANSWER)
+        dispatcher = Dispatcher(self._rpc, self._gate.program(request, SESSION, known), MOST_ANSWER)
         self._posts.add(dispatcher)
-        answering = _Answer(request, dispatcher.streams(message))
+        answering = _PostAnswer(request, dispatcher.streams(message))
         try:
             await _while_there(request, dispatcher.answer(message, answering.send))
             await answering.end()
@@ -170,15 +178,15 @@ class Programs:
             socket.close(websocket.GOING_AWAY, "the hub ended")
 
 
-class _Answer:
+class _PostAnswer:
     """The response to a POST: one JSON text, or lines of them as they come."""
 
-    def __init__(self, request: Request, streams: bool) -> None:
+    def __init__(self, request: HttpRequest, streams: bool) -> None:
         self._request, self._streams = request, streams
         self._line: bytes | None = None
 
     async def send(self, line: bytes) -> None:
-        """The next line, which goes out now where there are several."""
+        """Take the next line. It is sent now if there are several."""
         if not self._streams:
             self._line = line
             return
@@ -192,24 +200,24 @@ class _Answer:
             raise ClientGone from None
 
     async def end(self) -> None:
-        """No further line comes."""
+        """End the response."""
         if self._streams:
             await self._request.send(b"", more=False)
         else:
-            await self._request.reply(Reply(200, self._line, JSON_HEAD) if self._line else Reply(204))
+            await self._request.reply(HttpReply(200, self._line, JSON_HEAD) if self._line else HttpReply(204))
 
 
-async def _while_there(request: Request, work: Coroutine[Any, Any, None]) -> None:
-    """Do it unless the client goes away. Raises Gone where it did."""
+async def _while_there(request: HttpRequest, work: Coroutine[Any, Any, None]) -> None:
+    """Do work unless the client goes away. Raises RequesterGone if it does."""
     task = asyncio.ensure_future(work)
     request.line.on_lost = lambda: _cancel(task)
     try:
         await task
     except ClientGone:
-        raise Gone from None
+        raise RequesterGone from None
     except asyncio.CancelledError:
         if task.cancelled():
-            raise Gone from None
+            raise RequesterGone from None
         task.cancel()
         raise
     finally:

@@ -1,4 +1,4 @@
-"""What a client of a session missed when a stream broke: the last events of each, bounded; pure.
+"""Journal of the last events of each stream, bounded: what a client missed when a stream broke; pure.
 
 An event's id names its stream and its place in the session. A client that comes back says the last id
 it has seen, and is given what came after it on that stream.
@@ -10,7 +10,7 @@ from collections import deque
 from typing import NamedTuple
 
 
-class _Kept(NamedTuple):
+class _JournalEvent(NamedTuple):
     stream: int
     number: int
     event: bytes
@@ -23,7 +23,7 @@ class Journal:
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self.most, self.most_bytes = most, most_bytes
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_JournalEvent] = deque()
         self._bytes = 0
 
     @property
@@ -33,13 +33,13 @@ class Journal:
 
     def keep(self, stream: int, number: int, event: bytes) -> None:
         """Remember an event. One that alone is larger than the bound is not kept, nor what came before."""
-        self._kept.append(_Kept(stream, number, event))
+        self._kept.append(_JournalEvent(stream, number, event))
         self._bytes += len(event)
         while len(self._kept) > self.most or self._bytes > self.most_bytes:
             self._bytes -= len(self._kept.popleft().event)
 
     def after(self, stream: int, number: int) -> list[bytes]:
-        """The events of a stream that came after its event of that number, the oldest first."""
+        """Return the events of a stream after its event of that number, the oldest first."""
         return [kept.event for kept in self._kept if kept.stream == stream and kept.number > number]
 
     def forget(self, stream: int) -> None:
@@ -52,8 +52,8 @@ def event_id(stream: int, number: int) -> str:
     return f"{stream}-{number}"
 
 
-def place_of(text: str) -> tuple[int, int] | None:
-    """Stream and number of an event's id; None where it is none of ours."""
+def parse_event_id(text: str) -> tuple[int, int] | None:
+    """Return stream and number of an event's id; None if it is not one of ours."""
     stream, dash, number = text.partition("-")
     # Bounded before they are converted: a number may be as long as a header.
     if not dash or len(text) > 40 or not (stream.isascii() and number.isascii()):

@@ -1,4 +1,4 @@
-"""One HTTP request as the application sees it, and the answers that are given whole."""
+"""One HTTP request as the application sees it, and answers that are sent whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HeaderList = list[tuple[bytes, bytes]]
 JSON_HEAD: HeaderList = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 
 
-class Line(Protocol):
+class HttpLine(Protocol):
     """The connection that a request came on. ``on_lost`` is called when the client goes away."""
 
     on_lost: Callable[[], None] | None
@@ -29,27 +29,27 @@ class Line(Protocol):
     def transport(self) -> Any: ...
 
 
-class Reply(NamedTuple):
-    """An answer that is given whole."""
+class HttpReply(NamedTuple):
+    """An answer that is sent whole."""
 
     status: int
     body: bytes = b""
     headers: HeaderList = []
 
 
-class Turned(Exception):
-    """The request is answered with this, and nothing else is done with it."""
+class RefusedRequest(Exception):
+    """The request is answered with this reply, and nothing else is done with it."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: HttpReply) -> None:
         super().__init__(reply.status)
         self.reply = reply
 
 
-class TooLarge(Exception):
+class BodyTooLarge(Exception):
     """The body is longer than is taken."""
 
 
-class Gone(Exception):
+class RequesterGone(Exception):
     """The client went away before its request was read."""
 
 
@@ -60,13 +60,13 @@ def refusal(
     code: int = INVALID_REQUEST,
     data: Any = None,
     request_id: bytes | None = None,
-) -> Turned:
-    """A JSON-RPC error as the whole answer to a request."""
+) -> RefusedRequest:
+    """Return a JSON-RPC error as the whole answer to a request."""
     line = json.error_line(request_id, json.error_object(code, text, data))
-    return Turned(Reply(status, line, [*JSON_HEAD, *headers]))
+    return RefusedRequest(HttpReply(status, line, [*JSON_HEAD, *headers]))
 
 
-class Request:
+class HttpRequest:
     """A request. ``headers`` are by lower-case name, the last of repeated ones; ``pairs`` has all.
 
     ``page``: a web page in a browser sends it, or may send it, as far as its headers tell.
@@ -100,7 +100,7 @@ class Request:
         self.repeated = _repeated(pairs) if len(pairs) > len(self.headers) else frozenset()
         """Names of headers that came more than once."""
         self.page = False
-        self.line: Line = scope["tabane.connection"]
+        self.line: HttpLine = scope["tabane.connection"]
         self.extra: HeaderList = []
         """Headers that every answer to this request has."""
         self.status = 0
@@ -112,36 +112,39 @@ class Request:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        # httptools leaves the blanks after a value, which are none of it (RFC 9110, 5.5).
+        # httptools keeps the blanks after a value, which do not belong to it (RFC 9110, 5.5).
         return [(n.decode("latin-1"), v.decode("latin-1").strip(" \t")) for n, v in self.scope["headers"]]
 
     def forget(self) -> None:
-        """Let go of the headers: nobody asks for them while a stream is open, for hours maybe."""
+        """Drop the headers: nothing needs them while a stream is open, perhaps for hours."""
         self.headers = {}
         self.scope["headers"].clear()
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Raises TooLarge where it is longer than ``limit`` bytes, and Gone."""
+        """Return the whole body.
+
+        Raises BodyTooLarge if it is longer than ``limit`` bytes, and RequesterGone.
+        """
         length = self.headers.get("content-length", "")
         if length.isdecimal() and int(length) > limit:
-            raise TooLarge
+            raise BodyTooLarge
         parts: list[bytes] = []
         size = 0
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise RequesterGone
             part = message["body"]
             size += len(part)
             self.received += len(part)
             if size > limit:
-                raise TooLarge
+                raise BodyTooLarge
             parts.append(part)
             if not message["more_body"]:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def reply(self, reply: Reply) -> None:
-        """Answer with that, and nothing after it."""
+    async def reply(self, reply: HttpReply) -> None:
+        """Send a whole answer."""
         headers = [*reply.headers, *self.extra]
         if reply.status not in (204, 304):
             headers.append((b"content-length", b"%d" % len(reply.body)))
@@ -153,7 +156,7 @@ class Request:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def send(self, body: bytes, *, more: bool) -> None:
-        """The next part of the answer. Waits while the client does not read."""
+        """Send the next part of the answer. Waits while the client does not read."""
         self.sent += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 

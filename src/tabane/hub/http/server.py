@@ -1,21 +1,24 @@
-"""What is imported with the first connection: uvicorn, the application, and one pulse for all streams."""
+"""The HTTP server, imported with the first connection: uvicorn and the parts of the application."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from tabane.hub.http.app import App
-from tabane.hub.http.connection import Connection, date_header, wall_clock
+from tabane.hub.http.app import HttpApp
+from tabane.hub.http.connection import HttpConnection, date_header, wall_clock
+from tabane.hub.http.door import HttpDoor
+from tabane.hub.http.gate import HttpGate
+from tabane.hub.http.metrics import HttpMetrics
+from tabane.hub.http.modern import SingleRequests
+from tabane.hub.http.programs import Admission, HttpPrograms
+from tabane.hub.http.request import HttpRequest
+from tabane.hub.http.sessions import HttpSessions
 from tabane.hub.http.stream import Pulse
-
-if TYPE_CHECKING:
-    from tabane.hub.http.door import HttpDoor
-    from tabane.hub.http.programs import Admission
+from tabane.settings import Settings
 
 KEEP_ALIVE = 75
 """Seconds that a connection may be idle between two requests."""
@@ -26,7 +29,7 @@ SPARE = 256
 _FLUSH = 0.01
 
 
-class Server:
+class HttpServer:
     """Takes connections from a listening socket and has the application answer their requests.
 
     ``most`` is how many connections there may be for the sake of open files.
@@ -35,10 +38,35 @@ class Server:
     def __init__(self, loop: asyncio.AbstractEventLoop, door: HttpDoor, most: int) -> None:
         self.loop, self._door, self._most, self.waits = loop, door, most, door.waits
         self.pulse = Pulse(loop)
-        self.app = App(door, self.pulse)
+        hub, settings = door.hub, self._settings
+        gate = HttpGate(settings, door.port, door.token, door.token_path, hub.environment.get("LANG"))
+        self._sessions = HttpSessions(settings, gate, hub.sessions, self.pulse)
+        self._modern = SingleRequests(settings, gate, hub.sessions, hub.gateway, self.pulse)
+        self._programs = HttpPrograms(
+            settings, gate, door.rpc, hub.sessions, hub.gateway, hub.jobs, door.touch
+        )
+        metrics = HttpMetrics(
+            hub.gateway,
+            self._sessions,
+            self._modern,
+            self._programs,
+            hub.status,
+            lambda: door.uptime,
+            lambda: self.connections,
+        )
+        self._app = HttpApp(
+            settings,
+            gate,
+            self._sessions,
+            self._modern,
+            self._programs,
+            metrics,
+            lambda: hub.sessions.draining,
+            door.touch,
+        )
         self.config = Config(
-            self.app,
-            http=Connection,
+            self._app,
+            http=HttpConnection,
             ws="none",
             loop="none",
             lifespan="off",
@@ -57,32 +85,49 @@ class Server:
     async def listen(self, listening: socket.socket) -> None:
         """Accept from now on, beginning with who waits already."""
         self._listening = await self.loop.create_server(
-            lambda: Connection(self), sock=listening, backlog=1024
+            lambda: HttpConnection(self), sock=listening, backlog=1024
         )
         self._look = self.loop.call_later(self.waits.look, self._looked)
 
     @property
     def full(self) -> bool:
-        return self.connections > min(2 * self._door.settings.http_sessions + SPARE, self._most)
+        return self.connections > min(2 * self._settings().http_sessions + SPARE, self._most)
 
     @property
     def connections(self) -> int:
-        return len(self.state.connections) + len(self.app.programs.sockets)
+        return len(self.state.connections) + len(self._programs.sockets)
+
+    @property
+    def busy(self) -> bool:
+        """Whether clients are there: a session, or a request that is not answered yet."""
+        return bool(len(self._sessions) or self._modern.in_flight or self._programs.here)
+
+    def drain(self) -> None:
+        """Begin nothing new for programs: requests that come now are answered with an error."""
+        self._programs.drain()
+
+    async def idle(self) -> None:
+        """Wait until what programs asked for was answered, and the answers taken."""
+        await self._programs.idle()
+
+    def admit(self, request: HttpRequest) -> Admission:
+        """Return who asks to become a WebSocket. Raises RefusedRequest if that cannot be."""
+        return self._programs.admit(request)
 
     def refresh(self) -> None:
-        """See that responses are given the time of now."""
+        """Let responses have the current time."""
         now = wall_clock()
         if now != self._second:
             self._second, self.state.default_headers = now, [date_header(now)]
 
     def upgraded(self, transport: asyncio.Transport, admission: Admission) -> None:
-        """A connection is a WebSocket from here on."""
-        opened = self.app.programs.opened(admission)
+        """Serve a connection as a WebSocket from here on."""
+        opened = self._programs.opened(admission)
         transport.set_protocol(opened)
         opened.connection_made(transport)
 
     def lost(self) -> None:
-        """A connection is gone."""
+        """Note that a connection is gone."""
         self._door.touch()
 
     async def close(self, limit: float) -> None:
@@ -95,21 +140,24 @@ class Server:
         if self._listening:
             self._listening.close()
         end = self.loop.time() + limit
-        await self.app.close()
+        await self._app.close()
         while self._sends() and self.loop.time() < end:  # noqa: ASYNC110  (transports tell nothing)
             await asyncio.sleep(_FLUSH)
         for connection in self._open():
             # What is not read by now would keep the process from ending.
             (connection.transport.abort if connection.unsent else connection.transport.close)()
-        for one in list(self.app.programs.sockets):
+        for one in list(self._programs.sockets):
             one.abort()
         self.pulse.close()
 
-    def _sends(self) -> bool:
-        return bool(self.app.programs.sockets) or any(one.answering or one.unsent for one in self._open())
+    def _settings(self) -> Settings:
+        return self._door.hub.settings
 
-    def _open(self) -> list[Connection]:
-        return [one for one in self.state.connections if isinstance(one, Connection)]
+    def _sends(self) -> bool:
+        return bool(self._programs.sockets) or any(one.answering or one.unsent for one in self._open())
+
+    def _open(self) -> list[HttpConnection]:
+        return [one for one in self.state.connections if isinstance(one, HttpConnection)]
 
     def _looked(self) -> None:
         now = self.loop.time()

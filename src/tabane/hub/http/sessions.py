@@ -1,4 +1,4 @@
-"""The sessions of clients of the handshake era over HTTP: made, found, ended when idle, bounded."""
+"""The sessions over HTTP in the handshake era: created, found, ended when idle, limited in number."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import asyncio
 import base64
 import logging
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-from tabane.hub.http.legacy import HttpSession
-from tabane.hub.http.request import Reply, Request, refusal
+from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.gate import HttpGate
+from tabane.hub.http.legacy import ResumableSession
+from tabane.hub.http.request import HttpReply, HttpRequest, refusal
+from tabane.hub.http.stream import Pulse
+from tabane.settings import Mode, Settings
 from tabane.wire.era import Era
-
-if TYPE_CHECKING:
-    from tabane.hub.http.door import HttpDoor
-    from tabane.hub.http.stream import Pulse
-    from tabane.settings import Mode
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +22,15 @@ LONGEST_LOOK = 30.0
 """Seconds between two looks for sessions that are idle too long, at most."""
 
 
-class Sessions:
-    """By their ids, which nobody can guess. The one idle longest gives way where there are too many."""
+class HttpSessions:
+    """Sessions by their ids, which nobody can guess. If there are too many, the one idle longest is ended."""
 
-    def __init__(self, door: HttpDoor, pulse: Pulse) -> None:
-        self._door, self._pulse = door, pulse
+    def __init__(
+        self, settings: Callable[[], Settings], gate: HttpGate, clients: ClientSessions, pulse: Pulse
+    ) -> None:
+        self._settings, self._gate, self._clients, self._pulse = settings, gate, clients, pulse
         self._loop = pulse.loop
-        self._by_id: dict[str, HttpSession] = {}
+        self._by_id: dict[str, ResumableSession] = {}
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self.expired = self.evicted = 0
@@ -38,25 +38,28 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[HttpSession]:
+    def __iter__(self) -> Iterator[ResumableSession]:
         return iter(self._by_id.values())
 
-    def make(self, request: Request, mode: Mode) -> HttpSession:
-        """A new session. Raises Turned where there are too many, and none of them is idle."""
-        settings = self._door.settings
+    def make(self, request: HttpRequest, mode: Mode) -> ResumableSession:
+        """Create a session. Raises RefusedRequest if there are too many, and none of them is idle."""
+        settings = self._settings()
         if len(self._by_id) >= settings.http_sessions:
             self._make_room()
         self._count += 1
         name = base64.urlsafe_b64encode(os.urandom(24)).decode()
-        made = HttpSession(name, self._pulse, settings.outbox)
-        caller = self._door.caller(request, f"http-{self._count}")
-        made.session = self._door.hub.session(caller, mode, made, Era.LEGACY)
+        made = ResumableSession(name, self._pulse, settings.outbox)
+        caller = self._gate.caller(request, f"http-{self._count}")
+        made.session = self._clients.begin(caller, mode, made, Era.LEGACY)
         self._by_id[name] = made
         self._look_later()
         return made
 
-    def find(self, name: str | None) -> HttpSession:
-        """Raises Turned: 400 without a name, 404 where there is no such session any more."""
+    def find(self, name: str | None) -> ResumableSession:
+        """Return a session by its id.
+
+        Raises RefusedRequest: 400 without an id, 404 if there is no such session.
+        """
         if not name:
             raise refusal(400, "Mcp-Session-Id is missing: begin with initialize, and send the id it gives")
         found = self._by_id.get(name)
@@ -64,12 +67,12 @@ class Sessions:
             raise refusal(404, "Mcp-Session-Id: no such session, or it has ended; begin with initialize")
         return found
 
-    def end(self, session: HttpSession, why: str) -> None:
+    def end(self, session: ResumableSession, why: str) -> None:
         """Cancel what it has in flight, end its streams, forget it."""
         if self._by_id.pop(session.id, None) is None:
             return
         log.info("session %s over HTTP ended: %s", session.session.caller.session, why)
-        gone: Reply = refusal(404, f"the session has ended: {why}").reply
+        gone: HttpReply = refusal(404, f"the session has ended: {why}").reply
         session.end(gone)
         session.session.gone()
 
@@ -90,12 +93,12 @@ class Sessions:
 
     def _look_later(self) -> None:
         if self._timer is None and self._by_id:
-            limit = self._door.settings.http_idle * 60
+            limit = self._settings().http_idle * 60
             self._timer = self._loop.call_later(min(LONGEST_LOOK, limit / 2), self._look)
 
     def _look(self) -> None:
         self._timer = None
-        now, limit = self._loop.time(), self._door.settings.http_idle * 60
+        now, limit = self._loop.time(), self._settings().http_idle * 60
         for session in list(self):
             session.tidy(now)
             if now - session.used > limit and not session.busy:

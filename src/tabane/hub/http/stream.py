@@ -1,4 +1,4 @@
-"""The answer to a POST, or what a GET listens to: one JSON text, or events, as turns out.
+"""The response to a POST or GET of MCP: one JSON text, or a stream of events.
 
 What is said before the answer makes it a stream of events; so does time. There is one task to a
 request, the one that uvicorn began, and it sleeps on one future; the keep-alives of all streams and
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from tabane.hub.http.request import JSON_HEAD, HeaderList, Reply, Request
+from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest
 from tabane.wire.http import EVENTS
 from tabane.wire.sse import KEEP_ALIVE
 
@@ -27,27 +27,27 @@ STREAM_HEAD: HeaderList = [
 ]
 
 
-class Beating(Protocol):
-    """Something that waits, and is looked at each second."""
+class PulseListener(Protocol):
+    """A response that waits, and is checked each second."""
 
     def beat(self, now: float) -> None: ...
 
 
 class Pulse:
-    """One timer for everything that waits; it stands still while nothing does."""
+    """One timer for everything that waits; it stops while nothing does."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, every: float = BEAT) -> None:
         self.loop = loop
         self._every = every
-        self._waiting: set[Beating] = set()
+        self._waiting: set[PulseListener] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, one: Beating) -> None:
+    def add(self, one: PulseListener) -> None:
         self._waiting.add(one)
         if self._timer is None:
             self._timer = self.loop.call_later(self._every, self._beat)
 
-    def discard(self, one: Beating) -> None:
+    def discard(self, one: PulseListener) -> None:
         self._waiting.discard(one)
 
     @property
@@ -94,13 +94,13 @@ class Stream:
         "opening",
     )
 
-    def __init__(self, request: Request, pulse: Pulse, limit: int, *, patience: float | None) -> None:
+    def __init__(self, request: HttpRequest, pulse: Pulse, limit: int, *, patience: float | None) -> None:
         self._request, self._pulse, self._limit, self._patience = request, pulse, limit, patience
         self.opening: Callable[[], bytes] | None = None
         self.mute = False
         self._pending: list[bytes] = []
         self._size = 0
-        self._reply: Reply | None = None
+        self._reply: HttpReply | None = None
         self._future: asyncio.Future[None] | None = None
         self._since = pulse.loop.time()
         self._lost = False
@@ -136,22 +136,22 @@ class Stream:
             self._push(self.opening() if self.opening else b"")
 
     def answer(self, status: int, line: bytes) -> None:
-        """The whole answer as JSON, where the response is no stream yet."""
-        self.reply(Reply(status, line, JSON_HEAD))
+        """Send the whole answer as JSON, if the response is no stream yet."""
+        self.reply(HttpReply(status, line, JSON_HEAD))
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: HttpReply) -> None:
         if not self.finished and not self.begun:
             self._reply = reply
             self.finish()
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """End the response after what waits."""
         if not self.finished:
             self.finished = True
             self._stir()
 
     async def run(self) -> bool:
-        """Write until finished. Returns whether the client was there to the end."""
+        """Write until finished. Return whether the client was there to the end."""
         line = self._request.line
         line.on_lost = self._on_lost
         try:
@@ -182,7 +182,7 @@ class Stream:
             self._push(KEEP_ALIVE)
 
     async def _write(self) -> bool:
-        """Send what waits; True where that was the end."""
+        """Send what waits. Return whether that was the end."""
         if not self._request.status:
             await self._request.start(200, [*STREAM_HEAD, *self.head, *self._request.extra])
         last = self.finished
@@ -221,5 +221,5 @@ class Stream:
         self._size = 0
         self._stir()
 
-    def _with_head(self, reply: Reply) -> Reply:
+    def _with_head(self, reply: HttpReply) -> HttpReply:
         return reply._replace(headers=[*reply.headers, *self.head]) if self.head else reply

@@ -1,4 +1,4 @@
-"""The token of a hub: a secret in a file that its user alone can read."""
+"""The token of a hub: a secret in a file that only its user can read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabane.settings.files import read_private, write_private
 
 BITS = 256
 FEWEST = 16
-"""Characters of a token that somebody put there by hand: less could be guessed."""
+"""Characters that a token written by hand has at least: a shorter one could be guessed."""
 
 _CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=")
 """What a bearer token is made of (RFC 6750, 2.1)."""
@@ -24,16 +24,16 @@ def token_file(home: Path) -> Path:
     return home / "token"
 
 
-def take_token(home: Path) -> str:
-    """The token of this home, made where there is none.
+def load_token(home: Path) -> str:
+    """Return the token of this home; it is created if there is none.
 
-    Raises ConfigurationError where others can read the file, or what it holds is no token.
+    Raises ConfigurationError if others can read the file, or its content is no token.
     """
     path = token_file(home)
     try:
         text = read_private(path, _MOST).decode("ascii", "replace").strip()
     except FileNotFoundError:
-        return _made(path)
+        return _create_token(path)
     if len(text) < FEWEST or not _CHARACTERS.issuperset(text) or "=" in text.rstrip("="):
         raise ConfigurationError(
             say(
@@ -46,7 +46,7 @@ def take_token(home: Path) -> str:
     return text
 
 
-def _made(path: Path) -> str:
+def _create_token(path: Path) -> str:
     token = base64.urlsafe_b64encode(os.urandom(BITS // 8)).rstrip(b"=")
     try:
         write_private(path, token + b"\n")

@@ -100,7 +100,7 @@ class WebSocket(asyncio.Protocol):
             self._transport.write(websocket.frame(payload, opcode))
 
     def close(self, code: int, reason: str) -> None:
-        """Say that it ends and why; it is gone when the client has said so too, or soon."""
+        """Send why it ends; the connection closes when the client confirms, or soon."""
         if not self._ending:
             self._end(websocket.close_frame(code, reason))
 
@@ -133,7 +133,7 @@ class WebSocket(asyncio.Protocol):
             log.info("a client broke the protocol of WebSocket: %s", fault)
             self._broken = True
             self.close(fault.code, fault.reason)
-            # Its own goodbye could not be told from what broke; that it hangs up can be.
+            # Its closing frame could not be told from the broken data; its end of file can be.
             self._transport.write_eof()
 
     def eof_received(self) -> None:
@@ -181,7 +181,7 @@ class WebSocket(asyncio.Protocol):
     # -- what the client is told -----------------------------------------------------------------
 
     async def _send(self, line: bytes) -> None:
-        # Of those that wait here each asks anew: the first to write may fill what there was room for.
+        # Each waiting sender checks again: the first one to write may fill the room.
         while not self._writable.is_set():
             await self._writable.wait()
         if self._ending:
@@ -214,7 +214,7 @@ class WebSocket(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _tick(self) -> None:
-        """Ask for a sign of life, and look at what became of the last question."""
+        """Send a ping, and check whether the client showed a sign of life since the last one."""
         unsent = self._transport.get_write_buffer_size()
         # One that we do not read cannot be heard; one that takes what it is sent is alive.
         alive = self._heard or self._held > MOST_HELD or unsent != self._unsent

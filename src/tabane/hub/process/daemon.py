@@ -134,7 +134,7 @@ class Daemon:
 
     def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
         """An MCP client, by the socket or on the process's own standard input and output."""
-        session = self.hub.attach(read_fd, write_fd, hello)
+        session = self.hub.sessions.attach(read_fd, write_fd, hello)
         self._sessions[session] = hello
         session.closed.add_done_callback(lambda _: self._left(session))
         return session
@@ -222,7 +222,7 @@ class Daemon:
     def _hung_up(self, program: RpcSession) -> None:
         self._programs.discard(program)
         self.hub.gateway.leave(program.caller.session)
-        self.hub.jobs.leave(program.caller.session)
+        self.hub.jobs.session_ended(program.caller.session)
         self._used = self._loop.time()
 
     def _left(self, session: Session) -> None:
@@ -300,7 +300,7 @@ class Daemon:
         await asyncio.gather(*programs, *([self.http.idle()] if self.http else []))
 
     async def _closed(self, why: str) -> None:
-        await (self.hub.leave() if self.homeless else self.hub.close())
+        await (self.hub.abandon() if self.homeless else self.hub.close())
         for program in list(self._programs):
             program.close(f"the hub ended: {why}")
         if self.http:

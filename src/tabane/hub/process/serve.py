@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tabane.errors import CallerError, HubError, TabaneError
-from tabane.hub.http.occupant import await_port
+from tabane.hub.http.port_occupant import await_port
 from tabane.hub.local import launch
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, home_of

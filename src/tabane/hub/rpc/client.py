@@ -1,4 +1,4 @@
-"""A program's side of a hub that is reached by its address: the same calls over a WebSocket, blocking."""
+"""A blocking client of a hub at an address, over a WebSocket."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class WebSocketClient(HubClient):
 
 
 def connect_to(url: str, token: str | None = None, lang: str = "", limit: float = CONNECT_LIMIT) -> HubClient:
-    """A client of the hub at ``ws://host:port/``; ``lang`` is the language of its answers.
+    """Return a client of the hub at ``ws://host:port/``; ``lang`` is the language of its answers.
 
-    Raises BadArguments for an address that is none, and HubError where no hub answers there in ``limit``
-    seconds, with what that hub said where it refuses.
+    Raises BadArguments if the address is not valid, and HubError if no hub answers there in ``limit``
+    seconds, or with the hub's reason if it refuses.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.hostname:
@@ -72,7 +72,7 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
         raise BadArguments(say("{url}: an address is ws://host:port.", url=url)) from None
     try:
         with socket.create_connection(place, timeout=limit) as peer:
-            rest = _shaken(peer, parts, token, lang)
+            rest = _upgrade(peer, parts, token, lang)
             peer.setblocking(False)
             return WebSocketClient(peer.detach(), rest)
     except OSError as error:
@@ -82,8 +82,8 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
         ) from None
 
 
-def _shaken(peer: socket.socket, url: urllib.parse.SplitResult, token: str | None, lang: str) -> bytes:
-    """Ask for a WebSocket. Returns what came after the answer. Raises HubError where it is refused."""
+def _upgrade(peer: socket.socket, url: urllib.parse.SplitResult, token: str | None, lang: str) -> bytes:
+    """Ask for a WebSocket. Return what came after the answer. Raises HubError if it is refused."""
     key = base64.b64encode(os.urandom(16)).decode()
     head = [
         f"GET {url.path or '/'} HTTP/1.1",
@@ -99,7 +99,7 @@ def _shaken(peer: socket.socket, url: urllib.parse.SplitResult, token: str | Non
     answer, rest = _head(peer)
     if answer.startswith(b"HTTP/1.1 101") and websocket.accept_of(key).encode() in answer:
         return rest
-    raise HubError(_refused(peer, rest, answer.partition(b"\r\n")[0].decode("latin-1")))
+    raise HubError(_reason_of_refusal(peer, rest, answer.partition(b"\r\n")[0].decode("latin-1")))
 
 
 def _head(peer: socket.socket) -> tuple[bytes, bytes]:
@@ -113,8 +113,8 @@ def _head(peer: socket.socket) -> tuple[bytes, bytes]:
     return head, rest
 
 
-def _refused(peer: socket.socket, body: bytes, status: str) -> Message:
-    """What a hub says that refuses; of another kind of server, its first line."""
+def _reason_of_refusal(peer: socket.socket, body: bytes, status: str) -> Message:
+    """Return why a hub refuses; for another kind of server, its first line."""
     while len(body) < MOST_HEAD and (chunk := peer.recv(1 << 16)):
         body += chunk
     try:

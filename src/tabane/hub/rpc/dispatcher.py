@@ -1,4 +1,4 @@
-"""JSON-RPC requests become calls through the door, and what comes of them answers; however they came."""
+"""Dispatcher of JSON-RPC: requests become calls through the door, and their results become answers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from tabane.errors import AnswerTooLong, HubDraining, HubError, TabaneError, UnknownName
-from tabane.hub.rpc.fitting import fitted, too_long
 from tabane.messages import Message, say
 from tabane.operations import Caller, Door
 from tabane.wire import json, rpc
@@ -25,11 +25,17 @@ MOST_WAITING = 2000
 STREAMS = 4
 """Streams of one connection at the same time: each has a part in hand that waits for a slow reader."""
 
+MOST_ANSWER = (1 << 20) - 1
+"""Bytes of a message to a client over the network: by default, libraries take less than 1 MiB in one."""
+
+LEFT_OUT = ("reasoning", "summary", "tags")
+"""Optional fields of a post: a model wrote them, for search."""
+
 LONGEST_NAME = 200
-"""Characters of a method's name: what is longer is none, and not repeated in the answer."""
+"""Characters of a method's name: a longer one is unknown, and cut in the error."""
 
 _ERROR_SIZE = 300
-"""Bytes that an answer of a batch takes which says that there is no room for it."""
+"""Bytes of an error that replaces an answer for which a batch has no room."""
 
 Send = Callable[[bytes], Awaitable[None]]
 """Takes a line to the client, and returns once more may be sent."""
@@ -68,7 +74,7 @@ class Dispatcher:
         return task
 
     def cancel(self) -> None:
-        """The client is gone: nobody waits for what it asked for."""
+        """Cancel all requests: the client is gone."""
         for task in self._tasks:
             task.cancel()
 
@@ -80,7 +86,7 @@ class Dispatcher:
         )
 
     async def answer(self, message: RpcMessage, send: Send) -> None:
-        """Do what a message asks for, and send the answers; a notification has none."""
+        """Call what a message asks for, and send the answers; a notification has none."""
         first = message.parts[0]
         if message.batch:
             answer = await self._batch(message.parts)
@@ -100,7 +106,7 @@ class Dispatcher:
         return answer if part.id is not None else None
 
     async def _guarded(self, request: Request, work: Callable[[], Awaitable[bytes | None]]) -> bytes | None:
-        """What ``work`` answers, in its turn, or how it failed."""
+        """Return what ``work`` answers in its turn, or its failure."""
         name = request.id or b"null"
         if self.draining or self._open >= MOST_WAITING:
             return rpc.failure(name, self._overload(), self.caller.lang)
@@ -109,7 +115,7 @@ class Dispatcher:
             self._find(request)
             async with self._turn:
                 return await work()
-        except _Unknown as unknown:
+        except _UnknownMethod as unknown:
             return rpc.unknown_method(name, unknown.error, self.caller.lang)
         except TabaneError as error:
             return rpc.failure(name, error, self.caller.lang)
@@ -122,13 +128,13 @@ class Dispatcher:
             self._open -= 1
 
     def _find(self, request: Request) -> None:
-        """Raises _Unknown where there is no such method, Forbidden where this caller may not use it."""
+        """Raise _UnknownMethod if there is no such method, Forbidden if this caller may not use it."""
         try:
             if len(request.method) > LONGEST_NAME:
                 raise UnknownName(say("Method not found: {name}", name=f"{request.method[:LONGEST_NAME]}…"))
             self._door.operation(self.caller, request.method)
         except UnknownName as error:
-            raise _Unknown(error) from None
+            raise _UnknownMethod(error) from None
 
     async def _called(self, request: Request) -> bytes:
         name = request.id or b"null"
@@ -138,7 +144,7 @@ class Dispatcher:
         line = rpc.warned(name, body, warning) if warning else json.result_line(name, body)
         if self._most is None or len(line) <= self._most:
             return line
-        return await asyncio.to_thread(fitted, name, body, self._most, warning)
+        return await asyncio.to_thread(shortened_answer, name, body, self._most, warning)
 
     async def _parts(self, request: Request, send: Send) -> None:
         name = request.id or b"null"
@@ -147,7 +153,7 @@ class Dispatcher:
             async for part in parts:
                 line = rpc.part(name, part.value, part.more)
                 if self._most is not None and len(line) > self._most:
-                    raise too_long(len(line), self._most)
+                    raise answer_too_long(len(line), self._most)
                 # The next part is made when this one is on its way: a slow reader costs one.
                 await send(line)
 
@@ -163,7 +169,7 @@ class Dispatcher:
     # -- several at once -------------------------------------------------------------------------
 
     async def _batch(self, parts: list[Request | InvalidRequest]) -> bytes | None:
-        room = None if self._most is None else _Room(self._most - _ERROR_SIZE * len(parts))
+        room = None if self._most is None else _BatchRoom(self._most - _ERROR_SIZE * len(parts))
         answers = await asyncio.gather(*(self._of_batch(part, room) for part in parts))
         said = [answer for answer in answers if answer is not None]
         if not said:
@@ -173,7 +179,7 @@ class Dispatcher:
             return rpc.failure(None, self._no_room(), self.caller.lang)
         return line
 
-    async def _of_batch(self, part: Request | InvalidRequest, room: _Room | None) -> bytes | None:
+    async def _of_batch(self, part: Request | InvalidRequest, room: _BatchRoom | None) -> bytes | None:
         if isinstance(part, Request) and self._is_stream(part):
             return rpc.alone(part.id or b"null", part.method)
         answer = await self._part(part)
@@ -198,23 +204,65 @@ class Dispatcher:
             log.error("a request could not be answered", exc_info=error)
 
 
-class _Room:
+class _BatchRoom:
     """The bytes that are left for the answers of a batch."""
 
     def __init__(self, left: int) -> None:
         self._left = left
 
     def takes(self, size: int) -> bool:
-        """Whether there was room for an answer of that size, which is taken then."""
+        """Take room for an answer of that size. Return whether there was enough."""
         if size > self._left:
             return False
         self._left -= size
         return True
 
 
-class _Unknown(Exception):
-    """The method does not exist: another code than a name that a method was given."""
+class _UnknownMethod(Exception):
+    """The method does not exist: this has another error code than an unknown name in its arguments."""
 
     def __init__(self, error: UnknownName) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def shortened_answer(request_id: bytes, body: bytes, most: int, warning: str = "") -> bytes:
+    """Return an answer as a line, without the optional fields of posts and with a note on that.
+
+    ``body`` is the JSON text of the whole result, ``warning`` what else is said beside it. Raises
+    AnswerTooLong if that is not enough.
+    """
+    value = json.decode(body)
+    found = _leave_out(value)
+    if found:
+        names = [name for name in LEFT_OUT if name in found]
+        line = rpc.shortened(request_id, json.encode(value), names, warning)
+        if len(line) <= most:
+            return line
+    raise answer_too_long(len(body), most)
+
+
+def answer_too_long(size: int, most: int) -> AnswerTooLong:
+    """Return the error for an answer of ``size`` bytes that is too long."""
+    return AnswerTooLong(
+        say(
+            "The answer has {size} bytes; one message has {limit} at most. Ask for less.",
+            size=size,
+            limit=most,
+        )
+    )
+
+
+def _leave_out(value: Any) -> set[str]:
+    """Take those members off every post within ``value``. Returns the names of what was there."""
+    found: set[str] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += one
+        elif isinstance(one, dict):
+            if "post_id" in one:
+                found.update(name for name in LEFT_OUT if one.pop(name, None) is not None)
+            waiting += one.values()
+    return found

@@ -1,4 +1,4 @@
-"""docs/rpc.md: below what is written by hand, the methods as the table of operations has them; pure."""
+"""Generator of docs/rpc.md: the methods of the table of operations, below the handwritten part; pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tabane.operations import Face, Operation, OperationTable, Privilege
 from tabane.operations.parameter_errors import describe_range
 
 MARK = "<!-- Made of the operations by `python -m tabane.hub.process.table docs/rpc.md`; tests see to it. -->"
-"""What stands in the page before the methods; all above it is written by hand."""
+"""The line in the page before the methods; all above it is written by hand."""
 
 _ACCESS = {
     Privilege.READ: "token",
@@ -24,7 +24,7 @@ _KINDS = {"stream": "answers in parts", "job": "begins a job: [`follow_job`](#fo
 
 
 def rpc_page(page: str, table: OperationTable) -> str:
-    """The page with a section for each method of now, by name. Raises ValueError without the mark."""
+    """Return the page with a section for each current method, by name. Raises ValueError without the mark."""
     head, mark, _ = page.partition(MARK)
     if not mark:
         raise ValueError(f"the page has no line {MARK}")
@@ -48,7 +48,7 @@ def _access(method: Operation) -> str:
 
 
 def _rows(method: Operation) -> list[str]:
-    """A row for each parameter, those that have to be given first."""
+    """Return a row for each parameter, the required ones first."""
     (schema,), parts = msgspec.json.schema_components([method.params], ref_template="{name}")
     body = parts[schema["$ref"]]
     required = set(body.get("required", ()))
@@ -65,7 +65,7 @@ def _row(name: str, part: dict[str, Any], required: bool) -> str:
 
 
 def _usual(part: dict[str, Any], options: list[dict[str, Any]]) -> Any:
-    """What counts where nothing is given; one that may be null too says it where its type stands."""
+    """Return the default of a parameter; if it may be null, the default is beside its type."""
     return next((each["default"] for each in (part, *options) if each.get("default") is not None), None)
 
 
@@ -74,7 +74,7 @@ def _default(value: Any) -> str:
 
 
 def _kind(part: dict[str, Any]) -> str:
-    """The type of a value as a reader of JSON calls it."""
+    """Return the type of a value in the terms of JSON."""
     if "enum" in part:
         return "string"
     if "$ref" in part:

@@ -1,4 +1,4 @@
-"""Who may call what over TCP: all of it with the hub's token, the archive without, as a setting has it.
+"""Permissions of callers over TCP: everything with the hub's token; the archive without, if a setting allows.
 
 A port of this machine is open to every user of it and every program, so a caller without the token is
 nobody in particular. What it may do is marked ``public`` where it is defined.
@@ -23,7 +23,7 @@ OF_THE_USER = frozenset({"stop_server"})
 
 
 @dataclass(frozen=True)
-class Visitor(Caller):
+class TokenlessCaller(Caller):
     """A client over TCP without the token. ``uid`` asks the kernel whose process it is; None: unknown.
 
     ``page``: a web page in a browser. The browser is the user's process, but the user did not choose the
@@ -34,7 +34,7 @@ class Visitor(Caller):
     page: bool = False
 
 
-class Entrance:
+class TcpPermission:
     """The permission of callers over TCP. ``open_archive`` is whether public operations need no token."""
 
     def __init__(
@@ -43,7 +43,10 @@ class Entrance:
         self._table, self._open_archive, self._token = table, open_archive, token
 
     def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool:
-        """Raises Forbidden with a word on how to get in, where the token would help."""
+        """Return whether a caller may do this.
+
+        Raises Forbidden, which says how to get access, if the token would help.
+        """
         if caller.identity == LOCAL:
             return True
         if caller.identity != LOOPBACK:
@@ -66,4 +69,4 @@ class Entrance:
 
 
 def _is_the_user(caller: Caller) -> bool:
-    return isinstance(caller, Visitor) and not caller.page and caller.uid() == os.getuid()
+    return isinstance(caller, TokenlessCaller) and not caller.page and caller.uid() == os.getuid()

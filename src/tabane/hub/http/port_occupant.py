@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tabane.hub.local.launch import COMMAND
-from tabane.hub.rpc.neighbours import TABLES
+from tabane.hub.rpc.tcp_peers import TABLES
 from tabane.messages import Message, say
 from tabane.settings import Settings
 
@@ -19,7 +19,7 @@ MOST_LINKS = 1 << 17
 """Open files of processes that are checked."""
 
 LEAVING = 30.0
-"""Seconds that a hub whose home was deleted may take to release the port."""
+"""Seconds for which a hub whose home was deleted may keep the port."""
 
 WORDS, WORD = 3, 60
 """Words of a command that are shown, and characters of each. Flags are left out: they may hold secrets."""
@@ -29,7 +29,7 @@ _GONE = " (deleted)"
 _LOOK = 0.1
 
 
-class Occupant(NamedTuple):
+class PortOccupant(NamedTuple):
     """The listening process. ``pid`` is 0 if another user's; ``home`` is that of a hub, or empty."""
 
     pid: int
@@ -50,29 +50,29 @@ class Occupant(NamedTuple):
         return say("process {pid} ({command})", pid=self.pid, command=self.command or "?")
 
 
-def occupant(port: int) -> Occupant | None:
+def find_occupant(port: int) -> PortOccupant | None:
     """Return the process that listens at the port, on any address; None if nobody does or it is not known."""
     sockets = {link for table in TABLES for link in _listening(table, port)}
     if not sockets:
         return None
     pid = next((pid for pid, link in _links() if link in sockets), None)
     if pid is None:
-        return Occupant(0)
+        return PortOccupant(0)
     words = _words(pid)
-    return Occupant(pid, _shown(words), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
+    return PortOccupant(pid, _shown(words), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
 
 
 def await_port(settings: Settings) -> None:
     """Wait while a hub whose home was deleted has the port, at most as long as it may take to end."""
     deadline = time.monotonic() + LEAVING
-    while taken(settings.host, settings.port):
-        found = occupant(settings.port)
+    while port_is_taken(settings.host, settings.port):
+        found = find_occupant(settings.port)
         if found is None or not found.homeless or time.monotonic() > deadline:
             return
         time.sleep(_LOOK)
 
 
-def taken(host: str, port: int) -> bool:
+def port_is_taken(host: str, port: int) -> bool:
     """Return whether a process listens there, so that a hub cannot."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:

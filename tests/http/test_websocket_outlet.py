@@ -6,7 +6,7 @@ import json
 from typing import Any, cast
 
 from tabane.hub.clients.outlet import ROOM
-from tabane.hub.http.assistants import WebSocketOutlet
+from tabane.hub.http.websocket_outlet import WebSocketOutlet
 from tabane.operations import Caller, Face
 
 MOST = 64 << 10
@@ -44,4 +44,6 @@ def test_an_answer_that_does_not_fit_becomes_an_error_and_a_notification_is_drop
     made.answer(b"1", b'{"jsonrpc":"2.0","id":1,"result":{}}\n', True)
     made.tell(b'{"jsonrpc":"2.0","method":"notifications/message","params":{}}\n', None)
     [told] = socket.told
-    assert json.loads(told)["error"]["data"] == {"reason": "outbox"}
+    error = json.loads(told)["error"]
+    assert error["data"] == {"reason": "hub"}
+    assert "was dropped, because the client has not read" in error["message"]  # as over any other transport

@@ -15,15 +15,15 @@ TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _LISTENING = "0A"
 
 
-class Place(NamedTuple):
+class SocketAddress(NamedTuple):
     """One end of a connection."""
 
     host: str
     port: int
 
 
-def uid_of_peer(peer: Place, own: Place) -> int | None:
-    """The user whose socket is at ``peer``; None where the platform does not tell, or it is elsewhere."""
+def uid_of_peer(peer: SocketAddress, own: SocketAddress) -> int | None:
+    """Return the user whose socket is at ``peer``; None if the platform does not tell, or it is elsewhere."""
     for table in TABLES:
         with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
             uid = uid_in(lines, peer, own)
@@ -32,7 +32,7 @@ def uid_of_peer(peer: Place, own: Place) -> int | None:
     return None
 
 
-def uid_in(lines: Iterable[str], peer: Place, own: Place) -> int | None:
+def uid_in(lines: Iterable[str], peer: SocketAddress, own: SocketAddress) -> int | None:
     """The user of the socket that leads from ``peer`` to ``own``, in a table of the kernel's; pure."""
     wanted = {(local, remote) for local in _written(peer) for remote in _written(own)}
     for line in lines:
@@ -42,7 +42,7 @@ def uid_in(lines: Iterable[str], peer: Place, own: Place) -> int | None:
     return None
 
 
-def uid_of_listener(place: Place) -> int | None:
+def uid_of_listener(place: SocketAddress) -> int | None:
     """Return the user whose process listens at ``place``; None if nobody does, or it is not known."""
     rows: list[str] = []
     for table in TABLES:
@@ -51,7 +51,7 @@ def uid_of_listener(place: Place) -> int | None:
     return listener_in(rows, place)
 
 
-def listener_in(rows: Iterable[str], place: Place) -> int | None:
+def listener_in(rows: Iterable[str], place: SocketAddress) -> int | None:
     """Return the user of the socket that accepts connections to ``place``, from the kernel's tables; pure.
 
     A socket of that exact address has priority over one of any address.
@@ -66,7 +66,7 @@ def listener_in(rows: Iterable[str], place: Place) -> int | None:
     return next((found[one] for one in (*_written(place), *anywhere) if one in found), None)
 
 
-def _written(place: Place) -> tuple[str, ...]:
+def _written(place: SocketAddress) -> tuple[str, ...]:
     """A place as the tables have it: words of 32 bits in this machine's order, in hexadecimal."""
     address = ipaddress.ip_address(place.host)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:

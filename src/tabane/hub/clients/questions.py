@@ -1,28 +1,27 @@
-"""Questions to a client of the handshake era: what an upstream wants to know, and what the hub does."""
+"""Questions to a client of the handshake era, put by upstreams and by the hub."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
 
 from tabane.gateway.upstreams.call import Question, Reply
+from tabane.operations import Caller
 from tabane.wire import json
+from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
 
 NEEDED = {
     "sampling/createMessage": "sampling",
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
-"""The capability that a client declares where it can be asked that."""
+"""The capability that a client declares if it can be asked that."""
 
 ROOTS_WAIT = 2.0
 """Seconds that a client may take to name its folders before a call goes on without them."""
@@ -31,26 +30,44 @@ MOST_ROOTS = 64
 MOST_OPEN = 256
 
 
-class Asking:
-    """What one client was asked and has not answered yet.
+class SessionClient(Protocol):
+    """The client of a session, as the session's calls, questions and subscriptions know it."""
 
-    Ids are the hub's own and differ from those of any other hub, so that a bridge which outlives this
-    hub takes no answer for another's.
+    key: str
+    caller: Caller
+    era: Era | None
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the client has not read yet."""
+        ...
+
+    def answer(self, request_id: Raw, result: bytes) -> None: ...
+
+    def tell(self, line: bytes, about: bytes | None) -> None: ...
+
+    def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None: ...
+
+
+class ClientQuestions:
+    """The questions that one client was asked and has not answered yet.
+
+    ``mark`` makes their ids differ from those of any other hub, so that a bridge which outlives this hub
+    takes no answer for another's. ``capabilities`` are those of the client, at least one of :data:`NEEDED`.
     """
 
-    def __init__(self, session: Session, capabilities: Members) -> None:
-        self._session = session
+    def __init__(self, session: SessionClient, mark: str, capabilities: Members) -> None:
+        self._session, self._mark = session, mark
         self._can = {method for method, need in NEEDED.items() if need in capabilities}
         self._open: dict[str, Callable[[Reply], None]] = {}
         self._count = 0
         self.roots_due = "roots/list" in self._can
 
-    @property
-    def possible(self) -> bool:
-        return bool(self._can)
-
     def ask(self, about: bytes, question: Question) -> bool:
-        """Put a question that belongs to the client's request ``about``; whether the client can be asked."""
+        """Put a question that belongs to the client's request ``about``.
+
+        Return whether the client can be asked.
+        """
         if question.method not in self._can or len(self._open) >= MOST_OPEN:
             return False
         name = self._put(question.method, question.params, about, question.answer)
@@ -72,11 +89,11 @@ class Asking:
             self._session.caller = replace(self._session.caller, roots=roots)
 
     def roots_changed(self) -> None:
-        """The client has other folders now: it is asked for them when they matter next."""
+        """Note that the client has other folders now: it is asked for them when they matter next."""
         self.roots_due = "roots/list" in self._can
 
     def answered(self, frame: JsonRpcFrame) -> None:
-        """A client's message with an id and no method."""
+        """Take a client's message with an id and no method."""
         name = json.text(frame.id) if frame.id is not UNSET else None
         on_answer = self._open.pop(name or "", None)
         if on_answer is None:
@@ -87,7 +104,7 @@ class Asking:
             on_answer(Reply(error=frame.error))
 
     def close(self) -> None:
-        """The client is gone: nobody answers any more."""
+        """End all questions without an answer: the client is gone."""
         waiting, self._open = list(self._open.values()), {}
         for on_answer in waiting:
             on_answer(Reply())
@@ -95,7 +112,7 @@ class Asking:
     def _put(self, method: str, params: Raw, about: bytes | None, on_answer: Callable[[Reply], None]) -> str:
         self._count += 1
         session = self._session
-        name = f"{session.hub.mark}-{session.key}-{self._count}"
+        name = f"{self._mark}-{session.key}-{self._count}"
         self._open[name] = on_answer
         line = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}\n'
         session.tell(line % (json.quote(name), json.quote(method), bytes(params)), about)
@@ -113,7 +130,7 @@ def _settle(answer: asyncio.Future[Reply], reply: Reply) -> None:
 
 
 def _folders(reply: Reply) -> tuple[str, ...]:
-    """The folders in the answer to roots/list, as file URIs; none where it is no such answer."""
+    """Return the folders in the answer to roots/list, as file URIs; none if it is malformed."""
     try:
         value = json.decode(reply.result) if reply.result is not None else None
     except InvalidJson:

@@ -1,20 +1,15 @@
-"""Clients of MCP on a WebSocket: a bridge on another machine, or the client of an SDK."""
+"""The outlet of MCP clients on a WebSocket: a bridge on another machine, or the client of an SDK."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from tabane.hub.clients.outlet import ROOM
+from tabane.hub.clients.outlet import ROOM, undelivered
+from tabane.hub.clients.session import Session
+from tabane.hub.http.websocket import WebSocket
 from tabane.hub.local.handshake import DRAIN
-from tabane.wire import json, websocket
-
-if TYPE_CHECKING:
-    from tabane.hub.clients.session import Session
-    from tabane.hub.http.websocket import WebSocket
-    from tabane.operations import Caller
-
-TOO_MUCH = "the client reads too slowly: {size} bytes of answers wait for it (the setting outbox)"
+from tabane.operations import Caller
+from tabane.wire import websocket
 
 
 class WebSocketOutlet:
@@ -75,9 +70,8 @@ class WebSocketOutlet:
         return self._socket.ending
 
     def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
-        if self._waits_with(line) and request_id is not None:
-            error = json.error_object(-32603, TOO_MUCH.format(size=self.unsent), {"reason": "outbox"})
-            line = json.error_line(request_id, error)
+        if self._waits_with(line):
+            line = undelivered(request_id, len(line), self.unsent, self.caller.lang)
         self._socket.tell(line)
 
     def tell(self, line: bytes, about: bytes | None) -> None:

@@ -1,0 +1,194 @@
+"""Requests for prompts, resources and completions, forwarded to the server that has them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec import Raw
+
+from tabane.errors import TabaneError
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.offers.resources import Source
+from tabane.gateway.upstreams.call import Reply
+from tabane.hub.clients import document_resources
+from tabane.hub.clients.document_resources import DocumentLibrary
+from tabane.hub.clients.session import Session
+from tabane.hub.clients.tool_calls import LARGE, answer_line, note_question, question_of
+from tabane.operations import Door, Privilege
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era, ProtocolRefusal
+from tabane.wire.json import InvalidJson, Members
+
+
+class OfferRequests:
+    """Answers requests for prompts, resources and completions of every session."""
+
+    def __init__(self, gateway: Gateway, door: Door, documents: DocumentLibrary) -> None:
+        self._gateway, self._door, self._documents = gateway, door, documents
+
+    async def get_prompt(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        name = _required(params, "name", "the name of a prompt")
+        prompt = await self._gateway.find_prompt(session.caller, name)
+        self._door.check(session.caller, Privilege.READ, prompt.alias)
+        self._forward(
+            session, request_id, prompt.server, b"prompts/get",
+            {**params, "name": Raw(json.quote(prompt.name))}, meta, prompt.alias,
+        )  # fmt: skip
+
+    async def complete(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer completion/complete, for the arguments of a prompt or of a template of resources."""
+        try:
+            ref = json.fields(params["ref"])
+        except (KeyError, InvalidJson):
+            raise ProtocolRefusal(
+                eras.INVALID_PARAMS, "ref: an object with type and name or uri is required"
+            ) from None
+        kind = json.text(ref.get("type"))
+        if kind == "ref/prompt":
+            name = _required(ref, "name", "the name of a prompt")
+            prompt = await self._gateway.find_prompt(session.caller, name)
+            server, ref = prompt.server, {**ref, "name": Raw(json.quote(prompt.name))}
+        elif kind == "ref/resource":
+            uri = _required(ref, "uri", "a URI or a template of URIs")
+            if document_resources.key_of(uri) is not None:
+                await self._complete_key(session, request_id, params)
+                return
+            source = (await self._sources(session, uri))[0]
+            server, name = source.server, source.shown
+            ref = {**ref, "uri": Raw(json.quote(source.uri))}
+        else:
+            raise ProtocolRefusal(eras.INVALID_PARAMS, "ref.type: ref/prompt or ref/resource")
+        given = {**params, "ref": Raw(json.join(ref))}
+        self._forward(session, request_id, server, b"completion/complete", given, meta, name)
+
+    async def read_resource(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer resources/read. If no server lists the URI, those that may know it are asked in turn."""
+        uri = _required(params, "uri", "the URI of a resource")
+        key = document_resources.key_of(uri)
+        if key is not None:
+            await self._read_document(session, request_id, uri, key)
+            return
+        sources = await self._sources(session, uri)
+        session.no_longer_runs(request_id)
+        self._read(session, bytes(request_id), params, meta, sources)
+
+    async def _read_document(self, session: Session, request_id: Raw, uri: str, key: str) -> None:
+        found = await self._documents.text(key)
+        if found is None:
+            raise _not_found(session, uri)
+        result = document_resources.contents(uri, *found)
+        session.answer(request_id, eras.cacheable(result) if session.era is Era.MODERN else result)
+
+    async def _complete_key(self, session: Session, request_id: Raw, params: Members) -> None:
+        try:
+            prefix = json.text(json.fields(params["argument"]).get("value"))
+        except (KeyError, InvalidJson):
+            raise ProtocolRefusal(
+                eras.INVALID_PARAMS, "argument: an object with name and value is required"
+            ) from None
+        keys = await self._documents.beginning(prefix or "", document_resources.MOST_COMPLETED + 1)
+        session.answer(request_id, document_resources.completion(keys))
+
+    def _read(
+        self, session: Session, key: bytes, params: Members, meta: Members, sources: tuple[Source, ...]
+    ) -> None:
+        source, others = sources[0], sources[1:]
+
+        def replied(reply: Reply) -> None:
+            if others and reply.result is None:
+                try:
+                    self._read(session, key, params, meta, others)
+                except TabaneError as error:
+                    # No task stands around this: the client is answered here or never.
+                    session.fail(key, error)
+            else:
+                _replied(session, key, source.shown, reply, source)
+
+        upstream = self._gateway.instance_for(session.caller, source.server)
+        given = {**params, "uri": Raw(json.quote(source.uri))}
+        session.calls.send(key, upstream, b"resources/read", given, meta, replied, safe=True)
+
+    def _forward(
+        self,
+        session: Session,
+        request_id: Raw,
+        server: str,
+        method: bytes,
+        params: Members,
+        meta: Members,
+        name: str,
+    ) -> None:
+        key = bytes(request_id)
+        session.no_longer_runs(request_id)
+        upstream = self._gateway.instance_for(session.caller, server)
+        session.calls.send(
+            key, upstream, method, params, meta, lambda reply: _replied(session, key, name, reply), safe=True
+        )
+
+    async def _sources(self, session: Session, uri: str) -> tuple[Source, ...]:
+        sources = await self._gateway.sources(session.caller, uri)
+        if not sources:
+            raise _not_found(session, uri)
+        return sources
+
+
+def _replied(session: Session, key: bytes, name: str, reply: Reply, source: Source | None = None) -> None:
+    """Pass an answer on; ``source`` is the request, if the answer may be kept for a while."""
+    result = reply.result
+    if reply.failure is not None:
+        session.fail(key, reply.failure)
+    elif result is None:
+        session.give(key, json.error_line(key, reply.error or b"null"), ok=False)
+    elif len(result) > LARGE:
+        session.prepare(key, len(result), _give_large(session, key, name, reply, source))
+    else:
+        _give(session, key, name, _line(session.era, key, reply, source))
+
+
+async def _give_large(session: Session, key: bytes, name: str, reply: Reply, source: Source | None) -> None:
+    _give(session, key, name, await asyncio.to_thread(_line, session.era, key, reply, source))
+
+
+def _give(session: Session, key: bytes, name: str, line: bytes | None) -> None:
+    if line is not None:
+        session.give(key, line)
+        return
+    note_question(name)
+    session.fail(key, question_of(name))
+
+
+def _line(era: Era | None, key: bytes, reply: Reply, source: Source | None) -> bytes | None:
+    result = reply.result or Raw(b"{}")
+    if source is not None and source.shown != source.uri:
+        result = _renamed(result, source)
+    if era is Era.MODERN and source is not None:
+        return json.result_line(key, eras.cacheable(eras.completed(result)))
+    return answer_line(key, era, reply.era, result)
+
+
+def _not_found(session: Session, uri: str) -> ProtocolRefusal:
+    legacy = session.era is Era.LEGACY
+    code = eras.RESOURCE_NOT_FOUND if legacy else eras.INVALID_PARAMS
+    return ProtocolRefusal(code, f"Resource not found: {uri}", {"uri": uri})
+
+
+def _renamed(result: Raw, source: Source) -> Raw:
+    """Return what was read under the URI in the request: two servers have the same URI."""
+    try:
+        members = json.fields(result)
+        contents = [json.fields(item) for item in json.elements(members["contents"])]
+    except (InvalidJson, KeyError):
+        return result
+    for item in contents:
+        if json.text(item.get("uri")) == source.uri:
+            item["uri"] = Raw(json.quote(source.shown))
+    members["contents"] = Raw(b"[" + b",".join(map(json.join, contents)) + b"]")
+    return Raw(json.join(members))
+
+
+def _required(params: Members, key: str, what: str) -> str:
+    value = json.text(params.get(key))
+    if value is None:
+        raise ProtocolRefusal(eras.INVALID_PARAMS, f"{key}: {what} is required")
+    return value

@@ -1,0 +1,266 @@
+"""The sessions of a hub: attached, told of changes, drained and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Iterator, Mapping
+from typing import get_args
+
+from msgspec import Raw
+
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.long_results import LongResults
+from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
+from tabane.hub.clients.session import Handler, Session
+from tabane.hub.local.handshake import DRAIN, Hello
+from tabane.messages import language
+from tabane.operations import Caller, Face
+from tabane.settings import Mode, Settings
+from tabane.wire.channel import LineBatch, LineChannel
+from tabane.wire.era import Era
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+SOON = 0.1
+"""Seconds in which changes are gathered: servers that list at the same time cause one notice."""
+
+LONGEST = 5.0
+"""Seconds between two notices of a list that keeps changing."""
+
+_ERRORS = 16 << 20
+"""Bytes of the errors that may replace answers, one for each request in flight."""
+
+_LOOK = 0.02
+"""Seconds between two checks whether all sessions are idle."""
+
+
+class ClientSessions:
+    """The MCP clients attached to a hub, whatever carries them.
+
+    ``handlers`` answer requests, by era and method. ``settings`` returns those in force, ``lang`` is the
+    value of the variable LANG.
+    """
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        batch: LineBatch,
+        gateway: Gateway,
+        long_results: LongResults,
+        handlers: Mapping[Era, Mapping[str, Handler]],
+        settings: Callable[[], Settings],
+        lang: str | None,
+    ) -> None:
+        self.loop, self.gateway, self.handlers = loop, gateway, handlers
+        # Marks the ids of this hub's questions: a bridge may outlive the hub and meet the next.
+        self.mark = f"tabane-{os.urandom(4).hex()}"
+        self._batch, self._long_results, self._settings, self._lang = batch, long_results, settings, lang
+        self.draining = False
+        self._sessions: dict[str, Session] = {}
+        self._count = 0
+        self._idle: asyncio.Future[None] = loop.create_future()
+        self._notices = ListNotices(loop, self._tell)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        """Iterate over a copy: a session may end while the others are told of something."""
+        return iter(list(self._sessions.values()))
+
+    @property
+    def max_line(self) -> int:
+        return self._settings().max_line
+
+    @property
+    def in_flight(self) -> int:
+        """Requests being worked on."""
+        return sum(session.in_flight for session in self._sessions.values())
+
+    def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
+        """Serve a client on a pair of non-blocking descriptors, which the session owns from here on."""
+        settings = self._settings()
+        caller = Caller(
+            identity="local",
+            face=Face.MCP,
+            session=str(self._count + 1),
+            lang=language(settings.lang, hello.lang, self._lang),
+            client=hello.client,
+            cwd=hello.cwd,
+            roots=tuple(hello.roots),
+        )
+        mode: Mode = hello.mode if hello.mode in MODES else settings.mode
+        outlet = LineOutlet(self.loop, lingers=hello.role == "stdio")
+        session = self.begin(caller, mode, outlet)
+        outlet.open(
+            session,
+            self._batch,
+            read_fd,
+            write_fd,
+            max_line=settings.max_line,
+            max_outbox=settings.outbox,
+        )
+        return session
+
+    def begin(
+        self, caller: Caller, mode: Mode, outlet: Outlet, era: Era | None = None, *, shared: bool = False
+    ) -> Session:
+        """Begin a session of that caller. ``shared``: one of several that the caller has at the same time."""
+        self._count += 1
+        key = f"{caller.session}.{self._count}" if shared else caller.session
+        session = Session(self, caller, mode, outlet, era, key=key, shared=shared)
+        self._sessions[key] = session
+        return session
+
+    def left(self, session: Session) -> None:
+        """End what runs for a session alone: its client is gone."""
+        self._sessions.pop(session.key, None)
+        self.gateway.leave(session.key)
+        if not session.shared:
+            self._long_results.leave(session.key)
+
+    # -- notifications ---------------------------------------------------------------------------
+
+    def changed(self, kind: str = "tools") -> None:
+        """Tell clients soon that a list of that kind has changed."""
+        if self._sessions:
+            self._notices.changed(kind)
+
+    def document_changed(self, key: str, listed: bool) -> None:
+        """Tell clients that a document has changed or is gone; if ``listed``, the list of all has too."""
+        for session in self:
+            session.updated(key)
+        if listed:
+            self.changed("resources")
+
+    def logged(self, params: Raw) -> None:
+        """Pass on a log message of a server that belongs to no request."""
+        for session in self:
+            session.logged(params)
+
+    def _tell(self, kind: str) -> None:
+        for session in self:
+            session.changed(kind)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    async def idle(self, limit: float) -> None:
+        """Wait, at most ``limit`` seconds, until all answers are given and read."""
+        self._check_idle()
+        await asyncio.wait([self._idle], timeout=limit)
+
+    def close(self) -> None:
+        """Take no new request, and close all sessions."""
+        self.draining = True
+        for session in self:
+            session.close("the hub ended")
+
+    def _check_idle(self) -> None:
+        if not any(session.in_flight or session.unsent for session in self._sessions.values()):
+            if not self._idle.done():
+                self._idle.set_result(None)
+        elif not self._idle.done():
+            self.loop.call_later(_LOOK, self._check_idle)
+
+
+class ListNotices:
+    """Kinds of lists that have changed. ``tell`` is called with a kind, shortly after it has.
+
+    A client reads the whole list again each time that it is told. So a list that goes on changing, as that
+    of resources does while a folder of ten thousand files becomes documents, is told of at intervals that
+    double up to :data:`LONGEST`; the last change is always told.
+    """
+
+    def __init__(self, loop: AbstractEventLoop, tell: Callable[[str], None]) -> None:
+        self._loop, self._tell = loop, tell
+        self._due: set[str] = set()
+        self._told: dict[str, tuple[float, float]] = {}  # when, and how long after it nothing is told
+
+    def changed(self, kind: str) -> None:
+        """Note that a list of that kind has changed."""
+        if kind in self._due:
+            return
+        self._due.add(kind)
+        now = self._loop.time()
+        at, gap = self._told.get(kind, (now, 0.0))
+        gap = SOON if now - at >= 2 * gap else min(2 * gap, LONGEST)
+        self._loop.call_later(max(SOON, at + gap - now), self._now, kind, gap)
+
+    def _now(self, kind: str, gap: float) -> None:
+        self._due.discard(kind)
+        self._told[kind] = (self._loop.time(), gap)
+        self._tell(kind)
+
+
+class LineOutlet:
+    """A client on a line channel: the socket of a bridge, or standard input and output.
+
+    If it ``lingers`` (standard input; a bridge waits itself), all requests before its end of file are
+    answered. ``max_outbox`` bytes may wait for a client that reads slowly. An answer that does not fit is
+    replaced by an error; a notification that does not fit is dropped. The client stays connected.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, lingers: bool) -> None:
+        self._loop, self._lingers = loop, lingers
+        self._channel: LineChannel
+
+    def open(
+        self,
+        session: Session,
+        batch: LineBatch,
+        read_fd: int,
+        write_fd: int,
+        *,
+        max_line: int,
+        max_outbox: int,
+    ) -> None:
+        """Begin to read for the session. The channel owns the descriptors from here on."""
+        self._session, self._most = session, max_outbox
+        self._channel = LineChannel(
+            self._loop,
+            batch,
+            read_fd,
+            write_fd,
+            on_line=session.receive,
+            on_close=lambda why: session.gone(),
+            on_oversized=session.oversized,
+            on_end=self._linger if self._lingers else None,
+            max_line=max_line,
+            max_outbox=max(max_outbox, ROOM + max_line) + _ERRORS,
+        )
+        self._channel.start()
+
+    @property
+    def unsent(self) -> int:
+        return self._channel.unsent
+
+    @property
+    def closed(self) -> bool:
+        return self._channel.closed
+
+    def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        waiting = self._channel.unsent
+        if waiting > ROOM and waiting + len(line) > self._most:
+            line = undelivered(request_id, len(line), waiting, self._session.caller.lang)
+        self._channel.send(line)
+
+    def tell(self, line: bytes, about: bytes | None) -> None:
+        waiting = self._channel.unsent
+        if waiting <= ROOM or waiting + len(line) <= self._most:
+            self._channel.send(line)
+
+    def drain(self) -> None:
+        self._channel.send(DRAIN)
+
+    def close(self, why: str) -> None:
+        self._channel.flush()
+        self._channel.close(why)
+
+    def _linger(self) -> None:
+        """Close when the client has received the answers that are still due: it asks nothing more."""
+        if (self._session.in_flight or self.unsent) and not self.closed:
+            self._loop.call_later(0.01, self._linger)
+        else:
+            self._session.close("end of file")

@@ -1,0 +1,113 @@
+"""The gateway of a hub, the operations on tools and servers, and the hub's own tools among them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from msgspec import Raw
+
+from tabane.errors import TabaneError
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.operations import ServerOperations, ToolOperations
+from tabane.gateway.parallel import Parallel
+from tabane.gateway.processes.processes import Processes
+from tabane.gateway.servers.configuration import Configuration
+from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.judging import Judging
+from tabane.gateway.tools.validation import Validator
+from tabane.gateway.upstreams.connector import Connector
+from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
+from tabane.hub.clients.tool_calls import as_failure, as_result
+from tabane.hub.servers import limits_of
+from tabane.operations import Caller, Door, Face, Operation, OperationTable, Privilege
+from tabane.settings import Settings
+from tabane.wire.channel import LineBatch
+
+RESERVED = frozenset(
+    {
+        *DISCLOSING, "search_everything", "read_url_content", "remember_url", "hello",
+        "search_similar", "search_posts_by_text", "get_user_stats", "get_database_stats", "suggest_users",
+        "get_status", "embed_text", "put_document", "put_documents", "put_file", "search_documents",
+        "get_document", "list_documents", "delete_document", "get_documents_by_prefix", "get_document_stats",
+        "get_post", "get_documentation",
+    }
+)  # fmt: skip
+"""Names that no upstream's tool is given: the hub's own tools have them, now or in a later version."""
+
+
+def count_servers(configuration: Configuration, gateway: Gateway) -> dict[str, int]:
+    """Return the counts of servers and tools that status shows."""
+    servers = configuration.servers
+    running = [any(one.connection for one in gateway.instances(server.name)) for server in servers]
+    return {
+        "servers": len(servers),
+        "servers_disabled": sum(1 for server in servers if server.disabled),
+        "servers_running": sum(running),
+        "tools": gateway.catalogue.count,
+    }
+
+
+def gateway_of(
+    servers: tuple[Server, ...],
+    settings: Settings,
+    environment: Mapping[str, str],
+    loop: asyncio.AbstractEventLoop,
+    batch: LineBatch,
+    processes: Processes,
+    *,
+    on_changed: Callable[[str], None],
+    on_log: Callable[[str, Raw], None],
+) -> Gateway:
+    """Return the gateway over the servers."""
+    logs = settings.home / "logs" / "servers"
+    connector = Connector(loop, batch, processes, logs, environment, settings.max_line)
+    return Gateway(
+        servers,
+        settings.home,
+        logs,
+        loop,
+        connector,
+        limits_of(settings),
+        reserved=RESERVED,
+        validator=Validator(Judging(environment, errors=2)),
+        list_wait=settings.list_wait,
+        health_interval=settings.health_interval,
+        on_changed=on_changed,
+        on_log=on_log,
+        obstacle=connector.obstacle,
+    )
+
+
+class HubTools:
+    """The tools of servers and the hub's own, as operations. ``door`` returns the door of the hub."""
+
+    def __init__(self, gateway: Gateway, door: Callable[[], Door]) -> None:
+        self._gateway, self._door = gateway, door
+
+    def table(self) -> list[Operation]:
+        tools = ToolOperations(self._gateway, self._permit, self._own)
+        return [
+            *tools.table(),
+            *Parallel(tools.perform).table(),
+            *ServerOperations(self._gateway).table(),
+        ]
+
+    def provide(self, table: OperationTable) -> None:
+        """Let the hub's own operations be found among the tools of servers."""
+        self._gateway.provide(own_tools(table), old_names(table))
+
+    async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
+        door = self._door()
+        operation = door.table.get(name)
+        try:
+            value = await door.invoke(replace(caller, face=Face.MCP), name, arguments)
+        except TabaneError as error:
+            if operation is None or operation.failure is None:
+                raise
+            return Raw(as_failure(operation, error, caller.lang))
+        return Raw(as_result(operation, value, caller.lang))
+
+    def _permit(self, caller: Caller, tool: str) -> None:
+        self._door().check(caller, Privilege.CALL, tool)
