@@ -16,7 +16,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.tools.index import Query, ToolIndex
+from tabane.gateway.tools.index import ToolIndex, ToolQuery
 from tabane.gateway.tools.tool import Tool
 
 CUTS = (1, 5, 10)
@@ -52,12 +52,12 @@ def measure(path: Path, split: bool, misses: int) -> None:
     began = time.process_time()
     index.replace("set", read_tools(data["tools"]))
     built = (time.process_time() - began) * 1000
-    index.search(Query("warm up"))
+    index.search(ToolQuery("warm up"))
     times: list[float] = []
     rows: list[tuple[bool, list[float]]] = []
     for query in data["queries"]:
         began = time.perf_counter()
-        hits = index.search(Query(query["query"], limit=max(CUTS)))
+        hits = index.search(ToolQuery(query["query"], limit=max(CUTS)))
         times.append((time.perf_counter() - began) * 1000)
         found = [hit.alias for hit in hits.hits]
         scores = [recall(found, query["gold"], cut) for cut in CUTS]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabane.gateway.tools.index import Match, Query, ToolIndex
+from tabane.gateway.tools.index import Match, ToolIndex, ToolQuery
 from tabane.gateway.tools.tool import Tool
 from tests.gateway.tools import corpus, tool
 
@@ -37,7 +37,7 @@ def index() -> Iterator[ToolIndex]:
 
 
 def found(index: ToolIndex, query: str, **options: Any) -> list[str]:
-    return [hit.alias for hit in index.search(Query(query, **options)).hits]
+    return [hit.alias for hit in index.search(ToolQuery(query, **options)).hits]
 
 
 # -- relevance -----------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_an_english_query_finds_tools_described_in_japanese(index: ToolIndex) ->
 
 def test_the_name_of_a_tool_finds_that_tool_first(index: ToolIndex) -> None:
     for name in ("files__write_file", "write_file", "files.write_file"):
-        best = index.search(Query(name)).hits[0]
+        best = index.search(ToolQuery(name)).hits[0]
         assert (best.alias, best.score) == ("files__write_file", 1.0)
 
 
@@ -82,7 +82,7 @@ def test_parameters_and_titles_and_servers_are_searched(index: ToolIndex) -> Non
 
 
 def test_nothing_is_found_where_nothing_matches(index: ToolIndex) -> None:
-    hits = index.search(Query("xyzzy"))
+    hits = index.search(ToolQuery("xyzzy"))
     assert (hits.hits, hits.total) == ((), 0)
 
 
@@ -91,7 +91,7 @@ def test_a_query_without_words_lists_tools_by_name(index: ToolIndex) -> None:
 
 
 def test_total_counts_what_the_limit_leaves_out(index: ToolIndex) -> None:
-    hits = index.search(Query("file", limit=1))
+    hits = index.search(ToolQuery("file", limit=1))
     assert len(hits.hits) == 1
     assert hits.total == 3
 
@@ -103,7 +103,7 @@ def test_equal_scores_are_in_order_of_name() -> None:
 
 
 def test_scores_fall_and_stay_within_one(index: ToolIndex) -> None:
-    scores = [hit.score for hit in index.search(Query("read or write a file", limit=50)).hits]
+    scores = [hit.score for hit in index.search(ToolQuery("read or write a file", limit=50)).hits]
     assert scores == sorted(scores, reverse=True)
     assert all(0 < score <= 1 for score in scores)
 
@@ -237,7 +237,7 @@ ANYTHING = st.text(st.characters() | st.sampled_from("\ud83d\udc00 東京ーａ_
 @given(ANYTHING, st.sampled_from(["relevance", "partial", "prefix", "exact", "fuzzy"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_query_is_answered(index: ToolIndex, query: str, match: Match) -> None:
-    hits = index.search(Query(query, 3, match=match))
+    hits = index.search(ToolQuery(query, 3, match=match))
     assert len(hits.hits) <= 3
     assert len(hits.hits) <= hits.total
 
@@ -285,17 +285,17 @@ UNFIT = [
 
 @pytest.mark.parametrize("query", UNFIT)
 def test_tools_that_share_a_verb_with_a_question_do_not_answer_it(index: ToolIndex, query: str) -> None:
-    hits = index.search(Query(query))
+    hits = index.search(ToolQuery(query))
     assert (hits.hits, hits.total) == ((), 0)
     assert len(hits.nearest) <= 2
 
 
 def test_the_nearest_tools_are_named_in_their_order(index: ToolIndex) -> None:
     index.replace("db", [tool("create_table", "Create a table.", server="db")])
-    hits = index.search(Query("create pull request", limit=1))
+    hits = index.search(ToolQuery("create pull request", limit=1))
     assert hits.hits == ()
     assert hits.nearest[0] == "db__create_table"
-    assert index.search(Query("プルリクエストを作る")).nearest[0] == "db__create_table"
+    assert index.search(ToolQuery("プルリクエストを作る")).nearest[0] == "db__create_table"
     index.replace("hub", [tool("create_pull_request", "Open a pull request.", server="hub")])
     assert found(index, "create pull request")[0] == "hub__create_pull_request"
     assert found(index, "プルリクエストを作る")[0] == "hub__create_pull_request"
@@ -311,20 +311,20 @@ def test_a_question_of_verbs_alone_is_answered_by_what_has_them(index: ToolIndex
 
 @pytest.mark.parametrize("match", ["partial", "prefix", "exact", "fuzzy"])
 def test_matching_by_name_knows_no_such_judgement(index: ToolIndex, match: Match) -> None:
-    assert index.search(Query("create pull request", match=match)).nearest == ()
+    assert index.search(ToolQuery("create pull request", match=match)).nearest == ()
     assert found(index, "files__write_file", match=match)[0] == "files__write_file"
 
 
 def test_a_long_question_is_never_judged(whole: tuple[ToolIndex, list[dict[str, Any]]]) -> None:
     long = "my neighbour wants somebody to water tomatoes cucumbers and peppers while he reads a file in Rome"
-    assert whole[0].search(Query(long)).hits
+    assert whole[0].search(ToolQuery(long)).hits
 
 
 def test_what_people_ask_for_and_there_is_is_not_called_unfit(
     whole: tuple[ToolIndex, list[dict[str, Any]]],
 ) -> None:
     index, queries = whole
-    unfit = [query["query"] for query in queries if index.search(Query(query["query"])).nearest]
+    unfit = [query["query"] for query in queries if index.search(ToolQuery(query["query"])).nearest]
     assert unfit == []
 
 
@@ -373,7 +373,7 @@ def test_a_search_does_not_depend_on_the_order_of_servers() -> None:
     for server in reversed(servers):
         other.replace(server, servers[server])
     for query in queries:
-        assert one.search(Query(query["query"])) == other.search(Query(query["query"]))
+        assert one.search(ToolQuery(query["query"])) == other.search(ToolQuery(query["query"]))
 
 
 def test_tools_of_one_server_do_not_matter_to_their_order() -> None:
@@ -381,4 +381,4 @@ def test_tools_of_one_server_do_not_matter_to_their_order() -> None:
     one, other = ToolIndex(":memory:"), ToolIndex(":memory:")
     one.replace("all", tools)
     other.replace("all", tools[::-1])
-    assert one.search(Query("show the log", 20)) == other.search(Query("show the log", 20))
+    assert one.search(ToolQuery("show the log", 20)) == other.search(ToolQuery("show the log", 20))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.tools.likeness import NameMatch, measure, nearest
+from tabane.gateway.tools.name_matching import NameMatch, measure, nearest
 
 NAMES = ["files__read_file", "files__write_file", "slack__post_message", "db__run_query"]
 

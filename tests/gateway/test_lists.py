@@ -9,8 +9,8 @@ from msgspec import Raw
 
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.lists import Lists
-from tabane.gateway.upstreams.peer import Peer
+from tabane.gateway.upstreams.handshake import Peer
+from tabane.gateway.upstreams.lists import UpstreamLists
 from tabane.wire.era import Era
 
 LONG = 60.0
@@ -66,7 +66,7 @@ def test_a_list_that_takes_long_to_read_does_not_replace_a_later_one() -> None:
         conversation = Conversation("s", loop, on_notice=lambda *_: None, on_closed=lambda why: None)
         conversation.carrier = carrier = Asked()
         conversation.peer = Peer(Era.LEGACY, "2025-06-18", "s", {"tools": Raw(b"{}")})
-        lists = Lists("s", loop, listed, lambda fault: None)
+        lists = UpstreamLists("s", loop, listed, lambda fault: None)
         lists.open(conversation)
         for number, name in enumerate((b"old", b"new"), 1):
             await until(lambda number=number: len(carrier.numbers) == number)  # type: ignore[misc]

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.tools import names
-from tabane.gateway.tools.names import AliasMap, alias, is_alias
+from tabane.gateway.tools.aliases import MOST, AliasMap, alias, is_alias
 
 PARTS = st.text(st.sampled_from("ab_-.1Z 日本") | st.characters(), max_size=70)
 TOOLS = st.lists(st.tuples(PARTS, PARTS), unique=True, max_size=12)
@@ -173,6 +172,6 @@ def test_a_kept_map_that_is_spoilt_is_begun_anew(kept: object) -> None:
 
 
 def test_a_server_that_makes_up_names_without_end_does_not_fill_the_memory() -> None:
-    aliases = AliasMap().with_names("liar", "liar", (f"t{number}" for number in range(names.MOST + 50)))
-    assert len(aliases.entries) == names.MOST
+    aliases = AliasMap().with_names("liar", "liar", (f"t{number}" for number in range(MOST + 50)))
+    assert len(aliases.entries) == MOST
     assert aliases.original_of("liar__t0") is None

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from tabane.gateway.servers.urls import is_loopback
-from tabane.gateway.upstreams.proxies import proxy_for
+from tabane.gateway.upstreams.http_routing import proxy_for
 from tabane.hub.hub import Hub
 from tabane.settings import load_settings
 from tests.dataplane.place import Json, Place, configured, place, run, text

@@ -17,7 +17,14 @@ from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.servers.clients import CLIENTS
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
 from tabane.gateway.servers.editing import add_servers, check_addable
-from tabane.gateway.servers.importing import Plan, Source, Taken, plan, source_of, sources
+from tabane.gateway.servers.importing import (
+    ImportedServer,
+    ImportSource,
+    ServerImportPlan,
+    plan,
+    source_of,
+    sources,
+)
 from tabane.messages import Message, say
 from tabane.settings.places import home_folder
 
@@ -86,7 +93,7 @@ def import_(
     terminal.show(preview.result("imported" if done else "unchanged"), lambda: preview.tell(terminal, done))
 
 
-def _looked(clients: Sequence[str], given: Path | None) -> list[Source]:
+def _looked(clients: Sequence[str], given: Path | None) -> list[ImportSource]:
     if given:
         return [source_of(Path(os.path.abspath(given)))]
     wanted = [client for client in CLIENTS if not clients or client.name in clients]
@@ -115,8 +122,8 @@ class Preview:
     """What an import would do, as a person and as a program is shown it; no secret stands in it."""
 
     place: Place
-    looked: Sequence[Source]
-    plan: Plan
+    looked: Sequence[ImportSource]
+    plan: ServerImportPlan
 
     def show(self, terminal: Terminal) -> None:
         """The files, what is in them, and what would be taken; nothing on stdout for a program."""
@@ -174,7 +181,7 @@ class Preview:
         why = {server.name: why_disabled(server) for server in configuration.servers}
         return [self._row(book, taken, why.get(taken.name)) for taken in self.plan.taken]
 
-    def _row(self, book: Book, taken: Taken, why: Message | None) -> dict[str, Any]:
+    def _row(self, book: Book, taken: ImportedServer, why: Message | None) -> dict[str, Any]:
         return {
             "name": taken.name,
             "from": list(taken.titles),

@@ -23,7 +23,7 @@ from tabane.settings.spelling import nearest
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from tabane.gateway.servers.installation import Change
+    from tabane.gateway.servers.installation import InstallChange
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _HANDED_DOWN = ("home", "config", "servers")
@@ -230,7 +230,7 @@ def _record_path() -> None:
         record(home, os.environ)
 
 
-def _result(setup: Setup, change: Change, dry: bool) -> dict[str, Any]:
+def _result(setup: Setup, change: InstallChange, dry: bool) -> dict[str, Any]:
     return {
         "client": setup.client.name,
         "path": str(setup.path),
@@ -242,7 +242,7 @@ def _result(setup: Setup, change: Change, dry: bool) -> dict[str, Any]:
 
 
 def _tell_installed(
-    terminal: Terminal, setup: Setup, change: Change, dry: bool, snippet: Mapping[str, Any]
+    terminal: Terminal, setup: Setup, change: InstallChange, dry: bool, snippet: Mapping[str, Any]
 ) -> None:
     tell = _would_install if dry else _installed
     terminal.say(tell(change.status, setup.client.title, setup.path))
@@ -260,13 +260,13 @@ def _tell_installed(
         )
 
 
-def _tell_uninstalled(terminal: Terminal, setup: Setup, change: Change, dry: bool) -> None:
+def _tell_uninstalled(terminal: Terminal, setup: Setup, change: InstallChange, dry: bool) -> None:
     terminal.say(_uninstalled(change.status, setup.client.title, setup.path, dry))
     if not dry and change.status == "removed":
         _tell_rest(terminal, setup, change)
 
 
-def _tell_rest(terminal: Terminal, setup: Setup, change: Change) -> None:
+def _tell_rest(terminal: Terminal, setup: Setup, change: InstallChange) -> None:
     if change.backup:
         terminal.note(say("What the file was is kept as {path}.", path=change.backup))
     terminal.note(say("{title} sees it when it is started the next time.", title=setup.client.title))

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tabane.gateway.servers.identity import is_secret_name
-from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.redaction import Redactor, is_secret_name
 
 MASK = "***"
 

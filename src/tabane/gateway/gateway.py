@@ -13,23 +13,23 @@ from typing import NamedTuple, cast
 from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamError, UpstreamUnavailable
-from tabane.gateway.catalogues import Catalogues
-from tabane.gateway.offers.addresses import addressed
+from tabane.gateway.catalogs import ServerCatalogs
 from tabane.gateway.offers.prompts import Prompt
-from tabane.gateway.offers.resources import Source
-from tabane.gateway.offers.watches import OnUpdated, Watches
-from tabane.gateway.processes.stderr import LogFile
+from tabane.gateway.offers.resource_uris import addressed
+from tabane.gateway.offers.resources import ResourceSource
+from tabane.gateway.offers.watches import OnUpdated, ResourceWatches
+from tabane.gateway.processes.stderr import ServerLogFile
 from tabane.gateway.servers.server import Server, Share
-from tabane.gateway.tools.catalogue import Plan
+from tabane.gateway.tools.catalog import ToolCatalogPlan
 from tabane.gateway.tools.disclosure import nearest
-from tabane.gateway.tools.index import Hits, Query
-from tabane.gateway.tools.listings import Listing
+from tabane.gateway.tools.index import ToolHits, ToolQuery
+from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.validation import Validator
+from tabane.gateway.tools.validation import ArgumentValidator
+from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.instances import Instances
 from tabane.gateway.upstreams.lists import LISTS
-from tabane.gateway.upstreams.peer import Peer
-from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
+from tabane.gateway.upstreams.upstream import Connect, Upstream, UpstreamLimits, UpstreamState
 from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.wire.era import Era
@@ -54,7 +54,7 @@ RESOURCES = ("resources", "templates")
 """The lists of which resources come."""
 
 
-class Unlisted(NamedTuple):
+class UnlistedServers(NamedTuple):
     """Servers whose tools are not known: those that are starting, and why others failed."""
 
     starting: tuple[str, ...] = ()
@@ -75,10 +75,10 @@ class Gateway:
         logs: Path,
         loop: asyncio.AbstractEventLoop,
         connect: Connect,
-        limits: Limits,
+        limits: UpstreamLimits,
         *,
         reserved: frozenset[str],
-        validator: Validator | None = None,
+        validator: ArgumentValidator | None = None,
         list_wait: float = 2.0,
         health_interval: float = 60.0,
         on_changed: Callable[[str], None] = lambda kind: None,
@@ -86,18 +86,18 @@ class Gateway:
         obstacle: Callable[[Server], Message | None] = lambda server: None,
     ) -> None:
         self.servers = {server.name: server for server in servers}
-        self.validator = validator or Validator()
+        self.validator = validator or ArgumentValidator()
         self._loop, self._connect, self.limits = loop, connect, limits
         self._logs = logs
         self.list_wait, self.health_interval = list_wait, health_interval
         self.health_timeout = 10.0
         self._on_changed, self._on_log, self._obstacle = on_changed, on_log, obstacle
         self._starts = asyncio.Semaphore(STARTS)
-        self._catalogues = Catalogues(folder, loop, reserved)
+        self._catalogues = ServerCatalogs(folder, loop, reserved)
         self.catalogue = self._catalogues.tools
         self.prompts = self._catalogues.prompts
         self.resources = self._catalogues.resources
-        self._watches = Watches(self.instance_for, self._spawn)
+        self._watches = ResourceWatches(self.instance_for, self._spawn)
         self._instances = Instances(loop, self._make, limits)
         self._learned: dict[tuple[str, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -130,7 +130,7 @@ class Gateway:
             if version != versions[kind]:
                 self._on_changed(kind)
 
-    def use_limits(self, limits: Limits) -> None:
+    def use_limits(self, limits: UpstreamLimits) -> None:
         """Be that patient from now on, with running instances too."""
         self.limits = self._instances.limits = limits
         for instance in self._instances:
@@ -199,11 +199,11 @@ class Gateway:
         names = self.servers if server is None else [server] if server in self.servers else []
         return any(self.shared(self.servers[name]).share == "roots" for name in names)
 
-    async def search(self, query: Query) -> Hits:
+    async def search(self, query: ToolQuery) -> ToolHits:
         """Ranked tools for a query. CPU work is done in the catalogue's thread."""
         return await self._catalogues.search(query)
 
-    async def wait_listed(self, caller: Caller) -> Unlisted:
+    async def wait_listed(self, caller: Caller) -> UnlistedServers:
         """Wait, at most two seconds, for servers that never listed; return those still missing."""
         await self._within(self.list_wait, [self._listed_by(s, caller) for s in self._unlisted()])
         failed: dict[str, Message] = {}
@@ -211,9 +211,9 @@ class Gateway:
             why = next(filter(None, (each.trouble for each in self.instances(server.name))), None)
             if why is not None:
                 failed[server.name] = why
-        return Unlisted(tuple(s.name for s in self._unlisted() if s.name not in failed), failed)
+        return UnlistedServers(tuple(s.name for s in self._unlisted() if s.name not in failed), failed)
 
-    def remember(self, listing: Listing) -> None:
+    def remember(self, listing: ServerListing) -> None:
         """Remember the listing that a server gave during its trial, so that it need not start again."""
         if listing.server not in self.servers:
             self._catalogues.remember(listing)
@@ -266,7 +266,7 @@ class Gateway:
             raise UnknownName(message, near)
         return prompt
 
-    async def sources(self, caller: Caller, uri: str) -> tuple[Source, ...]:
+    async def sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Where a resource, or a template, is to be asked for, the likeliest server first; eight at most.
 
         Where nothing that is listed speaks for a server, those that never listed are waited for, and
@@ -274,14 +274,16 @@ class Gateway:
         """
         at = addressed(uri)
         if at is not None:
-            return (Source(*at, uri),) if at[0] in self.servers else ()
+            return (ResourceSource(*at, uri),) if at[0] in self.servers else ()
         if known := self.resources.known(uri):
             return known
         waits = [self._listed_by(s, caller, name) for name in RESOURCES for s in self._unlisted(name)]
         await self._within(self.limits.start_timeout, waits, lambda: bool(self.resources.known(uri)))
         return self.resources.find(uri)
 
-    async def watch(self, session: str, caller: Caller, source: Source, on_updated: OnUpdated) -> None:
+    async def watch(
+        self, session: str, caller: Caller, source: ResourceSource, on_updated: OnUpdated
+    ) -> None:
         """Tell ``on_updated`` of each change of a resource, with the URI shown and the parameters to tell.
 
         ``session`` names whoever :meth:`unwatch` and :meth:`leave` are called for; the same resource
@@ -326,12 +328,12 @@ class Gateway:
         """The instances of a server that exist now."""
         return list(self._instances.of(name))
 
-    def listing(self, name: str) -> Listing | None:
+    def listing(self, name: str) -> ServerListing | None:
         return self._catalogues.listing(name)
 
     def log_lines(self, name: str, count: int) -> list[str]:
         """The last lines that a server wrote to stderr, read from its log. Blocks on the file."""
-        return LogFile(self._logs, name).last(count)
+        return ServerLogFile(self._logs, name).last(count)
 
     async def stop(self, name: str) -> None:
         """Stop every instance of a server; it stays stopped until it is started by hand."""
@@ -370,7 +372,7 @@ class Gateway:
 
     def tried(self, name: str) -> bool:
         """Return whether the server is running, or the result of its last start is known."""
-        return any(instance.state is not State.IDLE for instance in self.instances(name))
+        return any(instance.state is not UpstreamState.IDLE for instance in self.instances(name))
 
     def _withdraw(self, name: str) -> None:
         self._instances.retire(name)
@@ -436,7 +438,7 @@ class Gateway:
         self._taken(server, peer, "tools", items, plan if fits else None)
 
     def _taken(
-        self, server: Server, peer: Peer, name: str, items: list[Raw], plan: Plan | None = None
+        self, server: Server, peer: Peer, name: str, items: list[Raw], plan: ToolCatalogPlan | None = None
     ) -> None:
         configured = self.servers.get(server.name)
         if configured is None:
@@ -501,11 +503,11 @@ class Gateway:
         await self._listed_by(server, None)
 
     async def _healthy(self, name: str) -> bool | None:
-        stopped, idle = State.STOPPED, State.IDLE
+        stopped, idle = UpstreamState.STOPPED, UpstreamState.IDLE
         instances = [instance for instance in self.instances(name) if instance.state is not stopped]
         if not instances:
             return None if self.instances(name) else True
-        starting = [instance for instance in instances if instance.state is State.STARTING]
+        starting = [instance for instance in instances if instance.state is UpstreamState.STARTING]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.health_timeout):
                 await asyncio.gather(*(each.ensure() for each in starting), return_exceptions=True)

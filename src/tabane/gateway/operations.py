@@ -12,12 +12,12 @@ from msgspec import Meta, Raw, Struct
 
 from tabane.errors import CallerError, UpstreamError
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.requests import Inner
-from tabane.gateway.status import server_detail, server_row
+from tabane.gateway.server_status import server_detail, server_row
+from tabane.gateway.tool_requests import ToolCallRequest
 from tabane.gateway.tools.disclosure import describe, search_text, signature
-from tabane.gateway.tools.index import Query
+from tabane.gateway.tools.index import ToolQuery
 from tabane.gateway.tools.tool import OWN, Tool
-from tabane.gateway.upstreams.call import Call, Reply
+from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.wire import json
@@ -51,7 +51,7 @@ class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
     arguments: dict[str, Any] = {}
 
 
-class Name(Struct, frozen=True, forbid_unknown_fields=True):
+class NameParams(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(min_length=1)]
 
 
@@ -64,11 +64,11 @@ class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
     lines: Annotated[int, Meta(ge=1, le=10_000)] = 50
 
 
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class NoServerParams(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class Slices:
+class TimeSlices:
     """Slices of time on the event loop: other requests are served between two of them."""
 
     def __init__(self, seconds: float = 0.004) -> None:
@@ -82,7 +82,7 @@ class Slices:
             self._end = time.perf_counter() + self._seconds
 
 
-class Found(Struct, frozen=True):
+class ToolSearchResult(Struct, frozen=True):
     """The result of a search. ``waiting`` names servers that are starting, ``failed`` why others failed.
 
     ``nearest``: no tool fits, and these are the nearest tools.
@@ -96,7 +96,7 @@ class Found(Struct, frozen=True):
     failed: dict[str, str] = {}
 
 
-class Described(Struct, frozen=True):
+class ToolDescriptions(Struct, frozen=True):
     results: list[dict[str, Any]]
     text: str
 
@@ -140,17 +140,23 @@ class ToolOperations:
                 read_only=True,
             ),
             Operation(
-                "get_tool", "One definition, whole.", Name, self.get, PERSON, Privilege.READ, read_only=True
+                "get_tool",
+                "One definition, whole.",
+                NameParams,
+                self.get,
+                PERSON,
+                Privilege.READ,
+                read_only=True,
             ),
             Operation(
                 "list_tools", "All tools.", ListTools, self.tools, PERSON, Privilege.READ, read_only=True
             ),
         ]
 
-    async def search(self, caller: Caller, params: SearchTools) -> Found:
+    async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
         """Ranked tools; waits at most two seconds for servers that never listed theirs."""
         unlisted = await self._gateway.wait_listed(caller)
-        query = Query(
+        query = ToolQuery(
             params.query,
             params.limit,
             params.server,
@@ -175,13 +181,13 @@ class ToolOperations:
         )
         results = [_row(tool) | {"score": round(score, 3)} for tool, score in pairs]
         nearest = [alias for alias in hits.nearest if self._gateway.catalogue.get(alias)]
-        return Found(results, hits.total, waiting, text, nearest, _rendered(failed, caller.lang))
+        return ToolSearchResult(results, hits.total, waiting, text, nearest, _rendered(failed, caller.lang))
 
-    async def describe(self, caller: Caller, params: DescribeTools) -> Described:
+    async def describe(self, caller: Caller, params: DescribeTools) -> ToolDescriptions:
         """The parameters of each tool; for an unknown name the nearest ones are named."""
         results: list[dict[str, Any]] = []
         texts: list[str] = []
-        turns = Slices()
+        turns = TimeSlices()
         for name in params.names:
             await turns.pause()
             try:
@@ -194,7 +200,7 @@ class ToolOperations:
                 texts.append(describe(tool, params.detail))
         if all("error" in result for result in results):
             raise CallerError(say("{errors}", errors="\n".join(texts)))
-        return Described(results, "\n\n".join(texts))
+        return ToolDescriptions(results, "\n\n".join(texts))
 
     async def call(self, caller: Caller, params: CallTool) -> Raw:
         return await self.perform(caller, params.name, params.arguments)
@@ -202,7 +208,7 @@ class ToolOperations:
     async def call_read_only(self, caller: Caller, params: CallTool) -> Raw:
         return await self.perform(caller, params.name, params.arguments, read_only=True)
 
-    async def get(self, caller: Caller, params: Name) -> dict[str, Raw]:
+    async def get(self, caller: Caller, params: NameParams) -> dict[str, Raw]:
         tool = await self._gateway.find(caller, params.name)
         return {"tool": Raw(tool.definition)}
 
@@ -215,7 +221,7 @@ class ToolOperations:
             )
         else:
             tools = self._gateway.catalogue.tools
-        turns, rows = Slices(), []
+        turns, rows = TimeSlices(), []
         for tool in tuple(tools):
             await turns.pause()
             rows.append(_row(tool))
@@ -230,7 +236,7 @@ class ToolOperations:
     ) -> Raw:
         """Call a tool and give its result. Raises TabaneError; giving up cancels the call."""
         tool = await self._gateway.find(caller, name)
-        inner = Inner(name, {"arguments": Raw(json.encode(arguments))}, read_only)
+        inner = ToolCallRequest(name, {"arguments": Raw(json.encode(arguments))}, read_only)
         self._permit(caller, tool.alias)
         inner.check_marks(tool)
         if tool.server == OWN:
@@ -242,11 +248,11 @@ class ToolOperations:
         return await request(self._gateway, caller, tool, inner)
 
 
-async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: Inner) -> Raw:
+async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallRequest) -> Raw:
     """Call a tool and wait for its result. Raises TabaneError; a caller that gives up cancels it upstream."""
-    answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
 
-    def settle(reply: Reply) -> None:
+    def settle(reply: UpstreamReply) -> None:
         if not answer.done():
             answer.set_result(reply)
 
@@ -280,7 +286,7 @@ class ServerOperations:
             Operation(
                 "list_servers",
                 "Servers and their state.",
-                Nothing,
+                NoServerParams,
                 self.servers,
                 PERSON,
                 Privilege.READ,
@@ -289,7 +295,7 @@ class ServerOperations:
             Operation(
                 "show_server",
                 "One server in detail.",
-                Name,
+                NameParams,
                 self.show,
                 PERSON,
                 Privilege.READ,
@@ -298,16 +304,18 @@ class ServerOperations:
             Operation(
                 "health_check",
                 "Whether servers answer.",
-                Nothing,
+                NoServerParams,
                 self.health,
                 PERSON,
                 Privilege.READ,
                 read_only=True,
             ),
-            Operation("start_upstream", "Start a server.", Name, self.start, PERSON, admin),
-            Operation("stop_upstream", "Stop a server.", Name, self.stop, PERSON, admin),
-            Operation("restart_upstream", "Restart a server.", Name, self.restart, PERSON, admin),
-            Operation("test_server", "Start a server and list its tools.", Name, self.test, PERSON, admin),
+            Operation("start_upstream", "Start a server.", NameParams, self.start, PERSON, admin),
+            Operation("stop_upstream", "Stop a server.", NameParams, self.stop, PERSON, admin),
+            Operation("restart_upstream", "Restart a server.", NameParams, self.restart, PERSON, admin),
+            Operation(
+                "test_server", "Start a server and list its tools.", NameParams, self.test, PERSON, admin
+            ),
             Operation(
                 "server_logs",
                 "What a server wrote to stderr.",
@@ -319,7 +327,7 @@ class ServerOperations:
             ),
         ]
 
-    async def servers(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+    async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
         return {"results": await self._rows(caller)}
 
     async def _rows(self, caller: Caller) -> list[dict[str, Any]]:
@@ -327,12 +335,12 @@ class ServerOperations:
         servers = gateway.servers.values()
         return [server_row(gateway, server, caller.lang, kept_off.get(server.name)) for server in servers]
 
-    async def show(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def show(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         server = self._gateway.server(params.name)
         kept_off = await self._gateway.obstacles()
         return server_detail(self._gateway, server, caller.lang, kept_off.get(server.name))
 
-    async def health(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+    async def health(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
         """Return ``{name: bool}`` for every server that should run, and ``details`` of all.
 
         A server that cannot be started is false, with the reason as ``error``. A server that was not started
@@ -345,19 +353,19 @@ class ServerOperations:
                 details[name]["remark"] = say("not started yet").render(caller.lang)
         return {**healthy, "details": details}
 
-    async def start(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def start(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         await self._gateway.start(params.name)
         return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
 
-    async def stop(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def stop(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         await self._gateway.stop(self._gateway.server(params.name).name)
         return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
 
-    async def restart(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def restart(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         await self._gateway.stop(self._gateway.server(params.name).name)
         return await self.start(caller, params)
 
-    async def test(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def test(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         """Start it where it is not running; its era, version and tools."""
         instance = await self._gateway.start(params.name)
         tools = self._gateway.catalogue.of_server(params.name)
@@ -385,7 +393,7 @@ def _row(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _said(reply: Reply) -> str:
+def _said(reply: UpstreamReply) -> str:
     try:
         body = json.decode(reply.error) if reply.error is not None else None
     except json.Garbage:

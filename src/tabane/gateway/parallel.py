@@ -15,7 +15,7 @@ from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.wire import json, rpc
 
 
-class Request(Struct, frozen=True, forbid_unknown_fields=True):
+class ParallelRequest(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(min_length=1)]
     arguments: dict[str, Any] = {}
 
@@ -23,7 +23,7 @@ class Request(Struct, frozen=True, forbid_unknown_fields=True):
 class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
     """``timeout`` is in seconds and for all calls together; each also has its server's own."""
 
-    requests: Annotated[list[Request], Meta(min_length=1, max_length=100)]
+    requests: Annotated[list[ParallelRequest], Meta(min_length=1, max_length=100)]
     max_concurrency: Annotated[int, Meta(ge=1, le=50)] = 10
     timeout: Annotated[float, Meta(gt=0, le=86_400)] | None = None
     continue_on_error: bool = True
@@ -36,7 +36,7 @@ Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
 """Calls one tool, through permission and validation, and gives its result. Raises TabaneError."""
 
 
-class Parallel:
+class ParallelCalls:
     """Calls several tools, so many at a time; what each server bears at once holds all the same."""
 
     def __init__(self, perform: Perform) -> None:
@@ -61,7 +61,7 @@ class Parallel:
         ``ok`` is False for a tool that says it failed, too: its ``result`` then has ``isError``. A caller
         that gives up, the timeout, and a failure where ``continue_on_error`` is False end the rest.
         """
-        run = _Run(params)
+        run = _ParallelRun(params)
         workers = [
             asyncio.ensure_future(self._work(caller, run))
             for _ in range(min(params.max_concurrency, len(params.requests)))
@@ -73,11 +73,11 @@ class Parallel:
                 worker.cancel()
             ends = await asyncio.gather(*workers, return_exceptions=True)
         for end in ends:
-            if isinstance(end, Exception) and not isinstance(end, _Failed):
+            if isinstance(end, Exception) and not isinstance(end, _ParallelStopped):
                 raise end
-        return run.report(caller.lang, stopped=any(isinstance(end, _Failed) for end in ends))
+        return run.report(caller.lang, stopped=any(isinstance(end, _ParallelStopped) for end in ends))
 
-    async def _work(self, caller: Caller, run: _Run) -> None:
+    async def _work(self, caller: Caller, run: _ParallelRun) -> None:
         for number, request in run.waiting:
             run.begun[number] = time.perf_counter()
             try:
@@ -88,16 +88,16 @@ class Parallel:
                 run.answered(number, result, caller.lang)
 
 
-class _Failed(Exception):
+class _ParallelStopped(Exception):
     """A call failed, and the rest is not wanted then."""
 
 
-class _Run:
+class _ParallelRun:
     """The requests of one execute_parallel and what has become of each."""
 
     def __init__(self, params: ExecuteParallel) -> None:
         self._params = params
-        self.waiting: Iterator[tuple[int, Request]] = iter(enumerate(params.requests))
+        self.waiting: Iterator[tuple[int, ParallelRequest]] = iter(enumerate(params.requests))
         self.begun: dict[int, float] = {}
         self._rows: dict[int, dict[str, Any]] = {}
         self._bytes = 0
@@ -122,7 +122,7 @@ class _Run:
         """Note how a call ended. Raises _Failed where that is the end of all."""
         self._rows[number] = self._row(number, ok, kind, value)
         if not ok and not self._params.continue_on_error:
-            raise _Failed
+            raise _ParallelStopped
 
     def report(self, lang: Lang, *, stopped: bool) -> dict[str, Any]:
         for number in range(len(self._params.requests)):

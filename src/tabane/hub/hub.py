@@ -18,14 +18,14 @@ from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.operations import ServerOperations, ToolOperations
-from tabane.gateway.parallel import Parallel
-from tabane.gateway.processes.processes import Processes
-from tabane.gateway.servers.configuration import Configuration, read_configuration
-from tabane.gateway.servers.secrets import keyring_lookup, load_variables
+from tabane.gateway.parallel import ParallelCalls
+from tabane.gateway.processes.processes import ChildProcesses
+from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
+from tabane.gateway.servers.variables import keyring_lookup, load_variables
 from tabane.gateway.tools.disclosure import signature
-from tabane.gateway.tools.index import Query
-from tabane.gateway.tools.judging import Judging
-from tabane.gateway.tools.validation import Validator
+from tabane.gateway.tools.index import ToolQuery
+from tabane.gateway.tools.validation import ArgumentValidator
+from tabane.gateway.tools.validation_pool import ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.archive import ImportPosts, Posts
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, old_names, own_tools
@@ -107,7 +107,7 @@ class Hub:
         self.on_reload: Callable[[], None] = lambda: None
         self.info = {"name": "tabane", "title": "Tabane", "version": this_build().name}
         self.configuration = self._configuration(settings)
-        self.processes = Processes(log_fd=2)
+        self.processes = ChildProcesses(log_fd=2)
         self.gateway = self._gateway()
         self.long_results = LongResults(loop)
         self.stores = Stores(settings.home, SHAPES)
@@ -351,7 +351,7 @@ class Hub:
         self.on_reload()
         log.info("settings and servers were read again")
 
-    def _configuration(self, settings: Settings) -> Configuration:
+    def _configuration(self, settings: Settings) -> ServersConfiguration:
         lookup = keyring_lookup() if settings.keyring else None
         variables = load_variables(settings.home, self.environment, lookup)
         # A file that was named has to be there; the default one may not be, yet.
@@ -379,7 +379,7 @@ class Hub:
             connector,
             limits_of(settings),
             reserved=RESERVED,
-            validator=Validator(Judging(self.environment, errors=2)),
+            validator=ArgumentValidator(ValidationPool(self.environment, errors=2)),
             list_wait=settings.list_wait,
             health_interval=settings.health_interval,
             on_changed=self._changed,
@@ -399,7 +399,7 @@ class Hub:
         tools = ToolOperations(self.gateway, self._permit, self._own)
         return [
             *tools.table(),
-            *Parallel(tools.perform).table(),
+            *ParallelCalls(tools.perform).table(),
             *ServerOperations(self.gateway).table(),
             *self.long_results.table(),
             *trials.table(),
@@ -478,7 +478,7 @@ class Hub:
 
     async def _find_tools(self, caller: Caller, query: str, limit: int) -> Answer:
         unlisted = await self.gateway.wait_listed(caller)
-        hits = await self.gateway.search(Query(query, min(limit, MOST_TOOLS)))
+        hits = await self.gateway.search(ToolQuery(query, min(limit, MOST_TOOLS)))
         found = ((self.gateway.catalogue.get(hit.alias), hit.score) for hit in hits.hits)
         return Answer(
             [

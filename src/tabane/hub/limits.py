@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tabane.gateway.upstreams.upstream import Limits
+from tabane.gateway.upstreams.upstream import UpstreamLimits
 from tabane.settings import Settings
 
 
-def limits_of(settings: Settings) -> Limits:
-    return Limits(
+def limits_of(settings: Settings) -> UpstreamLimits:
+    return UpstreamLimits(
         start_timeout=settings.start_timeout,
         probe_timeout=settings.probe_timeout,
         restart_first=settings.restart_first,

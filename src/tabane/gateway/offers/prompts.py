@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from tabane.gateway.offers.definitions import by_key
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.names import AliasMap
+from tabane.gateway.tools.aliases import AliasMap
 from tabane.gateway.tools.tool import original_name
 from tabane.wire.json import fields, join, quote
 
@@ -27,7 +27,7 @@ class Prompt:
     definition: bytes
 
 
-class PromptCatalogue:
+class PromptCatalog:
     """Prompts by alias, named as tools are. ``version`` changes whenever what a client sees has changed.
 
     The configuration's ``allow`` and ``deny`` are about tools: every prompt is offered.

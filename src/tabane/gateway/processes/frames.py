@@ -19,7 +19,7 @@ def pack(message: dict[str, Any]) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-class Frames:
+class KeeperFrames:
     """Takes bytes as they come and gives the messages that are complete."""
 
     def __init__(self) -> None:

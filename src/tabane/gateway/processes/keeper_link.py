@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.processes.frames import Frames, pack
+from tabane.gateway.processes.frames import KeeperFrames, pack
 
 _CHUNK = 1 << 16
 _PACKAGE = str(Path(__file__).resolve().parents[3])
@@ -38,7 +38,7 @@ class KeeperLink:
     ) -> None:
         """Start a keeper. Raises OSError where the system has no room for one."""
         self._loop, self._report, self._lost = loop, report, lost
-        self._frames = Frames()
+        self._frames = KeeperFrames()
         self._outbox: deque[tuple[memoryview, Sequence[int]]] = deque()
         self._blocked = False
         self._socket, theirs = socket.socketpair()

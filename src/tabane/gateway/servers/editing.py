@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
-from tabane.gateway.servers.commented_json import Document, read_document
+from tabane.gateway.servers.commented_json import JsonDocument, read_document
 from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
-from tabane.gateway.servers.keys import is_plain
-from tabane.gateway.servers.splicing import NoObject, Unsafe, with_member, without_member
+from tabane.gateway.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
+from tabane.gateway.servers.server_keys import is_plain
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
 from tabane.settings.spelling import nearest
@@ -159,7 +159,7 @@ def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table,
     try:
         for place, value in _differences((key,), before, after):
             text = without_member(text, place) if value is _GONE else with_member(text, place, value)
-    except (NoObject, Unsafe):
+    except (NotAnObject, UnsafeJsonEdit):
         raise _lost(path, by_hand) from None
     return text.encode()
 
@@ -186,13 +186,13 @@ def _lost(path: Path, by_hand: Message) -> ConfigurationError:
     )
 
 
-def _table(path: Path, document: Document) -> Table:
+def _table(path: Path, document: JsonDocument) -> Table:
     """The object that holds the servers: where the file has one already, else a new one."""
     table: Table = document.value.setdefault(_key(path, document), {})
     return table
 
 
-def _key(path: Path, document: Document) -> str:
+def _key(path: Path, document: JsonDocument) -> str:
     tables = server_tables(path, document)
     return tables[0].key if tables else TABLES[0]
 
@@ -230,7 +230,7 @@ def _known(table: Table, name: str) -> Table:
     raise UnknownName(say("There is no server {name}.", name=name))
 
 
-def _refuse_loss(path: Path, document: Document, by_hand: Message) -> None:
+def _refuse_loss(path: Path, document: JsonDocument, by_hand: Message) -> None:
     if _has_doubles(path, document):
         raise ConfigurationError(
             say(
@@ -241,7 +241,7 @@ def _refuse_loss(path: Path, document: Document, by_hand: Message) -> None:
         )
 
 
-def _has_doubles(path: Path, document: Document) -> bool:
+def _has_doubles(path: Path, document: JsonDocument) -> bool:
     tables = server_tables(path, document)
     objects = [document.members(), *(document.members(table.start) for table in tables)]
     objects += [document.members(server.start) for server in [m for o in objects[1:] for m in o]]

@@ -22,30 +22,32 @@ _HUB_PORT = 8765
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ServerUrlFault:
     """What is wrong, and the key that it stands under."""
 
     key: str
     why: Message
 
 
-def unusable(server: Server, values: Iterable[str]) -> Fault | None:
+def unusable(server: Server, values: Iterable[str]) -> ServerUrlFault | None:
     """Why a server at a URL cannot be asked, None where it can. ``values`` are those of its headers.
 
     Secrets are not repeated in what it says.
     """
     if not is_web(server.url):
-        return Fault("url", say("its URL is not one of http:// or https://."))
+        return ServerUrlFault("url", say("its URL is not one of http:// or https://."))
     if server.proxy and not is_web(server.proxy):
-        return Fault("proxy", say("the proxy is not a URL of http:// or https://; no others are supported."))
+        return ServerUrlFault(
+            "proxy", say("the proxy is not a URL of http:// or https://; no others are supported.")
+        )
     for name, value in zip(server.headers, values, strict=True):
         if not _NAME.fullmatch(name):
-            return Fault("headers", say('"{name}" is no name of a header.', name=name))
+            return ServerUrlFault("headers", say('"{name}" is no name of a header.', name=name))
         if name.lower() in _OURS or name.lower().startswith("mcp-"):
-            return Fault("headers", say("the header {name} is set by Tabane itself.", name=name))
+            return ServerUrlFault("headers", say("the header {name} is set by Tabane itself.", name=name))
         if _BREAKS.search(value):
             why = say("the header {name} is more than one line. Was it copied with a line break?", name=name)
-            return Fault("headers", why)
+            return ServerUrlFault("headers", why)
     return None
 
 

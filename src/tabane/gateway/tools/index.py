@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tabane.gateway.tools.fitness import LOOKED_AT, fits
-from tabane.gateway.tools.likeness import measure
-from tabane.gateway.tools.ranking import FIELDS, Ranking, field_weights
+from tabane.gateway.tools.name_matching import measure
+from tabane.gateway.tools.ranking import FIELDS, ToolRanking, field_weights
+from tabane.gateway.tools.relevance import LOOKED_AT, fits
 from tabane.gateway.tools.schemas import texts
 from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
 from tabane.search.concepts import concepts
@@ -26,7 +26,7 @@ from tabane.search.glossary import glossary
 from tabane.search.sentences import first_sentence
 
 if TYPE_CHECKING:
-    from tabane.gateway.tools.likeness import Measure
+    from tabane.gateway.tools.name_matching import Measure
     from tabane.gateway.tools.tool import Tool
 
 Match = Literal["relevance", "partial", "prefix", "exact", "fuzzy"]
@@ -54,7 +54,7 @@ _POSTINGS = "CREATE VIRTUAL TABLE temp.postings USING fts5vocab(main, words, ins
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ToolQuery:
     """What is looked for. ``tags`` are met by any of them; ``match`` other than relevance is by name.
 
     A relevance query without a single word lists what the filters leave, by alias.
@@ -69,7 +69,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class ToolHit:
     """A tool found. ``score`` is in 0..1: of a relevance query, how much of it the tool covers."""
 
     alias: str
@@ -77,19 +77,19 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class ToolHits:
     """The best hits in order, ties by alias, and the total number of tools that matched.
 
     ``nearest``: no tool fits the query, and these are the nearest. Then there are no hits.
     """
 
-    hits: tuple[Hit, ...]
+    hits: tuple[ToolHit, ...]
     total: int
     nearest: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
+class _IndexFigures:
     """What scoring needs at hand, by tool number."""
 
     weights: dict[int, tuple[float, ...]]
@@ -107,7 +107,7 @@ class ToolIndex:
     def __init__(self, path: str) -> None:
         self._db = _opened(path)
         self._db.execute(_POSTINGS)
-        self._figures: _Figures | None = None
+        self._figures: _IndexFigures | None = None
 
     def close(self) -> None:
         self._db.close()
@@ -135,28 +135,28 @@ class ToolIndex:
         """The servers that the index knows, also those without tools."""
         return frozenset(name for (name,) in self._db.execute("SELECT name FROM servers"))
 
-    def search(self, query: Query) -> Hits:
+    def search(self, query: ToolQuery) -> ToolHits:
         """The tools that match, best first."""
         if query.match == "relevance":
             return self._relevant(query)
         return _best(self._named(query, measure(query.match)), query.limit)
 
-    def _relevant(self, query: Query) -> Hits:
+    def _relevant(self, query: ToolQuery) -> ToolHits:
         allowed = dict(self._select("number, alias", query))
         figures = self._read_figures()
         asked = concepts(_storable(query.query), glossary(), japanese=figures.japanese)
         if not asked:
-            return _best([Hit(alias, 0.0) for alias in allowed.values()], query.limit)
-        ranking = Ranking(self._postings, figures.weights, figures.name_parts)
+            return _best([ToolHit(alias, 0.0) for alias in allowed.values()], query.limit)
+        ranking = ToolRanking(self._postings, figures.weights, figures.name_parts)
         scores = ranking.scores(asked)
         called = self._called(query.query)
         scores.update((number, 1.0) for number in called)
         # Rounded before they are sorted: the order is that of the scores a reader sees.
-        found = {Hit(allowed[n], round(score, 3)): n for n, score in scores.items() if n in allowed}
+        found = {ToolHit(allowed[n], round(score, 3)): n for n, score in scores.items() if n in allowed}
         best = _best(found, max(query.limit, LOOKED_AT))
         if called or fits(ranking, asked, [(found[hit], hit.score) for hit in best.hits]):
-            return Hits(best.hits[: query.limit], best.total)
-        return Hits((), 0, tuple(hit.alias for hit in best.hits[:_MOST_NEAREST]))
+            return ToolHits(best.hits[: query.limit], best.total)
+        return ToolHits((), 0, tuple(hit.alias for hit in best.hits[:_MOST_NEAREST]))
 
     def _called(self, query: str) -> list[int]:
         """Tools whose very name the query is."""
@@ -166,17 +166,17 @@ class ToolIndex:
         )
         return [number for (number,) in rows]
 
-    def _named(self, query: Query, likeness: Measure) -> list[Hit]:
+    def _named(self, query: ToolQuery, likeness: Measure) -> list[ToolHit]:
         wanted = normalise(query.query).strip()
         found = []
         for alias, server, name, title in self._select("alias, server, name, title", query):
             names = {normalise(text) for text in (alias, name, title, f"{server}.{name}") if text}
             score = max(likeness(wanted, candidate) for candidate in names) if wanted else 0.0
             if score:
-                found.append(Hit(alias, round(score, 3)))
+                found.append(ToolHit(alias, round(score, 3)))
         return found
 
-    def _select(self, columns: str, query: Query) -> list[Any]:
+    def _select(self, columns: str, query: ToolQuery) -> list[Any]:
         """Rows of the tools that the query's filters leave."""
         clauses, values = ["1"], []
         if query.server is not None:
@@ -194,10 +194,10 @@ class ToolIndex:
     def _postings(self, token: str) -> Iterable[tuple[int, str]]:
         return self._db.execute("SELECT doc, col FROM temp.postings WHERE term = ?", (token,))
 
-    def _read_figures(self) -> _Figures:
+    def _read_figures(self) -> _IndexFigures:
         if self._figures is None:
             rows = self._db.execute("SELECT number, name_parts, lengths, japanese FROM tools").fetchall()
-            self._figures = _Figures(
+            self._figures = _IndexFigures(
                 {number: field_weights(json.loads(lengths)) for number, _, lengths, _ in rows},
                 {number: parts for number, parts, _, _ in rows},
                 any(japanese for *_, japanese in rows),
@@ -284,9 +284,9 @@ def _storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _best(found: Iterable[Hit], limit: int) -> Hits:
+def _best(found: Iterable[ToolHit], limit: int) -> ToolHits:
     ranked = sorted(found, key=lambda hit: (-hit.score, hit.alias))
-    return Hits(tuple(ranked[:limit]), len(ranked))
+    return ToolHits(tuple(ranked[:limit]), len(ranked))
 
 
 def _digest(tools: Sequence[Tool]) -> bytes:

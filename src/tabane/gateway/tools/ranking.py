@@ -42,7 +42,7 @@ def field_weights(lengths: Sequence[int]) -> tuple[float, ...]:
     )
 
 
-class Ranking:
+class ToolRanking:
     """Scores the tools of one collection for one question.
 
     ``weights`` are :func:`field_weights` by tool number, ``name_parts`` how many words each name has.

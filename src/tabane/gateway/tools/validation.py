@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tabane.gateway.tools.cost import Cost, Size, cost_of, size_of
-from tabane.gateway.tools.faults import UNREADABLE, compiled_from, fault, fits, read
+from tabane.gateway.tools.argument_errors import UNREADABLE, compiled_from, fault, fits, read
+from tabane.gateway.tools.schema_cost import ArgumentSize, SchemaCost, cost_of, size_of
 from tabane.gateway.tools.tool import OWN
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator as Compiled
 
-    from tabane.gateway.tools.judging import Judging
     from tabane.gateway.tools.tool import Tool
+    from tabane.gateway.tools.validation_pool import ValidationPool
 
 MOST_COMPILED = 256
 MOST_STEPS = 100_000
@@ -36,14 +36,14 @@ _LENGTHS = (8_192, 2_048, 512, 128)
 _TRIVIAL: tuple[dict[str, Any], ...] = ({}, {"type": "object"})
 
 
-class _Known:
+class _KnownSchema:
     """A definition, the bound on its judgments, and its schema, compiled when it is first needed."""
 
     __slots__ = ("_compiled", "_free", "_made", "cost", "definition", "schema")
 
     def __init__(self, tool: Tool) -> None:
         self.definition, self.schema = tool.definition, tool.schema
-        self.cost: Cost | None = cost_of(tool.schema) if len(tool.definition) <= LONGEST else None
+        self.cost: SchemaCost | None = cost_of(tool.schema) if len(tool.definition) <= LONGEST else None
         self._free = next((length for length in _LENGTHS if self._steps(length) <= MOST_STEPS), 0)
         self._made = False
         self._compiled: Compiled | None = None
@@ -60,7 +60,7 @@ class _Known:
 
     def _steps(self, length: int) -> int:
         """Bound the steps for arguments of that length."""
-        return self.cost.steps(Size(length, length)) if self.cost else MOST_STEPS + 1
+        return self.cost.steps(ArgumentSize(length, length)) if self.cost else MOST_STEPS + 1
 
     @property
     def compiled(self) -> Compiled | None:
@@ -69,16 +69,16 @@ class _Known:
         return self._compiled
 
 
-class Validator:
+class ArgumentValidator:
     """Checks arguments; remembers the 256 definitions that were used last.
 
     ``judging`` judges what is not proven to be cheap; without it, that passes. The hub's own tools are
     always judged at once, because their schemas are trusted.
     """
 
-    def __init__(self, judging: Judging | None = None) -> None:
+    def __init__(self, judging: ValidationPool | None = None) -> None:
         self._judging = judging
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[str, _KnownSchema] = OrderedDict()
 
     def check(self, tool: Tool, arguments: bytes | msgspec.Raw) -> Awaitable[None] | None:
         """Raise BadArguments if the arguments do not fit the tool's schema, now or when awaited.
@@ -110,10 +110,10 @@ class Validator:
             return None
         return self._judging.judge(tool, bytes(arguments))
 
-    def _get(self, tool: Tool) -> _Known:
+    def _get(self, tool: Tool) -> _KnownSchema:
         known = self._known.get(tool.alias)
         if known is None or known.definition != tool.definition:
-            known = self._known[tool.alias] = _Known(tool)
+            known = self._known[tool.alias] = _KnownSchema(tool)
             if len(self._known) > MOST_COMPILED:
                 self._known.popitem(last=False)
         self._known.move_to_end(tool.alias)

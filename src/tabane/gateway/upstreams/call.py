@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tabane.wire.headers import Mirror
 
 
-class Reply(msgspec.Struct, frozen=True, gc=False):
+class UpstreamReply(msgspec.Struct, frozen=True, gc=False):
     """What was answered: exactly one of ``result``, ``error`` and ``failure``.
 
     ``result`` and ``error`` are the other side's own JSON, ``error`` a JSON-RPC error object;
@@ -29,10 +29,10 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     era: Era = Era.LEGACY
 
 
-class Owner(Protocol):
+class CallOwner(Protocol):
     """Who carries a call, and wants to know when its place is free again."""
 
-    def freed(self, reply: Reply) -> None: ...
+    def freed(self, reply: UpstreamReply) -> None: ...
 
     def unsent(self, call: Call) -> bool:
         """Take back a call that did not reach the upstream, to send it again; False where that cannot be."""
@@ -43,7 +43,7 @@ class Owner(Protocol):
         ...
 
 
-class Question:
+class ServerRequest:
     """What a legacy upstream asks its client in the middle of a call; answered exactly once.
 
     ``params`` are verbatim. Whoever takes it sets ``on_withdrawn``, which is called with the reason
@@ -52,13 +52,13 @@ class Question:
 
     __slots__ = ("deadline", "done", "method", "on_answer", "on_withdrawn", "params")
 
-    def __init__(self, method: str, params: Raw, on_answer: Callable[[Reply], None]) -> None:
+    def __init__(self, method: str, params: Raw, on_answer: Callable[[UpstreamReply], None]) -> None:
         self.method, self.params, self.on_answer = method, params, on_answer
         self.on_withdrawn: Callable[[str], None] | None = None
         self.deadline = 0.0
         self.done = False
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: UpstreamReply) -> None:
         """Give the answer, once; what comes after it is dropped."""
         if not self.done:
             self.done = True
@@ -71,7 +71,7 @@ class Question:
             if self.on_withdrawn is not None:
                 self.on_withdrawn(reason)
 
-    def time_out(self, reply: Reply) -> None:
+    def time_out(self, reply: UpstreamReply) -> None:
         """It was not answered in time: ``reply`` is given in its place, and who was asked is told."""
         if not self.done:
             self.withdraw("nobody answered in time")
@@ -116,11 +116,11 @@ class Call:
         method: bytes,
         params: Members,
         meta: Members,
-        on_reply: Callable[[Reply], None],
+        on_reply: Callable[[UpstreamReply], None],
         on_notice: Callable[[str, Raw], None] | None = None,
         timeout: float = 30.0,
         *,
-        on_question: Callable[[Question], bool] | None = None,
+        on_question: Callable[[ServerRequest], bool] | None = None,
         session: str = "",
         mirrored: tuple[Mirror, ...] = (),
         safe: bool = False,
@@ -133,14 +133,14 @@ class Call:
         self.deadline = 0.0
         self.number = 0
         self.done = self.taken = False
-        self.owner: Owner | None = None
+        self.owner: CallOwner | None = None
 
     @property
     def over(self) -> bool:
         """Return whether nothing more is wanted of the upstream: its answer is here or on its way."""
         return self.done or self.taken
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: UpstreamReply) -> None:
         """Give the reply, once; what comes after it is dropped."""
         if not self.done:
             self.done = True

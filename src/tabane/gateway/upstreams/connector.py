@@ -9,13 +9,13 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from tabane.gateway.processes.processes import Processes, child_environment
-from tabane.gateway.processes.readiness import obstacle
+from tabane.gateway.processes.launch_errors import obstacle
+from tabane.gateway.processes.processes import ChildProcesses, child_environment
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.stdio import StdioConnector
-from tabane.gateway.upstreams.upstream import Connection
+from tabane.gateway.upstreams.upstream import UpstreamConnection
 from tabane.messages import Message
 from tabane.wire.channel import Batch
 from tabane.wire.era import Era
@@ -31,7 +31,7 @@ class Connector:
         self,
         loop: asyncio.AbstractEventLoop,
         batch: Batch,
-        processes: Processes,
+        processes: ChildProcesses,
         logs: Path,
         environment: Mapping[str, str],
         max_line: int,
@@ -52,18 +52,18 @@ class Connector:
 
     async def __call__(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
-    ) -> Connection:
+    ) -> UpstreamConnection:
         """Start or dial a server. Raises UpstreamUnavailable where that cannot be."""
         if server.transport == "stdio":
             return await self._stdio(server, on_notice, on_closed)
         # The HTTP client is large; a hub whose servers are all processes goes without. Importing it takes a
         # tenth of a second and more, in which others are served.
         await asyncio.to_thread(import_module, "aiohttp")
-        from tabane.gateway.upstreams.dialling import Dialler
+        from tabane.gateway.upstreams.http_client import UpstreamHttpClient
         from tabane.gateway.upstreams.remote import RemoteConnection
-        from tabane.gateway.upstreams.sse import SseCarrier
+        from tabane.gateway.upstreams.sse_transport import SseTransport
 
-        dialler = Dialler(server, self._environment)
+        dialler = UpstreamHttpClient(server, self._environment)
         conversation = Conversation(
             server.name,
             self._loop,
@@ -74,16 +74,16 @@ class Connector:
             capabilities=server.capabilities,
         )
         if server.transport == "sse":
-            conversation.carrier = SseCarrier(server, conversation, dialler, self._loop, self._max_line)
+            conversation.carrier = SseTransport(server, conversation, dialler, self._loop, self._max_line)
             return RemoteConnection(conversation, dialler)
-        from tabane.gateway.upstreams.http import HttpCarrier
+        from tabane.gateway.upstreams.http_transport import StreamableHttpTransport
 
         def old(call: Call, line: bytes, era: Era) -> None:
             """It takes no requests where streamable HTTP has them: it may be of the kind before that."""
-            conversation.carrier = SseCarrier(server, conversation, dialler, self._loop, self._max_line)
+            conversation.carrier = SseTransport(server, conversation, dialler, self._loop, self._max_line)
             conversation.carrier.request(call, line, era)
 
-        conversation.carrier = HttpCarrier(
+        conversation.carrier = StreamableHttpTransport(
             server, conversation, dialler, self._loop, self._max_line, None if server.transport_given else old
         )
         return RemoteConnection(conversation, dialler)

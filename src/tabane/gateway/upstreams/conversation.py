@@ -14,12 +14,11 @@ from typing import NamedTuple
 from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
-from tabane.gateway.upstreams.call import Call, Reply
-from tabane.gateway.upstreams.carrier import Carrier, Overfull
-from tabane.gateway.upstreams.delivery import Delivery
-from tabane.gateway.upstreams.handshake import Handshake
-from tabane.gateway.upstreams.peer import CLIENT, Peer, Refused
-from tabane.gateway.upstreams.questions import Questions
+from tabane.gateway.upstreams.backpressure import ReplyDelivery
+from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.gateway.upstreams.handshake import CLIENT, Handshake, Peer, UpstreamRefused
+from tabane.gateway.upstreams.server_requests import ServerRequests
+from tabane.gateway.upstreams.transport import InputBacklogFull, UpstreamTransport
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -46,7 +45,7 @@ class Conversation:
     :class:`UpstreamDied`.
     """
 
-    carrier: Carrier
+    carrier: UpstreamTransport
 
     def __init__(
         self,
@@ -68,8 +67,8 @@ class Conversation:
         self._number = 0
         self._max_line = max_line
         self._level: int | None = None
-        self._questions = Questions(name, loop, self._say, on_notice, roots)
-        self._delivery = Delivery(loop, self._is_awaited, 2 * max_line)
+        self._questions = ServerRequests(name, loop, self._say, on_notice, roots)
+        self._delivery = ReplyDelivery(loop, self._is_awaited, 2 * max_line)
         self._reading: set[asyncio.Task[None]] = set()
         self.peer: Peer | None = None
         self.garbage = 0
@@ -111,13 +110,13 @@ class Conversation:
                 continue
             del self._calls[call.number]
             self._give_up(call, "timeout")
-            call.answer(Reply(failure=self._timed_out(call.timeout)))
+            call.answer(UpstreamReply(failure=self._timed_out(call.timeout)))
 
     async def ask(self, method: bytes, params: Members, timeout: float = 30.0) -> Members:
         """One request of the hub's own; the members of its result. Raises UpstreamError."""
         return await self._ask(method, params, timeout=timeout)
 
-    def listen(self, wanted: bytes, on_end: Callable[[Reply], None]) -> Call:
+    def listen(self, wanted: bytes, on_end: Callable[[UpstreamReply], None]) -> Call:
         """Ask a modern upstream to announce what ``wanted`` (the object ``notifications``) names.
 
         What it announces comes as notices. :meth:`cancel` the call to end it.
@@ -128,7 +127,7 @@ class Conversation:
 
     def _transmit(self, call: Call, era: Era, calls: dict[int, Call]) -> None:
         if self.carrier.closed:
-            call.answer(Reply(failure=self._died("its connection is closed")))
+            call.answer(UpstreamReply(failure=self._died("its connection is closed")))
             return
         meta = call.meta
         if era is Era.MODERN:
@@ -146,7 +145,7 @@ class Conversation:
         line = json.request_line(number, b'"%b"' % call.method, eras.with_meta(call.params, meta))
         try:
             self.carrier.request(call, line, era)
-        except Overfull:
+        except InputBacklogFull:
             self.fail(number, UpstreamOverloaded(say(
                 "{server} does not read its input, and too much data is waiting for it. This request was not "
                 "sent. Restart the server with: tabane servers restart {server}",
@@ -174,9 +173,9 @@ class Conversation:
     async def _ask(
         self, method: bytes, params: Members, *, era: Era | None = None, timeout: float | None = None
     ) -> Members:
-        answer: asyncio.Future[Reply] = self._loop.create_future()
+        answer: asyncio.Future[UpstreamReply] = self._loop.create_future()
 
-        def settle(reply: Reply) -> None:
+        def settle(reply: UpstreamReply) -> None:
             if not answer.done():
                 answer.set_result(reply)
 
@@ -199,12 +198,12 @@ class Conversation:
             call.done = True
             self._give_up(call, "timeout")
 
-    def _members(self, method: bytes, reply: Reply) -> Members:
+    def _members(self, method: bytes, reply: UpstreamReply) -> Members:
         if reply.failure is not None:
             raise reply.failure
         if reply.error is not None:
             code, message = _error(reply.error)
-            raise Refused(
+            raise UpstreamRefused(
                 code,
                 say("{server} answered {method} with an error: {error}", server=self._name,
                     method=method.decode(), error=message or code),
@@ -212,7 +211,7 @@ class Conversation:
         try:
             return json.fields(reply.result) if reply.result is not None else {}
         except Garbage:
-            raise Refused(
+            raise UpstreamRefused(
                 0,
                 say("{server} answered {method} with no object.", server=self._name, method=method.decode()),
             ) from None
@@ -237,7 +236,7 @@ class Conversation:
         if waits is not None:
             await waits
 
-    def _took(self, line: bytes, found: _Found, about: int | None) -> asyncio.Future[None] | None:
+    def _took(self, line: bytes, found: _ParsedLine, about: int | None) -> asyncio.Future[None] | None:
         frame = found.frame
         if frame is None or (found.repaired and not self._is_answer(frame)):
             self._unreadable(line, found.fault)
@@ -260,7 +259,7 @@ class Conversation:
         call = self._take(number)
         if call is not None:
             self._questions.drop(call, "the call failed")
-            call.answer(Reply(failure=failure))
+            call.answer(UpstreamReply(failure=failure))
 
     def unsent(self, number: int, failure: TabaneError) -> None:
         """One request was not acted on, and may go out on another connection; where not, it failed."""
@@ -268,7 +267,7 @@ class Conversation:
         if call is not None:
             self._questions.drop(call, "the connection is gone")
             if call.owner is None or not call.owner.unsent(call):
-                call.answer(Reply(failure=failure))
+                call.answer(UpstreamReply(failure=failure))
 
     def _is_answer(self, frame: Frame) -> bool:
         try:
@@ -300,17 +299,17 @@ class Conversation:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
         if frame.error is not UNSET and len(frame.error) > LARGE:
-            call.answer(Reply(failure=UpstreamError(say(
+            call.answer(UpstreamReply(failure=UpstreamError(say(
                 "{server} answered with an error of {megabytes} MiB, which was not forwarded.",
                 server=self._name, megabytes=len(frame.error) >> 20))))  # fmt: skip
             return None
         if not _well_formed(frame):
             self.garbage += 1
-            call.answer(Reply(failure=self._malformed(call, frame)))
+            call.answer(UpstreamReply(failure=self._malformed(call, frame)))
             return None
         if frame.result is not UNSET:
-            return self._delivery.give(call, Reply(result=frame.result, era=era))
-        return self._delivery.give(call, Reply(error=frame.error, era=era))  # type: ignore[arg-type]
+            return self._delivery.give(call, UpstreamReply(result=frame.result, era=era))
+        return self._delivery.give(call, UpstreamReply(error=frame.error, era=era))  # type: ignore[arg-type]
 
     def _malformed(self, call: Call, frame: Frame) -> UpstreamError:
         """Return the failure that replaces an answer that no client could read."""
@@ -405,7 +404,7 @@ class Conversation:
         self._calls, self._asks = {}, {}
         self._questions.close(why)
         for call in calls:
-            call.answer(Reply(failure=self._died(why)))
+            call.answer(UpstreamReply(failure=self._died(why)))
         self._on_closed(why)
 
     def _died(self, why: str) -> UpstreamDied:
@@ -419,7 +418,7 @@ class Conversation:
             "longer set \"timeout\" of this server.", server=self._name, seconds=seconds))  # fmt: skip
 
 
-class _Found(NamedTuple):
+class _ParsedLine(NamedTuple):
     """A line as a message; ``frame`` is None if it is not one, ``fault`` says why."""
 
     frame: Frame | None
@@ -427,18 +426,18 @@ class _Found(NamedTuple):
     repaired: bool = False
 
 
-def _read(line: bytes) -> _Found:
+def _read(line: bytes) -> _ParsedLine:
     """Read a line as a message. Bytes that are not UTF-8 are replaced, so that the answer still arrives."""
     try:
-        return _Found(json.decode_frame(line))
+        return _ParsedLine(json.decode_frame(line))
     except Garbage as error:
         fault = str(error)
     if not fault.startswith("not UTF-8"):
-        return _Found(None, fault)
+        return _ParsedLine(None, fault)
     try:
-        return _Found(json.decode_frame(json.repaired(line)), fault, True)
+        return _ParsedLine(json.decode_frame(json.repaired(line)), fault, True)
     except Garbage:
-        return _Found(None, fault)
+        return _ParsedLine(None, fault)
 
 
 def _well_formed(frame: Frame) -> bool:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.upstreams.answers import EVENTS, JSON, Done, Position, after, kind_of, read
-from tabane.gateway.upstreams.dialling import Broken, Dialler, Unreached
-from tabane.gateway.upstreams.patience import BUSY
+from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_responses import EVENTS, JSON, Done, StreamPosition, after, kind_of, read
+from tabane.gateway.upstreams.http_retry import BUSY
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.headers import VERSION
@@ -42,7 +42,7 @@ MOST_KEPT = 1024
 _ID = "Mcp-Session-Id"
 
 
-class Expired(Exception):
+class UpstreamSessionExpired(Exception):
     """What was sent in the session ``used`` was refused, since the server does not know that one."""
 
     def __init__(self, used: str) -> None:
@@ -50,7 +50,7 @@ class Expired(Exception):
         self.used = used
 
 
-class HttpSession:
+class UpstreamHttpSession:
     """One legacy session. ``id`` is empty where the server keeps none, ``version`` until one is agreed on.
 
     ``receive`` takes what the server says by itself; ``on_unreached`` is told when it cannot be
@@ -60,11 +60,11 @@ class HttpSession:
     def __init__(
         self,
         name: str,
-        dialler: Dialler,
+        dialler: UpstreamHttpClient,
         loop: asyncio.AbstractEventLoop,
         limit: int,
         receive: Callable[[bytes], asyncio.Future[None] | None],
-        on_unreached: Callable[[Unreached], None],
+        on_unreached: Callable[[HttpUnreachable], None],
         on_anew: Callable[[], None],
     ) -> None:
         self.id = self.version = ""
@@ -105,7 +105,7 @@ class HttpSession:
     async def _settle(self) -> None:
         try:
             response = await self._dialler.send("POST", {**POSTED, **self.headers()}, INITIALIZED)
-        except (Unreached, Broken, UpstreamError) as fault:
+        except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
             log.warning("%s: %s", self._name, fault)
         else:
             response.release()
@@ -161,7 +161,7 @@ class HttpSession:
 
         try:
             if response.status == 200:
-                await read(response, self._limit, take, Position(), self._too_long)
+                await read(response, self._limit, take, StreamPosition(), self._too_long)
         finally:
             response.release()
         identity = response.headers.get(_ID, "")
@@ -175,17 +175,17 @@ class HttpSession:
         try:
             response = await self._dialler.send("POST", {**POSTED, **self.headers()}, line)
             try:
-                await read(response, self._limit, lambda message: True, Position(), self._too_long)
+                await read(response, self._limit, lambda message: True, StreamPosition(), self._too_long)
             finally:
                 response.release()
-        except (Unreached, Broken, UpstreamError) as fault:
+        except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
             log.warning("%s: what it was told before could not be told again: %s", self._name, fault)
 
     # -- what the server says by itself ----------------------------------------------------------
 
     async def _listen(self) -> None:
         """Keep the stream open on which the server speaks unasked; some have none (405)."""
-        place, wait, opened = Position(), FIRST_WAIT, False
+        place, wait, opened = StreamPosition(), FIRST_WAIT, False
         while not self._closed:
             began = self._loop.time()
             try:
@@ -196,9 +196,9 @@ class HttpSession:
                 if status != 200 and status not in BUSY:
                     return
                 opened = opened or status == 200
-            except Unreached as fault:
+            except HttpUnreachable as fault:
                 self._on_unreached(fault)
-            except Broken:
+            except HttpConnectionBroken:
                 pass
             except UpstreamError as fault:
                 log.warning("%s: %s", self._name, fault)
@@ -206,7 +206,7 @@ class HttpSession:
             wait = FIRST_WAIT if self._loop.time() - began > LASTING else min(wait * 2, LONGEST_WAIT)
             await asyncio.sleep(wait if place.wait is None else max(place.wait, 0.05))
 
-    async def _hear(self, place: Position) -> int:
+    async def _hear(self, place: StreamPosition) -> int:
         """One stream, to its end; its status, 415 where it is no stream of events."""
         response = await self.resume(place)
         try:
@@ -225,7 +225,7 @@ class HttpSession:
     def _too_long(self, head: bytes) -> None:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
 
-    async def resume(self, place: Position) -> ClientResponse:
+    async def resume(self, place: StreamPosition) -> ClientResponse:
         """The stream from ``place`` on, or a new one where that is nowhere."""
         headers = {"Accept": EVENTS, **self.headers()}
         if place.last_id:
@@ -241,7 +241,7 @@ class HttpSession:
             try:
                 response = await self._dialler.send("DELETE", self.headers())
                 response.release()
-            except (Unreached, Broken, UpstreamError) as fault:
+            except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
                 log.debug("%s: %s", self._name, fault)
 
     def close(self) -> None:

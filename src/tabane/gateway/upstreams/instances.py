@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.upstream import Limits, Upstream
+from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits
 from tabane.messages import say
 from tabane.operations import Caller
 
@@ -26,7 +26,7 @@ class Instances:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, make: Callable[[Server], Upstream], limits: Limits
+        self, loop: asyncio.AbstractEventLoop, make: Callable[[Server], Upstream], limits: UpstreamLimits
     ) -> None:
         self._loop, self._make, self.limits = loop, make, limits
         self._by_key: dict[Key, Upstream] = {}

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from tabane.errors import UpstreamError
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.peer import Peer, Refused
+from tabane.gateway.upstreams.handshake import Peer, UpstreamRefused
 from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.era import METHOD_NOT_FOUND
@@ -41,14 +41,14 @@ OnListed = Callable[[Peer, str, list[Raw]], Awaitable[None] | None]
 """Takes the instance, the name of the list, and its items verbatim. Its result is awaited."""
 
 
-class Budget(NamedTuple):
+class ListBudget(NamedTuple):
     """Limits of a list: bytes of its items, and number of items."""
 
     size: int
     items: int
 
 
-class Found(NamedTuple):
+class ListedItems(NamedTuple):
     """The items of a list that are kept, for how many seconds they hold, and whether there were more."""
 
     items: list[Raw]
@@ -61,7 +61,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListMethod:
     """How a list is asked for, the member of the result that holds it, and whose capability it is."""
 
     method: str
@@ -70,15 +70,15 @@ class Listed:
 
 
 LISTS = {
-    "tools": Listed("tools/list", "tools", "tools"),
-    "prompts": Listed("prompts/list", "prompts", "prompts"),
-    "resources": Listed("resources/list", "resources", "resources"),
-    "templates": Listed("resources/templates/list", "resourceTemplates", "resources"),
+    "tools": ListMethod("tools/list", "tools", "tools"),
+    "prompts": ListMethod("prompts/list", "prompts", "prompts"),
+    "resources": ListMethod("resources/list", "resources", "resources"),
+    "templates": ListMethod("resources/templates/list", "resourceTemplates", "resources"),
 }
 
 
 @dataclass(slots=True)
-class _State:
+class _ListState:
     """One list: when it was taken, how long that holds (as ``given`` by the server, or else taken), and
     the order of what is under way. ``size`` is that of its items."""
 
@@ -95,7 +95,7 @@ class _State:
     running: asyncio.Task[None] | None = None
 
 
-class Lists:
+class UpstreamLists:
     """Lists of an instance, given to ``on_listed`` one by one, each time they are read.
 
     If a list cannot be read, the others stay unchanged, and ``on_fault`` gets the reason. A list that the
@@ -109,14 +109,14 @@ class Lists:
         loop: asyncio.AbstractEventLoop,
         on_listed: OnListed,
         on_fault: Callable[[Message], None],
-        budget: Callable[[], Budget] = lambda: Budget(8 << 20, 5_000),
+        budget: Callable[[], ListBudget] = lambda: ListBudget(8 << 20, 5_000),
         most: Callable[[], int] = lambda: 16 << 20,
     ) -> None:
         self._server, self._loop = server, loop
         self._budget, self._most = budget, most
         self._on_listed, self._on_fault = on_listed, on_fault
         self._conversation: Conversation | None = None
-        self._states = {name: _State() for name in LISTS}
+        self._states = {name: _ListState() for name in LISTS}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def starting(self) -> None:
@@ -216,7 +216,7 @@ class Lists:
             state.running = None
             state.known.set()
 
-    async def _give(self, name: str, peer: Peer, number: int, found: Found) -> None:
+    async def _give(self, name: str, peer: Peer, number: int, found: ListedItems) -> None:
         """Hand a list on. Two may be under way: what was asked for later is what holds, and comes last."""
         state = self._states[name]
         if number <= state.taken:
@@ -230,12 +230,12 @@ class Lists:
         if waits is not None:
             await waits
 
-    def _room(self, name: str) -> Budget:
+    def _room(self, name: str) -> ListBudget:
         budget = self._budget()
         others = sum(state.size for other, state in self._states.items() if other != name)
-        return Budget(max(0, min(budget.size, self._most() - others)), budget.items)
+        return ListBudget(max(0, min(budget.size, self._most() - others)), budget.items)
 
-    def _tell_cut(self, name: str, found: Found) -> None:
+    def _tell_cut(self, name: str, found: ListedItems) -> None:
         fault = say(
             "it lists too many {name}: only the first {count} ({kilobytes} KiB) are used. To raise "
             "the limits, set list_items, list_size or catalogue_size",
@@ -243,7 +243,7 @@ class Lists:
         self._on_fault(fault)
         log.warning("%s: %s", self._server, fault)
 
-    def _tell_strange(self, name: str, found: Found) -> None:
+    def _tell_strange(self, name: str, found: ListedItems) -> None:
         count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
         if count:
             self._on_fault(
@@ -261,13 +261,15 @@ class Lists:
         return task
 
 
-async def list_all(conversation: Conversation, wanted: Listed, server: str, budget: Budget) -> Found:
+async def list_all(
+    conversation: Conversation, wanted: ListMethod, server: str, budget: ListBudget
+) -> ListedItems:
     """Return the items of a list, verbatim, following cursors; empty if the server does not have it.
 
     A list that does not end, or that is larger than the budget, is cut. Raises UpstreamError.
     """
     if conversation.peer is None or not conversation.peer.has(wanted.capability):
-        return Found([])
+        return ListedItems([])
     kept: list[Raw] = []
     seen: set[bytes] = set()
     cursor: Raw | None = None
@@ -278,25 +280,25 @@ async def list_all(conversation: Conversation, wanted: Listed, server: str, budg
         for item in await _items(page.get(wanted.member), wanted.member):
             size += len(item)
             if size > budget.size or len(kept) == budget.items:
-                return Found(kept, ttl, True)
+                return ListedItems(kept, ttl, True)
             # A copy: what is kept must not keep the page it came in.
             kept.append(item.copy())
         ttl = _shorter(ttl, json.member(page, "ttlMs"))
         read += sum(map(len, page.values()))
         cursor = page.get("nextCursor")
         if cursor is None or bytes(cursor) == b"null":
-            return Found(kept, ttl)
+            return ListedItems(kept, ttl)
         if bytes(cursor) in seen or read > READ * budget.size:
             break
         seen.add(bytes(cursor))
     log.warning("%s: its %s does not end", server, wanted.method)
-    return Found(kept, ttl, True)
+    return ListedItems(kept, ttl, True)
 
 
-async def _page(conversation: Conversation, wanted: Listed, cursor: Raw | None) -> Members:
+async def _page(conversation: Conversation, wanted: ListMethod, cursor: Raw | None) -> Members:
     try:
         return await conversation.ask(wanted.method.encode(), {} if cursor is None else {"cursor": cursor})
-    except Refused as refusal:
+    except UpstreamRefused as refusal:
         if refusal.code == METHOD_NOT_FOUND and cursor is None:
             return {}
         raise

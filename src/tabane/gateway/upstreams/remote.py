@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from tabane.gateway.upstreams.carrier import Carrier
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.dialling import Dialler
+from tabane.gateway.upstreams.http_client import UpstreamHttpClient
+from tabane.gateway.upstreams.transport import UpstreamTransport
 from tabane.messages import Message, say
 
 GOODBYE = 2.0
 """Seconds that a server is given to take notice of the end."""
 
 
-class RemoteCarrier(Carrier, Protocol):
+class RemoteCarrier(UpstreamTransport, Protocol):
     """A carrier over HTTP. ``problem`` is what ended it, None where nothing went wrong."""
 
     problem: Message | None
@@ -26,7 +26,7 @@ class RemoteCarrier(Carrier, Protocol):
 class RemoteConnection:
     """What the instance that supervises it needs of a server at a URL."""
 
-    def __init__(self, conversation: Conversation, dialler: Dialler) -> None:
+    def __init__(self, conversation: Conversation, dialler: UpstreamHttpClient) -> None:
         self.conversation = conversation
         self._dialler = dialler
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from tabane.gateway.processes.processes import Child, Processes, child_environment
+from tabane.gateway.processes.processes import ChildProcess, ChildProcesses, child_environment
 from tabane.gateway.processes.stderr import StderrLog
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.carrier import LineCarrier
 from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.transport import StdioTransport
 from tabane.messages import Message
 from tabane.wire.channel import Batch, LineChannel
 
@@ -24,7 +24,7 @@ GRACE = 2.0
 class StdioConnection:
     """A running child: what the instance that supervises it needs of it."""
 
-    def __init__(self, conversation: Conversation, child: Child, stderr: StderrLog) -> None:
+    def __init__(self, conversation: Conversation, child: ChildProcess, stderr: StderrLog) -> None:
         self.conversation = conversation
         self._child, self._stderr = child, stderr
 
@@ -51,7 +51,7 @@ class StdioConnector:
         self,
         loop: asyncio.AbstractEventLoop,
         batch: Batch,
-        processes: Processes,
+        processes: ChildProcesses,
         logs: Path,
         environment: Mapping[str, str],
         max_line: int,
@@ -79,13 +79,13 @@ class StdioConnector:
             capabilities=server.capabilities,
         )
         channel = self._channel(child, conversation)
-        conversation.carrier = LineCarrier(channel)
+        conversation.carrier = StdioTransport(channel)
         # Death is noticed by the keeper's word too: a grandchild may hold stdout open. What the child
         # wrote before its end is still read.
         child.exited.add_done_callback(lambda exit: channel.finish(str(exit.result())))
         return StdioConnection(conversation, child, stderr)
 
-    def _channel(self, child: Child, conversation: Conversation) -> LineChannel:
+    def _channel(self, child: ChildProcess, conversation: Conversation) -> LineChannel:
         channel = LineChannel(
             self._loop,
             self._batch,

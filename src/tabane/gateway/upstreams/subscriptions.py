@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.listening import Listening
+from tabane.gateway.upstreams.modern_subscriptions import ModernSubscriber
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.era import Era
@@ -27,7 +27,7 @@ AT_ONCE = 16
 """Requests to subscribe that a legacy instance is sent at the same time."""
 
 
-class Asking(Protocol):
+class Subscriber(Protocol):
     """The way in which one conversation is kept told of what is watched."""
 
     def wake(self, uri: str) -> None: ...
@@ -39,7 +39,7 @@ class Asking(Protocol):
     def close(self, failure: TabaneError | None = None) -> None: ...
 
 
-class Subscriptions:
+class UpstreamSubscriptions:
     """The watched resources of an instance: each is asked for once, whoever and how many watch it.
 
     They outlive the process: one started anew is asked for all of them again. ``on_gap`` is called
@@ -49,7 +49,7 @@ class Subscriptions:
     def __init__(self, server: str, loop: asyncio.AbstractEventLoop, on_gap: Callable[[], None]) -> None:
         self._server, self._loop, self._on_gap = server, loop, on_gap
         self._listeners: dict[str, list[Listener]] = {}
-        self._asking: Asking | None = None
+        self._asking: Subscriber | None = None
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -57,11 +57,11 @@ class Subscriptions:
     def open(self, conversation: Conversation) -> None:
         """A conversation has begun."""
         if conversation.peer is not None and conversation.peer.era is Era.MODERN:
-            self._asking = Listening(
+            self._asking = ModernSubscriber(
                 self._server, self._loop, conversation, lambda: self._listeners, self._on_gap
             )
         else:
-            self._asking = Requesting(self._server, self._loop, conversation, lambda: self._listeners)
+            self._asking = LegacySubscriber(self._server, self._loop, conversation, lambda: self._listeners)
         for uri in self._listeners:
             self._asking.wake(uri)
 
@@ -110,7 +110,7 @@ class Subscriptions:
             self._asking.acknowledged(params)
 
 
-class Requesting:
+class LegacySubscriber:
     """A legacy conversation: resources/subscribe and resources/unsubscribe, for one URI at a time."""
 
     def __init__(

@@ -27,11 +27,11 @@ from tabane.errors import (
     UpstreamUnavailable,
 )
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, Reply
+from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.lists import Budget, Lists, OnListed
-from tabane.gateway.upstreams.peer import KINDS
-from tabane.gateway.upstreams.subscriptions import Listener, Subscriptions
+from tabane.gateway.upstreams.handshake import KINDS
+from tabane.gateway.upstreams.lists import ListBudget, OnListed, UpstreamLists
+from tabane.gateway.upstreams.subscriptions import Listener, UpstreamSubscriptions
 from tabane.messages import Message, say
 from tabane.wire.era import Era
 
@@ -44,7 +44,7 @@ STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
 
 
-class State(Enum):
+class UpstreamState(Enum):
     IDLE = "idle"
     STARTING = "starting"
     READY = "ready"
@@ -53,7 +53,7 @@ class State(Enum):
     STOPPED = "stopped"
 
 
-class Connection(Protocol):
+class UpstreamConnection(Protocol):
     """A started upstream: its conversation, and the process behind it."""
 
     conversation: Conversation
@@ -70,12 +70,12 @@ class Connection(Protocol):
         ...
 
 
-Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], Awaitable[Connection]]
+Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], Awaitable[UpstreamConnection]]
 """Starts a server; the two callables take the notices it gives, and why its connection is over."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class UpstreamLimits:
     """Limits of the instances of one server, and how many there may be; times in seconds.
 
     An instance that not all clients share is ended after ``instance_idle`` without a call. The limits of
@@ -97,7 +97,7 @@ class Limits:
 
 
 @dataclass
-class Vitals:
+class UpstreamHealth:
     """What is known of an instance's health, for list_servers and status."""
 
     starts: int = 0
@@ -125,7 +125,7 @@ class Upstream:
         server: Server,
         loop: asyncio.AbstractEventLoop,
         connect: Connect,
-        limits: Limits,
+        limits: UpstreamLimits,
         on_listed: OnListed,
         starts: asyncio.Semaphore,
         era: Era | None = None,
@@ -133,21 +133,21 @@ class Upstream:
         on_log: Callable[[Raw], None] = lambda params: None,
     ) -> None:
         self.server = server
-        self.state = State.IDLE
-        self.vitals = Vitals(used=loop.time())
+        self.state = UpstreamState.IDLE
+        self.vitals = UpstreamHealth(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
         self._on_asked, self._on_log, self._starts = on_asked, on_log, starts
-        self._lists = Lists(
+        self._lists = UpstreamLists(
             server.name,
             loop,
             on_listed,
             self._note,
-            lambda: Budget(self.limits.list_size, self.limits.list_items),
+            lambda: ListBudget(self.limits.list_size, self.limits.list_items),
             lambda: self.limits.catalogue_size,
         )
-        self._subscriptions = Subscriptions(server.name, loop, self._catch_up)
+        self._subscriptions = UpstreamSubscriptions(server.name, loop, self._catch_up)
         self._era = era
-        self._connection: Connection | None = None
+        self._connection: UpstreamConnection | None = None
         self._queue: deque[Call] = deque()
         self._starting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -164,7 +164,12 @@ class Upstream:
         connection = self._connection
         call.owner = self
         self.vitals.used = now = self._loop.time()
-        if self.state is State.READY and connection and not self._queue and self._has_room(connection):
+        if (
+            self.state is UpstreamState.READY
+            and connection
+            and not self._queue
+            and self._has_room(connection)
+        ):
             connection.conversation.send(call)
         elif not self._refuse(call, now):
             call.deadline = now + call.timeout + (0 if connection else self.limits.start_timeout)
@@ -181,7 +186,7 @@ class Upstream:
         elif call in self._queue:
             self._queue.remove(call)
 
-    def freed(self, reply: Reply) -> None:
+    def freed(self, reply: UpstreamReply) -> None:
         """A call of this instance was answered: another may go, and an answer shows that it works."""
         if reply.failure is not None:
             self.vitals.failed_calls += 1
@@ -199,25 +204,29 @@ class Upstream:
 
     def unsent(self, call: Call) -> bool:
         """A call that did not reach the upstream waits for the next connection, before all others."""
-        if self._closed or self.state is State.STOPPED or len(self._queue) >= self.limits.queue_length:
+        if (
+            self._closed
+            or self.state is UpstreamState.STOPPED
+            or len(self._queue) >= self.limits.queue_length
+        ):
             return False
         call.number = 0
         self._queue.appendleft(call)
         self._tick()
         return True
 
-    def _has_room(self, connection: Connection) -> bool:
+    def _has_room(self, connection: UpstreamConnection) -> bool:
         return connection.conversation.in_flight < self.server.max_concurrency
 
     def _refuse(self, call: Call, now: float) -> bool:
-        if self._closed or self.state is State.STOPPED:
+        if self._closed or self.state is UpstreamState.STOPPED:
             failure: TabaneError = UpstreamUnavailable(
                 say(
                     "{server} is stopped. Start it with: tabane servers start {server}",
                     server=self.server.name,
                 )
             )
-        elif self.state in (State.OPEN, State.WAITING) and self._resume_at - now > 5:
+        elif self.state in (UpstreamState.OPEN, UpstreamState.WAITING) and self._resume_at - now > 5:
             failure = self._unavailable(self._resume_at - now)
         elif len(self._queue) >= self.limits.queue_length:
             failure = UpstreamOverloaded(say(
@@ -225,12 +234,12 @@ class Upstream:
                 server=self.server.name, count=len(self._queue)))  # fmt: skip
         else:
             return False
-        call.answer(Reply(failure=failure))
+        call.answer(UpstreamReply(failure=failure))
         return True
 
     def _advance(self) -> None:
         connection = self._connection
-        while self._queue and connection and self.state is State.READY and self._has_room(connection):
+        while self._queue and connection and self.state is UpstreamState.READY and self._has_room(connection):
             call = self._queue.popleft()
             if not call.done:
                 connection.conversation.send(call)
@@ -249,7 +258,7 @@ class Upstream:
             self._connection.conversation.expire(now)
         for call in [call for call in self._queue if call.deadline <= now]:
             self._queue.remove(call)
-            call.answer(Reply(failure=UpstreamTimeout(say(
+            call.answer(UpstreamReply(failure=UpstreamTimeout(say(
                 "{server} had no free place for the call in time; {count} calls wait for it.",
                 server=self.server.name, count=len(self._queue) + 1))))  # fmt: skip
         self._tick()
@@ -263,7 +272,7 @@ class Upstream:
         if self._connection:
             return
         now = self._loop.time()
-        if self.state in (State.OPEN, State.WAITING) and self._resume_at > now:
+        if self.state in (UpstreamState.OPEN, UpstreamState.WAITING) and self._resume_at > now:
             raise self._unavailable(self._resume_at - now)
         self._start()
         if self._starting:
@@ -277,20 +286,20 @@ class Upstream:
         self._start()
         if self._starting:
             await asyncio.wait([self._starting])
-        if self.state is State.READY:
+        if self.state is UpstreamState.READY:
             await self._lists.known(name)
 
     async def start(self) -> None:
         """Start it by hand: a stopped instance, a waiting one or an open circuit is tried at once."""
         self._resume_at = 0.0
         self.vitals.failures = 0
-        if self.state in (State.STOPPED, State.OPEN, State.WAITING):
-            self._set(State.IDLE)
+        if self.state in (UpstreamState.STOPPED, UpstreamState.OPEN, UpstreamState.WAITING):
+            self._set(UpstreamState.IDLE)
         await self.ensure()
 
     async def stop(self) -> None:
         """Stop it by hand; it stays stopped until it is started by hand. Calls waiting are refused."""
-        self._set(State.STOPPED)
+        self._set(UpstreamState.STOPPED)
         await self._end(UpstreamUnavailable(say("{server} was stopped.", server=self.server.name)))
 
     async def close(self) -> None:
@@ -314,18 +323,18 @@ class Upstream:
         return len(self._queue) + (self._connection.conversation.in_flight if self._connection else 0)
 
     @property
-    def connection(self) -> Connection | None:
+    def connection(self) -> UpstreamConnection | None:
         return self._connection
 
     @property
     def trouble(self) -> Message | None:
         """Return why it is not running or did not list, and the fix; None while it starts or works."""
         name, why = self.server.name, self.vitals.error
-        if self.state is State.STOPPED:
+        if self.state is UpstreamState.STOPPED:
             return say("{server} is stopped. Start it with: tabane servers start {server}", server=name)
-        if why is None or self.state in (State.IDLE, State.STARTING):
+        if why is None or self.state in (UpstreamState.IDLE, UpstreamState.STARTING):
             return None
-        if self.state is State.READY:
+        if self.state is UpstreamState.READY:
             return say("{server} runs, but does not list its tools: {why}", server=name, why=why)
         return say(
             "{server} failed to start. Fix the cause, then run: tabane servers test {server}. Cause: {why}",
@@ -339,13 +348,13 @@ class Upstream:
         return bool(self._connection and self._connection.conversation.asking)
 
     def _start(self) -> None:
-        if self._closed or self._starting or self.state in (State.READY, State.STOPPED):
+        if self._closed or self._starting or self.state in (UpstreamState.READY, UpstreamState.STOPPED):
             return
         delay = self._resume_at - self._loop.time()
         if delay > 0:
             self._start_later(delay)
         else:
-            self._set(State.STARTING)
+            self._set(UpstreamState.STARTING)
             self._starting = self._loop.create_task(self._begin())
 
     def _start_later(self, delay: float) -> None:
@@ -390,7 +399,7 @@ class Upstream:
         self._connection = connection
         self.vitals.since = self._loop.time()
         self.vitals.error, self.vitals.healthy = None, True
-        self._set(State.READY)
+        self._set(UpstreamState.READY)
         self._advance()
         self._lists.open(connection.conversation)
         self._subscriptions.open(connection.conversation)
@@ -399,24 +408,24 @@ class Upstream:
         self.vitals.failures += 1
         self.vitals.healthy = False
         self.vitals.error = why
-        if self.state is State.STOPPED or self._closed:
+        if self.state is UpstreamState.STOPPED or self._closed:
             return
         log.warning("%s did not start: %s", self.server.name, why)
         self._back_off()
         self._refuse_waiting(self._unavailable(self._resume_at - self._loop.time()))
-        if self.state is State.WAITING:
+        if self.state is UpstreamState.WAITING:
             self._start_later(self._resume_at - self._loop.time())
 
     def _back_off(self) -> None:
         limits, failures = self.limits, self.vitals.failures
         if failures >= limits.circuit_failures:
             self._resume_at = self._loop.time() + limits.circuit_wait
-            self._set(State.OPEN)
+            self._set(UpstreamState.OPEN)
             return
         delay = min(limits.restart_max, limits.restart_first * 2 ** max(0, failures - 1))
         # Jitter keeps servers that died together from starting together.
         self._resume_at = self._loop.time() + delay * random.uniform(0.75, 1.25)
-        self._set(State.WAITING)
+        self._set(UpstreamState.WAITING)
 
     def _over(self, why: str) -> None:
         """The connection is gone without having been asked to."""
@@ -427,7 +436,7 @@ class Upstream:
         self._subscriptions.lost()
         reaping = self._loop.create_task(self._reap(connection))
         reaping.add_done_callback(_log_failure)
-        if self.state is State.STOPPED or self._closed:
+        if self.state is UpstreamState.STOPPED or self._closed:
             return
         self.vitals.deaths += 1
         self.vitals.healthy = False
@@ -436,16 +445,16 @@ class Upstream:
             self.vitals.failures = 0
         self.vitals.failures += 1
         self._back_off()
-        if self.state is State.WAITING:
+        if self.state is UpstreamState.WAITING:
             self._start_later(self._resume_at - self._loop.time())
         else:
             self._refuse_waiting(self._unavailable(self.limits.circuit_wait))
 
-    async def _reap(self, connection: Connection) -> None:
+    async def _reap(self, connection: UpstreamConnection) -> None:
         """Clear away what is left of a process that ended, and note how it did."""
         said = _last_words(await connection.stop(), connection)
         log.warning("%s: %s; it will be started again", self.server.name, said)
-        if self._connection is None and self.state in (State.WAITING, State.OPEN):
+        if self._connection is None and self.state in (UpstreamState.WAITING, UpstreamState.OPEN):
             self.vitals.error = said
 
     async def _end(self, refusal: TabaneError) -> None:
@@ -465,7 +474,7 @@ class Upstream:
     def _refuse_waiting(self, failure: TabaneError) -> None:
         queue, self._queue = self._queue, deque()
         for call in queue:
-            call.answer(Reply(failure=failure))
+            call.answer(UpstreamReply(failure=failure))
 
     def _unavailable(self, seconds: float) -> UpstreamUnavailable:
         why = self.vitals.error or say("it has not been started")
@@ -478,7 +487,7 @@ class Upstream:
             "tabane servers restart {server})",
             server=self.server.name, why=why, seconds=seconds))  # fmt: skip
 
-    def _set(self, state: State) -> None:
+    def _set(self, state: UpstreamState) -> None:
         if state is not self.state:
             log.debug("%s: %s → %s", self.server.name, self.state.value, state.value)
             self.state = state
@@ -560,7 +569,11 @@ class Upstream:
     async def check(self, timeout: float = 10.0) -> bool:
         """Whether a running instance answers. One with calls in flight is busy, not ill."""
         connection = self._connection
-        if self.state is not State.READY or connection is None or connection.conversation.peer is None:
+        if (
+            self.state is not UpstreamState.READY
+            or connection is None
+            or connection.conversation.peer is None
+        ):
             return False
         method = b"ping" if connection.conversation.peer.era is Era.LEGACY else b"server/discover"
         try:
@@ -579,7 +592,7 @@ def _may_be_era(error: BaseException) -> bool:
     return isinstance(error, UpstreamError) and not isinstance(error, UpstreamUnavailable)
 
 
-def _last_words(what: Message, connection: Connection) -> Message:
+def _last_words(what: Message, connection: UpstreamConnection) -> Message:
     words = connection.last_words()
     return say("{what}; it said: {words}", what=what, words=words) if words else what
 

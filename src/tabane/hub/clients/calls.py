@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.call import Call, Question, Reply
+from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
@@ -51,7 +51,7 @@ class Calls:
         method: bytes,
         params: Members,
         meta: Members,
-        on_reply: Callable[[Reply], None],
+        on_reply: Callable[[UpstreamReply], None],
         *,
         mirrored: tuple[Mirror, ...] = (),
         safe: bool = False,
@@ -59,7 +59,7 @@ class Calls:
         """Hand a request to an upstream. ``on_reply`` gets the answer, unless the call is cancelled."""
         session = self._session
 
-        def replied(reply: Reply) -> None:
+        def replied(reply: UpstreamReply) -> None:
             self._in_flight.pop(key, None)
             on_reply(reply)
 
@@ -103,7 +103,7 @@ class Calls:
             return False
         return severity in eras.LOG_LEVELS and eras.LOG_LEVELS.index(severity) >= level
 
-    def _asker(self, key: bytes) -> Callable[[Question], bool] | None:
+    def _asker(self, key: bytes) -> Callable[[ServerRequest], bool] | None:
         asking = self._session.asking
         return (lambda question: asking.ask(key, question)) if asking and asking.possible else None
 

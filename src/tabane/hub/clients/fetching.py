@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from tabane.errors import TabaneError
-from tabane.gateway.upstreams.call import Reply
+from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.clients import library
 from tabane.hub.clients.tool_calls import LARGE, answer_line, note_question, question_of
 from tabane.operations import Privilege
@@ -18,7 +18,7 @@ from tabane.wire.era import Era, Refusal
 from tabane.wire.json import Garbage, Members
 
 if TYPE_CHECKING:
-    from tabane.gateway.offers.resources import Source
+    from tabane.gateway.offers.resources import ResourceSource
     from tabane.hub.clients.session import Session
 
 
@@ -86,10 +86,12 @@ async def _complete_key(session: Session, request_id: Raw, params: Members) -> N
     session.answer(request_id, library.completion(keys))
 
 
-def _read(session: Session, key: bytes, params: Members, meta: Members, sources: tuple[Source, ...]) -> None:
+def _read(
+    session: Session, key: bytes, params: Members, meta: Members, sources: tuple[ResourceSource, ...]
+) -> None:
     source, others = sources[0], sources[1:]
 
-    def replied(reply: Reply) -> None:
+    def replied(reply: UpstreamReply) -> None:
         if others and reply.result is None:
             try:
                 _read(session, key, params, meta, others)
@@ -115,7 +117,9 @@ def _forward(
     )
 
 
-def _replied(session: Session, key: bytes, name: str, reply: Reply, source: Source | None = None) -> None:
+def _replied(
+    session: Session, key: bytes, name: str, reply: UpstreamReply, source: ResourceSource | None = None
+) -> None:
     """Pass an answer on; ``source`` is the request, if the answer may be kept for a while."""
     result = reply.result
     if reply.failure is not None:
@@ -128,7 +132,9 @@ def _replied(session: Session, key: bytes, name: str, reply: Reply, source: Sour
         _give(session, key, name, _line(session.era, key, reply, source))
 
 
-async def _give_large(session: Session, key: bytes, name: str, reply: Reply, source: Source | None) -> None:
+async def _give_large(
+    session: Session, key: bytes, name: str, reply: UpstreamReply, source: ResourceSource | None
+) -> None:
     _give(session, key, name, await asyncio.to_thread(_line, session.era, key, reply, source))
 
 
@@ -140,7 +146,7 @@ def _give(session: Session, key: bytes, name: str, line: bytes | None) -> None:
     session.fail(key, question_of(name))
 
 
-def _line(era: Era | None, key: bytes, reply: Reply, source: Source | None) -> bytes | None:
+def _line(era: Era | None, key: bytes, reply: UpstreamReply, source: ResourceSource | None) -> bytes | None:
     result = reply.result or Raw(b"{}")
     if source is not None and source.shown != source.uri:
         result = _renamed(result, source)
@@ -149,7 +155,7 @@ def _line(era: Era | None, key: bytes, reply: Reply, source: Source | None) -> b
     return answer_line(key, era, reply.era, result)
 
 
-async def _sources(session: Session, uri: str) -> tuple[Source, ...]:
+async def _sources(session: Session, uri: str) -> tuple[ResourceSource, ...]:
     sources = await session.hub.gateway.sources(session.caller, uri)
     if not sources:
         raise _not_found(session, uri)
@@ -162,7 +168,7 @@ def _not_found(session: Session, uri: str) -> Refusal:
     return Refusal(code, f"Resource not found: {uri}", {"uri": uri})
 
 
-def _renamed(result: Raw, source: Source) -> Raw:
+def _renamed(result: Raw, source: ResourceSource) -> Raw:
     """What was read, under the URI that it was asked for by: two servers have the same one."""
     try:
         members = json.fields(result)

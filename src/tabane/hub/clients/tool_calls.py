@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
-from tabane.gateway.paging import SHORT
-from tabane.gateway.requests import Inner, inner_call, tool_failure, upstream_failure
+from tabane.gateway.result_parts import SHORT
+from tabane.gateway.tool_requests import ToolCallRequest, tool_call_request, tool_failure, upstream_failure
 from tabane.gateway.tools.tool import OWN
-from tabane.gateway.upstreams.call import Reply
+from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.messages import say
 from tabane.operations import Face, Privilege
@@ -54,7 +54,7 @@ def call_tool(session: Session, request_id: Raw, params: Members, meta: Members)
         session.run(request_id, _operate(session, request_id, name, params.get("arguments")))
     else:
         tool = session.hub.gateway.catalogue.find(name)
-        inner = Inner(name, params)
+        inner = ToolCallRequest(name, params)
         if tool is None or _waits_for_roots(session, tool):
             session.run(request_id, _forward_later(session, request_id, inner, meta, through=False))
         else:
@@ -72,7 +72,7 @@ def _is_own(session: Session, name: str) -> bool:
 def _call_through(session: Session, request_id: Raw, by: str, params: Members, meta: Members) -> None:
     """call_tool and call_readonly_tool: failures are results, so that the model reads them."""
     try:
-        inner = inner_call(params, read_only=THROUGH[by])
+        inner = tool_call_request(params, read_only=THROUGH[by])
         if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
             session.run(request_id, _operate(session, request_id, inner.name, Raw(inner.arguments)))
             return
@@ -91,7 +91,12 @@ def _call_through(session: Session, request_id: Raw, by: str, params: Members, m
 
 
 async def _forward_judged(
-    session: Session, request_id: Raw, judged: Awaitable[None], tool: Tool, inner: Inner, meta: Members
+    session: Session,
+    request_id: Raw,
+    judged: Awaitable[None],
+    tool: Tool,
+    inner: ToolCallRequest,
+    meta: Members,
 ) -> None:
     """Forward a call through call_tool after another process has judged its arguments."""
     try:
@@ -103,7 +108,7 @@ async def _forward_judged(
 
 
 async def _forward_later(
-    session: Session, request_id: Raw, inner: Inner, meta: Members, *, through: bool
+    session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members, *, through: bool
 ) -> None:
     try:
         if session.asking and session.asking.roots_due and session.hub.gateway.goes_by_roots():
@@ -125,14 +130,14 @@ def _waits_for_roots(session: Session, tool: Tool) -> bool:
     return asking is not None and asking.roots_due and session.hub.gateway.goes_by_roots(tool.server)
 
 
-def _check(session: Session, tool: Tool, inner: Inner) -> Awaitable[None] | None:
+def _check(session: Session, tool: Tool, inner: ToolCallRequest) -> Awaitable[None] | None:
     """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
     inner.check_marks(tool)
     return session.hub.gateway.validator.check(tool, inner.arguments)
 
 
 def _forward(
-    session: Session, request_id: Raw, tool: Tool, inner: Inner, meta: Members, *, through: bool
+    session: Session, request_id: Raw, tool: Tool, inner: ToolCallRequest, meta: Members, *, through: bool
 ) -> None:
     hub, key = session.hub, bytes(request_id)
     hub.door.check(session.caller, Privilege.CALL, tool.alias)
@@ -148,7 +153,7 @@ def _forward(
     )
 
 
-def _replied(session: Session, key: bytes, tool: Tool, reply: Reply, through: bool) -> None:
+def _replied(session: Session, key: bytes, tool: Tool, reply: UpstreamReply, through: bool) -> None:
     result = reply.result
     if result is None:
         _unanswered(session, key, tool, reply, through)
@@ -161,7 +166,7 @@ def _replied(session: Session, key: bytes, tool: Tool, reply: Reply, through: bo
 
 
 async def _give_large(
-    session: Session, key: bytes, tool: Tool, reply: Reply, result: Raw, through: bool
+    session: Session, key: bytes, tool: Tool, reply: UpstreamReply, result: Raw, through: bool
 ) -> None:
     """Do the same with the work in a thread, so that nobody else waits for it."""
     if through:
@@ -187,7 +192,7 @@ def answer_line(key: bytes, era: Era | None, given: Era, result: Raw) -> bytes |
     return json.result_line(key, result)
 
 
-def _unanswered(session: Session, key: bytes, tool: Tool, reply: Reply, through: bool) -> None:
+def _unanswered(session: Session, key: bytes, tool: Tool, reply: UpstreamReply, through: bool) -> None:
     if reply.error is not None and session.era is Era.LEGACY and wants_capability(reply.error):
         note_question(tool.server)
     if reply.failure is not None:
@@ -199,7 +204,11 @@ def _unanswered(session: Session, key: bytes, tool: Tool, reply: Reply, through:
 
 
 async def _operate(
-    session: Session, request_id: Raw, name: str, arguments: Raw | None, through: Inner | None = None
+    session: Session,
+    request_id: Raw,
+    name: str,
+    arguments: Raw | None,
+    through: ToolCallRequest | None = None,
 ) -> None:
     """Call a built-in tool. Its failures are results, so that the model can read them.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tabane.errors import HubError, TabaneError
 from tabane.gateway.servers.configuration import (
-    Configuration,
+    ServersConfiguration,
     open_document,
     read_configuration,
     server_tables,
@@ -55,7 +55,7 @@ class Patient:
     endpoint: Endpoint
     settings: Settings
     settings_problem: Message | None = None
-    configuration: Configuration | None = None
+    configuration: ServersConfiguration | None = None
     configuration_problem: Message | None = None
     written: Mapping[str, Any] = field(default_factory=dict, repr=False)
     live: Live | None = None
@@ -136,7 +136,7 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
     return _with_configuration(patient)
 
 
-def read_servers(patient: Patient, environ: Mapping[str, str]) -> Configuration:
+def read_servers(patient: Patient, environ: Mapping[str, str]) -> ServersConfiguration:
     """The servers file as it reads in an environment. Raises TabaneError."""
     required = "servers" in patient.settings.sources
     return read_configuration(

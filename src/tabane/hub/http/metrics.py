@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tabane.build import this_build
-from tabane.gateway.status import state_of
-from tabane.gateway.upstreams.upstream import State, Upstream
+from tabane.gateway.server_status import state_of
+from tabane.gateway.upstreams.upstream import Upstream, UpstreamState
 
 if TYPE_CHECKING:
     from tabane.hub.http.app import App
@@ -46,7 +46,7 @@ METHODS = frozenset(
 )
 """Methods that are counted by name. A client may write anything there, so the others are one."""
 
-STATES = ("disabled", *(state.value for state in State))
+STATES = ("disabled", *(state.value for state in UpstreamState))
 
 Labels = tuple[tuple[str, str], ...]
 Samples = Iterable[tuple[Labels, float]]

@@ -1,0 +1,177 @@
+"""An upstream over streamable HTTP: each request a POST, its answer JSON or a stream of events.
+
+Both eras. A modern one is asked with headers that repeat what the body says, and keeps no state; a legacy
+one may keep a session (:mod:`~tabane.gateway.upstreams.http_session`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+
+from tabane.errors import UpstreamError, UpstreamUnavailable
+from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.call import Call
+from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.handshake import KINDS
+from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_request import HttpEndpoint, OnLegacyServer, UpstreamHttpRequest
+from tabane.gateway.upstreams.http_session import INITIALIZED, POSTED, UpstreamHttpSession
+from tabane.messages import Message
+from tabane.wire import json
+from tabane.wire.era import Era
+
+log = logging.getLogger(__name__)
+
+MOST_NOTES = 256
+"""Notifications and answers to questions that are under way at the same time."""
+
+
+class StreamableHttpTransport:
+    """Carries a conversation over HTTP. ``on_old`` is None where the server is said to be of this kind.
+
+    A server that cannot be reached is taken to be gone once nothing else is in flight there: then the
+    calls that wait for a connection go back to whoever sent them, and the conversation is told.
+    """
+
+    exact = True
+
+    def __init__(
+        self,
+        server: Server,
+        conversation: Conversation,
+        dialler: UpstreamHttpClient,
+        loop: asyncio.AbstractEventLoop,
+        limit: int,
+        on_old: OnLegacyServer | None,
+    ) -> None:
+        self.problem: Message | None = None
+        self._conversation, self._dialler, self._loop = conversation, dialler, loop
+        self._errands: dict[int, UpstreamHttpRequest] = {}
+        self._notes: set[asyncio.Task[None]] = set()
+        self._farewell: asyncio.Task[None] | None = None
+        self._session = UpstreamHttpSession(
+            server.name, dialler, loop, limit, conversation.receive, self._unheard, self._begun_anew
+        )
+        redact = Redactor(server.secrets).text
+        self._site = HttpEndpoint(
+            server.name, conversation, dialler, self._session, limit, redact, on_old, self._unreached
+        )
+
+    @property
+    def closed(self) -> bool:
+        return self._site.closed
+
+    # -- what is sent ----------------------------------------------------------------------------
+
+    def request(self, call: Call, line: bytes, era: Era) -> None:
+        errand = self._errands[call.number] = UpstreamHttpRequest(self._site, call, line, era)
+        errand.task = self._loop.create_task(self._run(errand, call.number))
+
+    async def _run(self, errand: UpstreamHttpRequest, number: int) -> None:
+        try:
+            await errand.run()
+        finally:
+            self._errands.pop(number, None)
+
+    def tell(self, line: bytes, about: int | None = None) -> None:
+        if line == INITIALIZED:
+            self._session.settle()
+        elif self._session.version:
+            self._note(self._post(line))
+
+    def cancel(self, call: Call, line: bytes) -> None:
+        errand = self._errands.get(call.number)
+        if errand is None or errand.task is None:
+            return
+        if errand.era is Era.MODERN or not errand.sent:
+            # Closing the stream says it.
+            errand.task.cancel()
+        elif not self._note(self._give_up(errand.task, line)):
+            errand.task.cancel()
+
+    def _note(self, sending: Coroutine[None, None, None]) -> bool:
+        """Begin to send something that nothing comes back for; False where too much of that waits."""
+        if self.closed or len(self._notes) >= MOST_NOTES:
+            sending.close()
+            name, count = self._site.name, len(self._notes)
+            log.warning("%s: a notification was dropped, since %d wait already", name, count)
+            return False
+        task = self._loop.create_task(sending)
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
+        return True
+
+    async def _post(self, line: bytes) -> None:
+        """A notification or the answer to a question: nothing comes back for it."""
+        try:
+            await self._session.settled()
+            used = self._session.id
+            if await self._posted(line) == 404 and used:
+                await self._session.renew(used)
+                await self._posted(line)
+        except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
+            log.warning("%s did not get a notification: %s", self._site.name, fault)
+
+    async def _posted(self, line: bytes) -> int:
+        response = await self._dialler.send("POST", {**POSTED, **self._session.headers()}, line)
+        response.release()
+        if response.status >= 400:
+            log.warning("%s refused a notification (%d)", self._site.name, response.status)
+        return response.status
+
+    async def _give_up(self, task: asyncio.Task[None], line: bytes) -> None:
+        try:
+            await self._post(line)
+        finally:
+            task.cancel()
+
+    # -- a server that was lost, and one that is there again -------------------------------------
+
+    def _unheard(self, fault: HttpUnreachable) -> None:
+        """What the server says by itself cannot be heard any more."""
+        self._unreached(fault)
+
+    def _unreached(self, fault: HttpUnreachable) -> bool:
+        """Whether the server is gone: it takes no connection, and nothing is in flight there."""
+        errands = [errand for errand in self._errands.values() if not errand.lasting]
+        if self.closed or not all(errand.away for errand in errands):
+            return self.closed
+        self.problem = fault.problem
+        # The first comes first again where it waits.
+        for errand in reversed(errands):
+            self._conversation.unsent(errand.call.number, UpstreamUnavailable(fault.problem))
+        self.close(str(fault.problem))
+        return True
+
+    def _begun_anew(self) -> None:
+        """A server that lost the session may have been started anew, with other lists."""
+        peer = self._conversation.peer
+        for kind in KINDS:
+            if peer is not None and peer.has(kind):
+                self._conversation.receive(json.notification_line(f"notifications/{kind}/list_changed"))
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def end_input(self) -> None:
+        if not self.closed and self._farewell is None:
+            self._farewell = self._loop.create_task(self._session.end())
+
+    async def finished(self, seconds: float) -> None:
+        """Wait until the goodbye was said, at most so long."""
+        if self._farewell is not None:
+            await asyncio.wait([self._farewell], timeout=seconds)
+            self._farewell.cancel()
+
+    def close(self, why: str) -> None:
+        if self.closed:
+            return
+        self._site.closed = True
+        self._session.close()
+        current = asyncio.current_task(self._loop)
+        for task in [*(errand.task for errand in self._errands.values()), *self._notes]:
+            if task is not None and task is not current:
+                task.cancel()
+        self._conversation.lost(why)
