@@ -38,7 +38,7 @@ def test_a_request_that_does_not_fit_fails_alone() -> None:
             on_close=conversation.lost,
             pause_at=None,
         )
-        conversation.carrier = StdioTransport(channel, MOST)
+        conversation.transport = StdioTransport(channel, MOST)
         channel.start()
         replies: list[list[UpstreamReply]] = [[], [], [], []]
         for number, size in enumerate((3 << 20, 3 << 20, 100, 3 << 20)):

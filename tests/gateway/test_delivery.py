@@ -16,7 +16,7 @@ LONG = 60.0
 
 
 class Wire:
-    """A carrier that keeps what it is given."""
+    """A transport that keeps what it is given."""
 
     exact = closed = False
 
@@ -43,7 +43,7 @@ def conversation() -> tuple[Conversation, Wire]:
     made = Conversation(
         "s", asyncio.get_running_loop(), on_notice=lambda *_: None, on_closed=lambda why: None
     )
-    made.carrier = wire = Wire()
+    made.transport = wire = Wire()
     return made, wire
 
 

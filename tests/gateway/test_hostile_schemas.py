@@ -14,8 +14,7 @@ import pytest
 from tabane.errors import BadArguments
 from tabane.gateway.tools.schema_cost import cost_of
 from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.validation import ArgumentValidator
-from tabane.gateway.tools.validation_pool import ValidationPool
+from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.hub.process.log_budget import cause_of
 from tabane.workers.pool import Budget
 from tests.dataplane.place import Json, Line, child, place, text

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tabane.gateway.offers.prompts import PromptCatalog
-from tabane.gateway.offers.resource_uris import address, addressed, authority, template_address
+from tabane.gateway.offers.resource_uris import UriTemplate, address, addressed, authority, template_address
 from tabane.gateway.offers.resources import MOST_SOURCES, ResourceCatalog, ResourceSource
-from tabane.gateway.offers.uri_templates import UriTemplate
 from tabane.gateway.offers.watches import renamed
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import LONGEST, AliasMap, is_alias

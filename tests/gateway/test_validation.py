@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
 from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.validation import MOST_COMPILED, ArgumentValidator
-from tabane.gateway.tools.validation_pool import ValidationPool
+from tabane.gateway.tools.validation import MOST_COMPILED, ArgumentValidator, ValidationPool
 from tabane.workers.pool import Budget
 from tests.gateway.test_disclosure import JSON, SCHEMAS
 from tests.gateway.tools import tool

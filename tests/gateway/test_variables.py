@@ -219,7 +219,7 @@ def ask_keyring(tmp_path: Path, package: str, name: str) -> str:
     (tmp_path / "keyring.py").write_text(package)
     program = (
         "import sys; from tabane.errors import ConfigurationError; "
-        "from tabane.gateway.servers.secrets import keyring_lookup\n"
+        "from tabane.gateway.servers.variables import keyring_lookup\n"
         "try: print(keyring_lookup()(sys.argv[1]))\n"
         "except ConfigurationError as error: print(error)"
     )

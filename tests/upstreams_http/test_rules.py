@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.servers.urls import is_hub
+from tabane.gateway.servers.server import is_hub
 from tabane.gateway.upstreams.http_errors import is_expired
 from tabane.gateway.upstreams.http_responses import error_in, messages, one_line
 from tabane.gateway.upstreams.http_retry import BUSY, HttpRetryPolicy, seconds_until

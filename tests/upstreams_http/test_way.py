@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tabane.gateway.servers.urls import is_loopback
+from tabane.gateway.servers.server import is_loopback
 from tabane.gateway.upstreams.http_routing import proxy_for
 from tabane.hub.hub import Hub
 from tabane.settings import load_settings

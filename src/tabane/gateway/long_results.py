@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw
 
 from tabane.errors import CallerError
+from tabane.gateway.parameters import ReadMore
 from tabane.gateway.result_parts import (
     LongResult,
     PartStart,
@@ -22,7 +23,7 @@ from tabane.gateway.result_parts import (
 )
 from tabane.gateway.result_parts import omits_structure as leaves_structure_out
 from tabane.messages import Lang, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller
 
 LIFE = 600.0
 """Seconds after the last part was given."""
@@ -31,10 +32,6 @@ MOST = 256
 """Results of which something is kept; the oldest make way."""
 
 MOST_BYTES = 64 << 20
-
-
-class ReadMore(Struct, frozen=True, forbid_unknown_fields=True):
-    handle: Annotated[str, Meta(max_length=100)]
 
 
 @dataclass(slots=True)
@@ -65,19 +62,6 @@ class LongResults:
         self._loop, self._life, self._most, self._most_bytes = loop, life, most, most_bytes
         self._kept: dict[str, _KeptResult] = {}
         self._timer: asyncio.TimerHandle | None = None
-
-    def table(self) -> list[Operation]:
-        return [
-            Operation(
-                "read_more",
-                "Next part of a long result.",
-                ReadMore,
-                self.read,
-                frozenset({Face.MCP, Face.RPC}),
-                Privilege.READ,
-                read_only=True,
-            )
-        ]
 
     def first_part(self, caller: Caller, result: Raw, tokens: int) -> Raw:
         """A result as it is, or its first part where its text passes the budget."""

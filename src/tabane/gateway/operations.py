@@ -1,4 +1,4 @@
-"""What the gateway can do, as operations: finding, reading and calling tools; looking after servers."""
+"""Handlers of the gateway's operations on tools and servers, which :mod:`tabane.gateway.table` declares."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 
 from tabane.errors import CallerError, UpstreamError
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.parameters import (
+    CallTool,
+    DescribeTools,
+    ListTools,
+    NameParams,
+    NoServerParams,
+    SearchTools,
+    ServerLogs,
+)
 from tabane.gateway.server_status import server_detail, server_row
 from tabane.gateway.tool_requests import ToolCallRequest
 from tabane.gateway.tools.disclosure import describe, search_text, signature
@@ -19,53 +28,13 @@ from tabane.gateway.tools.index import ToolQuery
 from tabane.gateway.tools.tool import OWN, Tool
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller
 from tabane.wire import json
-
-MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
-PERSON = frozenset({Face.RPC, Face.CLI})
-
 
 Permit = Callable[[Caller, str], None]
 
-Own = Callable[[Caller, str, bytes], Awaitable[Raw]]
-"""Calls one of the hub's own tools by name with arguments, and gives the result as MCP has it."""
-
-
-class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
-    query: Annotated[str, Meta(min_length=1, max_length=2000)]
-    limit: Annotated[int, Meta(ge=1, le=50)] = 5
-    server: str | None = None
-    tags: Annotated[list[str], Meta(max_length=50)] | None = None
-    category: str | None = None
-    match: Literal["relevance", "partial", "prefix", "exact", "fuzzy"] = "relevance"
-
-
-class DescribeTools(Struct, frozen=True, forbid_unknown_fields=True):
-    names: Annotated[list[str], Meta(min_length=1, max_length=50)]
-    detail: Literal["compact", "full"] = "compact"
-
-
-class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(min_length=1)]
-    arguments: dict[str, Any] = {}
-
-
-class NameParams(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(min_length=1)]
-
-
-class ListTools(Struct, frozen=True, forbid_unknown_fields=True):
-    server: str | None = None
-
-
-class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(min_length=1)]
-    lines: Annotated[int, Meta(ge=1, le=10_000)] = 50
-
-
-class NoServerParams(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
+"""Calls one of the hub's own tools by name with arguments, and returns the result as MCP has it."""
 
 
 class TimeSlices:
@@ -104,54 +73,8 @@ class ToolDescriptions(Struct, frozen=True):
 class ToolOperations:
     """Finding, reading and calling tools. ``permit`` raises Forbidden where a caller may not call one."""
 
-    def __init__(self, gateway: Gateway, permit: Permit, own: Own) -> None:
+    def __init__(self, gateway: Gateway, permit: Permit, own: OwnTools) -> None:
         self._gateway, self._permit, self._own = gateway, permit, own
-
-    def table(self) -> list[Operation]:
-        return [
-            Operation(
-                "search_tools",
-                "Find tools by task, in English or Japanese: name(args): purpose.",
-                SearchTools,
-                self.search,
-                MODEL,
-                Privilege.READ,
-                text=lambda found, _: found.text,
-                read_only=True,
-            ),
-            Operation(
-                "describe_tools",
-                "Show parameters of found tools before calling.",
-                DescribeTools,
-                self.describe,
-                MODEL,
-                Privilege.READ,
-                text=lambda described, _: described.text,
-                read_only=True,
-            ),
-            Operation("call_tool", "Call a found tool.", CallTool, self.call, MODEL, Privilege.CALL),
-            Operation(
-                "call_readonly_tool",
-                "Call a found tool that is marked read-only.",
-                CallTool,
-                self.call_read_only,
-                MODEL,
-                Privilege.CALL,
-                read_only=True,
-            ),
-            Operation(
-                "get_tool",
-                "One definition, whole.",
-                NameParams,
-                self.get,
-                PERSON,
-                Privilege.READ,
-                read_only=True,
-            ),
-            Operation(
-                "list_tools", "All tools.", ListTools, self.tools, PERSON, Privilege.READ, read_only=True
-            ),
-        ]
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
         """Ranked tools; waits at most two seconds for servers that never listed theirs."""
@@ -279,53 +202,6 @@ class ServerOperations:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-
-    def table(self) -> list[Operation]:
-        admin = Privilege.ADMIN
-        return [
-            Operation(
-                "list_servers",
-                "Servers and their state.",
-                NoServerParams,
-                self.servers,
-                PERSON,
-                Privilege.READ,
-                read_only=True,
-            ),
-            Operation(
-                "show_server",
-                "One server in detail.",
-                NameParams,
-                self.show,
-                PERSON,
-                Privilege.READ,
-                read_only=True,
-            ),
-            Operation(
-                "health_check",
-                "Whether servers answer.",
-                NoServerParams,
-                self.health,
-                PERSON,
-                Privilege.READ,
-                read_only=True,
-            ),
-            Operation("start_upstream", "Start a server.", NameParams, self.start, PERSON, admin),
-            Operation("stop_upstream", "Stop a server.", NameParams, self.stop, PERSON, admin),
-            Operation("restart_upstream", "Restart a server.", NameParams, self.restart, PERSON, admin),
-            Operation(
-                "test_server", "Start a server and list its tools.", NameParams, self.test, PERSON, admin
-            ),
-            Operation(
-                "server_logs",
-                "What a server wrote to stderr.",
-                ServerLogs,
-                self.logs,
-                PERSON,
-                Privilege.READ,
-                read_only=True,
-            ),
-        ]
 
     async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
         return {"results": await self._rows(caller)}

@@ -5,29 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.gateway.parameters import CallTool, ExecuteParallel
 from tabane.messages import Lang, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller
 from tabane.wire import json, rpc
-
-
-class ParallelRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(min_length=1)]
-    arguments: dict[str, Any] = {}
-
-
-class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
-    """``timeout`` is in seconds and for all calls together; each also has its server's own."""
-
-    requests: Annotated[list[ParallelRequest], Meta(min_length=1, max_length=100)]
-    max_concurrency: Annotated[int, Meta(ge=1, le=50)] = 10
-    timeout: Annotated[float, Meta(gt=0, le=86_400)] | None = None
-    continue_on_error: bool = True
-
 
 MOST_BYTES = 32 << 20
 """Bytes of all results together, because they are one answer. A result beyond that becomes an error."""
@@ -41,19 +27,6 @@ class ParallelCalls:
 
     def __init__(self, perform: Perform) -> None:
         self._perform = perform
-
-    def table(self) -> list[Operation]:
-        return [
-            Operation(
-                "execute_parallel",
-                "Call many tools at once.",
-                ExecuteParallel,
-                self.execute,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.CALL,
-                camel_case=True,
-            )
-        ]
 
     async def execute(self, caller: Caller, params: ExecuteParallel) -> dict[str, Any]:
         """The results in the order of the requests: ``{name, ok, result | error, ms}``.
@@ -79,7 +52,7 @@ class ParallelCalls:
 
     async def _work(self, caller: Caller, run: _ParallelRun) -> None:
         for number, request in run.waiting:
-            run.begun[number] = time.perf_counter()
+            run.started[number] = time.perf_counter()
             try:
                 result = await self._perform(caller, request.name, request.arguments)
             except TabaneError as error:
@@ -97,8 +70,8 @@ class _ParallelRun:
 
     def __init__(self, params: ExecuteParallel) -> None:
         self._params = params
-        self.waiting: Iterator[tuple[int, ParallelRequest]] = iter(enumerate(params.requests))
-        self.begun: dict[int, float] = {}
+        self.waiting: Iterator[tuple[int, CallTool]] = iter(enumerate(params.requests))
+        self.started: dict[int, float] = {}
         self._rows: dict[int, dict[str, Any]] = {}
         self._bytes = 0
 
@@ -134,16 +107,16 @@ class _ParallelRun:
         return {"results": rows, "succeeded": succeeded, "failed": len(rows) - succeeded}
 
     def _row(self, number: int, ok: bool, kind: str, value: Raw) -> dict[str, Any]:
-        begun = self.begun.get(number)
-        ms = 0.0 if begun is None else (time.perf_counter() - begun) * 1000
+        started = self.started.get(number)
+        ms = 0.0 if started is None else (time.perf_counter() - started) * 1000
         return {"name": self._params.requests[number].name, "ok": ok, kind: value, "ms": round(ms, 1)}
 
     def _unfinished(self, number: int, stopped: bool) -> TabaneError:
-        if stopped and number in self.begun:
+        if stopped and number in self.started:
             why = say("Cancelled, since another call failed. Whether it took effect is not known.")
         elif stopped:
             why = say("Not called, since another call failed.")
-        elif number in self.begun:
+        elif number in self.started:
             why = say(
                 "Cancelled: the {seconds:g} s for all calls were over. Whether it took effect is not known.",
                 seconds=self._params.timeout,

@@ -17,15 +17,13 @@ from tabane.build import this_build
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
-from tabane.gateway.operations import ServerOperations, ToolOperations
-from tabane.gateway.parallel import ParallelCalls
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
 from tabane.gateway.servers.variables import keyring_lookup, load_variables
+from tabane.gateway.table import gateway_table
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.index import ToolQuery
-from tabane.gateway.tools.validation import ArgumentValidator
-from tabane.gateway.tools.validation_pool import ValidationPool
+from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.archive import ImportPosts, Posts
 from tabane.hub.clients.disclosure import DISCLOSING, Disclosure, old_names, own_tools
@@ -396,12 +394,8 @@ class Hub:
             self.processes,
             self.gateway.remember,
         )
-        tools = ToolOperations(self.gateway, self._permit, self._own)
         return [
-            *tools.table(),
-            *ParallelCalls(tools.perform).table(),
-            *ServerOperations(self.gateway).table(),
-            *self.long_results.table(),
+            *gateway_table(self.gateway, self._permit, self._own, self.long_results),
             *trials.table(),
             *self.stores.table(),
             *self.jobs.table(),

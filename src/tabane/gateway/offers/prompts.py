@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from tabane.gateway.offers.definitions import by_key
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import AliasMap
-from tabane.gateway.tools.tool import original_name
+from tabane.gateway.tools.tool import by_key, original_name
 from tabane.wire.json import fields, join, quote
 
 MOST = 20_000

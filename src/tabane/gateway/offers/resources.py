@@ -8,8 +8,8 @@ from itertools import islice
 
 from msgspec import Raw
 
-from tabane.gateway.offers.definitions import by_key, text_member
 from tabane.gateway.offers.resource_uris import (
+    UriTemplate,
     address,
     addressed,
     authority,
@@ -17,7 +17,7 @@ from tabane.gateway.offers.resource_uris import (
     scheme,
     template_address,
 )
-from tabane.gateway.offers.uri_templates import UriTemplate
+from tabane.gateway.tools.tool import by_key, text_member
 from tabane.wire.json import fields, join, quote
 
 MOST = 20_000

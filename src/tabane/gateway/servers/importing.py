@@ -13,8 +13,8 @@ from tabane.errors import ConfigurationError
 from tabane.gateway.servers.clients import Client
 from tabane.gateway.servers.configuration import open_document, server_tables
 from tabane.gateway.servers.replaced_servers import replacement_for
+from tabane.gateway.servers.server import is_hub
 from tabane.gateway.servers.server_keys import ELSEWHERE, KEYS, SYNONYMS, is_plain
-from tabane.gateway.servers.urls import is_hub
 from tabane.messages import Message, say
 from tabane.settings.files import read_owned
 

@@ -8,9 +8,8 @@ from typing import Any, cast
 
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
-from tabane.gateway.servers.server import Server, Share, Transport
+from tabane.gateway.servers.server import Server, Share, Transport, unusable
 from tabane.gateway.servers.server_keys import KEYS, SYNONYMS, TRANSPORTS, InvalidKeyValue, unknown_key
-from tabane.gateway.servers.urls import unusable
 from tabane.gateway.servers.variables import Expansion, Variables, escaped, expand
 from tabane.messages import Message, say
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
 from tabane.wire.json import Garbage, Members, fields, join, member, quote
+from tabane.wire.json import text as json_text
 from tabane.wire.mirrors import Mirror, mirrors
 
 if TYPE_CHECKING:
     from tabane.gateway.servers.server import Server
+
+log = logging.getLogger(__name__)
 
 # What is read off a definition is bounded; the definition itself passes whole.
 _MOST_DESCRIPTION = 16_384
@@ -74,12 +79,8 @@ def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
 
 
 def original_name(definition: bytes) -> str | None:
-    """The name in a definition, as the upstream calls the tool; None where it has no usable one."""
-    try:
-        name = member(fields(definition), "name")
-    except Garbage:
-        return None
-    return name if isinstance(name, str) and name else None
+    """Return the name in a definition, as the upstream calls the tool; None if it has no usable one."""
+    return text_member(definition, "name")
 
 
 def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
@@ -109,3 +110,49 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+# -- definitions of any kind ------------------------------------------------------------------------
+
+LONGEST_KEY = 16_384
+"""Characters of a name or URI; a definition with a longer one is left out."""
+
+
+def by_key(
+    server: str, what: str, definitions: Iterable[Raw], key_of: Callable[[bytes], str | None], most: int
+) -> dict[str, Raw]:
+    """The definitions by what ``key_of`` reads off each, in their order, ``most`` of them.
+
+    One that is no definition, or repeats a key, is left out; how many were, and why the first, is logged.
+    """
+    found: dict[str, Raw] = {}
+    faults: list[str] = []
+    for definition in definitions:
+        key = key_of(definition)
+        fault = _fault(key, found, most)
+        if fault:
+            faults.append(fault)
+        elif key is not None:
+            found[key] = definition
+    if faults:
+        log.warning("%s: left out %d definitions of a %s: %s", server, len(faults), what, faults[0])
+    return found
+
+
+def text_member(definition: bytes, key: str) -> str | None:
+    """A member of a definition that has to be a text; None where there is no usable one."""
+    try:
+        text = json_text(fields(definition).get(key))
+    except Garbage:
+        return None
+    return text or None
+
+
+def _fault(key: str | None, found: dict[str, Raw], most: int) -> str:
+    if key is None:
+        return "it has no name"
+    if len(key) > LONGEST_KEY:
+        return f"{key[:80]!r} … is too long"
+    if key in found:
+        return f"{key!r} comes twice"
+    return f"only {most} are taken" if len(found) >= most else ""

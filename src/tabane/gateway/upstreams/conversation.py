@@ -37,7 +37,7 @@ LARGE = 1 << 20
 class Conversation:
     """Requests to, and answers, notifications and questions from, one upstream.
 
-    ``carrier`` is set before anything else is done. ``on_notice`` gets method and params of each
+    ``transport`` is set before anything else is done. ``on_notice`` gets method and params of each
     notification that belongs to no call, and of each question that nobody could be asked. ``roots`` are
     what the question for them is answered with where no client is asked, None where it is refused.
     ``capabilities`` are those of the one client it runs for, None where it is shared. ``on_closed`` is
@@ -45,7 +45,7 @@ class Conversation:
     :class:`UpstreamDied`.
     """
 
-    carrier: UpstreamTransport
+    transport: UpstreamTransport
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Conversation:
             self._say,
             self._capabilities,
             # Where a question's call is known, its client can be asked for its folders, whoever shares it.
-            roots=self._roots is not None or self.carrier.exact,
+            roots=self._roots is not None or self.transport.exact,
         )
         self.peer = await handshake.perform(known, probe_timeout)
         return self.peer
@@ -126,7 +126,7 @@ class Conversation:
         return call
 
     def _transmit(self, call: Call, era: Era, calls: dict[int, Call]) -> None:
-        if self.carrier.closed:
+        if self.transport.closed:
             call.answer(UpstreamReply(failure=self._died("its connection is closed")))
             return
         meta = call.meta
@@ -144,7 +144,7 @@ class Conversation:
         calls[number] = call
         line = json.request_line(number, b'"%b"' % call.method, eras.with_meta(call.params, meta))
         try:
-            self.carrier.request(call, line, era)
+            self.transport.request(call, line, era)
         except InputBacklogFull:
             self.fail(number, UpstreamOverloaded(say(
                 "{server} does not read its input, and too much data is waiting for it. This request was not "
@@ -154,7 +154,7 @@ class Conversation:
     def _give_up(self, call: Call, reason: str) -> None:
         self._questions.drop(call, reason)
         note = json.encode({"requestId": call.number, "reason": reason})
-        self.carrier.cancel(call, json.notification_line("notifications/cancelled", note))
+        self.transport.cancel(call, json.notification_line("notifications/cancelled", note))
 
     def _want_logs(self, meta: Members) -> None:
         """A legacy upstream is told the level once for all: the most talkative that anybody asked for."""
@@ -167,8 +167,8 @@ class Conversation:
             self._transmit(Call(b"logging/setLevel", params, {}, lambda _: None), Era.LEGACY, self._asks)
 
     def _say(self, line: bytes, about: int | None = None) -> None:
-        if not self.carrier.closed:
-            self.carrier.tell(line, about)
+        if not self.transport.closed:
+            self.transport.tell(line, about)
 
     async def _ask(
         self, method: bytes, params: Members, *, era: Era | None = None, timeout: float | None = None
@@ -194,7 +194,7 @@ class Conversation:
         return self._members(method, reply)
 
     def _abandon(self, call: Call) -> None:
-        if self._asks.pop(call.number, None) and not self.carrier.closed:
+        if self._asks.pop(call.number, None) and not self.transport.closed:
             call.done = True
             self._give_up(call, "timeout")
 
@@ -221,7 +221,7 @@ class Conversation:
     def receive(self, line: bytes, about: int | None = None) -> asyncio.Future[None] | None:
         """Take one message of the upstream; return a future if no other may be read before that is done.
 
-        ``about`` is the number of the call on whose stream it came, None if the carrier has one stream for
+        ``about`` is the number of the call on whose stream it came, None if the transport has one stream for
         everything.
         """
         if len(line) > LARGE:
@@ -392,11 +392,11 @@ class Conversation:
 
     def end_input(self) -> None:
         """Say goodbye: a well-behaved upstream ends by itself."""
-        self.carrier.end_input()
+        self.transport.end_input()
 
     def close(self, why: str) -> None:
         """Close the connection; calls in flight are answered with UpstreamDied."""
-        self.carrier.close(why)
+        self.transport.close(why)
 
     def lost(self, why: str) -> None:
         """The connection is over: whatever waited for an answer is told so."""

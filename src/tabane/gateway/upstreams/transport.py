@@ -47,7 +47,7 @@ class UpstreamTransport(Protocol):
 
 
 class StdioTransport:
-    """A line channel as a carrier: one stream for everything.
+    """A line channel as a transport: one stream for everything.
 
     ``most`` bytes may wait for an upstream that does not read. Above that, requests are refused, and
     messages that nobody waits for are dropped.
