@@ -138,8 +138,8 @@ def test_an_answer_that_waits_for_its_client_is_asked_for_once(tmp_path: Path, s
                 waiting = [slow.begin("tools/call", wanted) for _ in range(3)]
                 (instance,) = here.hub.gateway.instances("web")
                 assert instance.connection is not None
-                errands = instance.connection.conversation.transport._errands  # type: ignore[attr-defined]
-                await until(lambda: len(asked) == 3 and len(errands) == 1, "none but the other's goes on")
+                requests = instance.connection.conversation.transport._requests  # type: ignore[attr-defined]
+                await until(lambda: len(asked) == 3 and len(requests) == 1, "none but the other's goes on")
                 gate.set()
                 await asyncio.wait_for(held, 60)
                 slow.resume()

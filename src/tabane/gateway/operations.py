@@ -207,14 +207,14 @@ class ServerOperations:
         return {"results": await self._rows(caller)}
 
     async def _rows(self, caller: Caller) -> list[dict[str, Any]]:
-        gateway, kept_off = self._gateway, await self._gateway.obstacles()
+        gateway, blocked = self._gateway, await self._gateway.health.obstacles()
         servers = gateway.servers.values()
-        return [server_row(gateway, server, caller.lang, kept_off.get(server.name)) for server in servers]
+        return [server_row(gateway, server, caller.lang, blocked.get(server.name)) for server in servers]
 
     async def show(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         server = self._gateway.server(params.name)
-        kept_off = await self._gateway.obstacles()
-        return server_detail(self._gateway, server, caller.lang, kept_off.get(server.name))
+        blocked = await self._gateway.health.obstacles()
+        return server_detail(self._gateway, server, caller.lang, blocked.get(server.name))
 
     async def health(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
         """Return ``{name: bool}`` for every server that should run, and ``details`` of all.
@@ -222,10 +222,10 @@ class ServerOperations:
         A server that cannot be started is false, with the reason as ``error``. A server that was not started
         yet but can be is true, and its ``remark`` says so.
         """
-        healthy = await self._gateway.check_health()
+        healthy = await self._gateway.health.check()
         details = {row["name"]: row | {"remark": None} for row in await self._rows(caller)}
         for name in healthy.keys() & details.keys():
-            if not self._gateway.tried(name) and not details[name]["error"]:
+            if not self._gateway.health.tried(name) and not details[name]["error"]:
                 details[name]["remark"] = say("not started yet").render(caller.lang)
         return {**healthy, "details": details}
 

@@ -46,7 +46,7 @@ def server_detail(
         "description": server.description,
         "tags": list(server.tags),
         "category": server.category,
-        "share": gateway.shared(server).share,
+        "share": gateway.sharing.shared(server).share,
         "timeout": server.timeout,
         "max_concurrency": server.max_concurrency,
         "max_result_tokens": server.max_result_tokens,

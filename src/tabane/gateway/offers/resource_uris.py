@@ -2,9 +2,9 @@
 
 A resource is shown under its own URI if only one server has that URI. Otherwise it is shown under its
 address, ``tabane://upstream/<server>/<its URI>``, which is understood for every resource. The URI is
-percent-encoded there, so that it is one segment of the path. A template appears verbatim in an address, since an encoded
-expression would not be one, and so does what a client expanded from it: a rest with a scheme of its own is
-verbatim, any other is decoded.
+percent-encoded there, so that it is one segment of the path. A template appears verbatim in an address, since
+an encoded expression would not be one, and so does what a client expanded from it: a rest with a scheme of
+its own is verbatim, any other is decoded.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class StreamableHttpTransport:
     ) -> None:
         self.problem: Message | None = None
         self._conversation, self._dialler, self._loop = conversation, dialler, loop
-        self._errands: dict[int, UpstreamHttpRequest] = {}
+        self._requests: dict[int, UpstreamHttpRequest] = {}
         self._notes: set[asyncio.Task[None]] = set()
         self._farewell: asyncio.Task[None] | None = None
         self._session = UpstreamHttpSession(
@@ -67,14 +67,14 @@ class StreamableHttpTransport:
     # -- what is sent ----------------------------------------------------------------------------
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
-        errand = self._errands[call.number] = UpstreamHttpRequest(self._site, call, line, era)
-        errand.task = self._loop.create_task(self._run(errand, call.number))
+        request = self._requests[call.number] = UpstreamHttpRequest(self._site, call, line, era)
+        request.task = self._loop.create_task(self._run(request, call.number))
 
-    async def _run(self, errand: UpstreamHttpRequest, number: int) -> None:
+    async def _run(self, request: UpstreamHttpRequest, number: int) -> None:
         try:
-            await errand.run()
+            await request.run()
         finally:
-            self._errands.pop(number, None)
+            self._requests.pop(number, None)
 
     def tell(self, line: bytes, about: int | None = None) -> None:
         if line == INITIALIZED:
@@ -83,14 +83,14 @@ class StreamableHttpTransport:
             self._note(self._post(line))
 
     def cancel(self, call: Call, line: bytes) -> None:
-        errand = self._errands.get(call.number)
-        if errand is None or errand.task is None:
+        request = self._requests.get(call.number)
+        if request is None or request.task is None:
             return
-        if errand.era is Era.MODERN or not errand.sent:
+        if request.era is Era.MODERN or not request.sent:
             # Closing the stream says it.
-            errand.task.cancel()
-        elif not self._note(self._give_up(errand.task, line)):
-            errand.task.cancel()
+            request.task.cancel()
+        elif not self._note(self._give_up(request.task, line)):
+            request.task.cancel()
 
     def _note(self, sending: Coroutine[None, None, None]) -> bool:
         """Begin to send something that nothing comes back for; False where too much of that waits."""
@@ -136,13 +136,13 @@ class StreamableHttpTransport:
 
     def _unreached(self, fault: HttpUnreachable) -> bool:
         """Whether the server is gone: it takes no connection, and nothing is in flight there."""
-        errands = [errand for errand in self._errands.values() if not errand.lasting]
-        if self.closed or not all(errand.away for errand in errands):
+        requests = [request for request in self._requests.values() if not request.lasting]
+        if self.closed or not all(request.away for request in requests):
             return self.closed
         self.problem = fault.problem
         # The first comes first again where it waits.
-        for errand in reversed(errands):
-            self._conversation.unsent(errand.call.number, UpstreamUnavailable(fault.problem))
+        for request in reversed(requests):
+            self._conversation.unsent(request.call.number, UpstreamUnavailable(fault.problem))
         self.close(str(fault.problem))
         return True
 
@@ -171,7 +171,7 @@ class StreamableHttpTransport:
         self._site.closed = True
         self._session.close()
         current = asyncio.current_task(self._loop)
-        for task in [*(errand.task for errand in self._errands.values()), *self._notes]:
+        for task in [*(request.task for request in self._requests.values()), *self._notes]:
             if task is not None and task is not current:
                 task.cancel()
         self._conversation.lost(why)
