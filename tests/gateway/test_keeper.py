@@ -122,7 +122,7 @@ def test_the_keeper_imports_next_to_nothing() -> None:
                 "gateway.processes.launch",
             )
         ),
-        *(f"tabane.{name}" for name in ("gateway.processes.frames", "gateway.processes.lineage")),
+        *(f"tabane.{name}" for name in ("gateway.processes.frames", "gateway.processes.process_table")),
     }
     heavy = {"json", "re", "enum", "socket", "signal", "selectors", "subprocess", "typing", "collections"}
     assert not heavy & set(modules)

@@ -1,4 +1,4 @@
-"""Everything that servers offer, kept in step: listings, catalogues, their files, and the index of tools."""
+"""Everything that servers offer, kept in step: listings, catalogs, their files, and the index of tools."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ServerCatalogs:
         self.resources = ResourceCatalog()
         self._listed: dict[str, ServerListing] = {}
         self._tried: dict[str, ServerListing] = {}
-        # What the catalogues hold of a server, were it listed under another configuration.
+        # What the catalogs hold of a server, were it listed under another configuration.
         self._known: dict[str, set[str]] = {}
         self._unsaved: set[str] = set()
         self._kept = {of: len(entries) for of, entries in self._aliases().items()}
@@ -73,12 +73,12 @@ class ServerCatalogs:
         return self._listed.get(server) or self._tried.get(server)
 
     def has(self, server: str, name: str) -> bool:
-        """Whether that list (tools, prompts, resources, templates) of a server is known."""
+        """Return whether that list (tools, prompts, resources, templates) of a server is known."""
         return name in self._known.get(server, ())
 
     @property
     def versions(self) -> dict[str, int]:
-        """A number for each kind, another whenever what a client could see is."""
+        """Return a number for each kind, another whenever what a client could see is."""
         return {
             "tools": self.tools.version,
             "prompts": self.prompts.version,
@@ -150,7 +150,7 @@ class ServerCatalogs:
             self._index_later(server)
 
     def learned(self) -> dict[tuple[str, str], str]:
-        """How servers have to be shared that showed it: by name and fingerprint. Reads the file."""
+        """Return how servers have to be shared that showed it: by name and fingerprint. Reads the file."""
         return self._listings.learned()
 
     def learn(self, server: str, fingerprint: str, share: str) -> None:
@@ -212,7 +212,7 @@ class ServerCatalogs:
         return self._index
 
     def _index_later(self, name: str) -> None:
-        # Before the first search there is no index to keep in step: it is made from the catalogue.
+        # Before the first search there is no index to keep in step: it is made from the catalog.
         if self._index is not None:
             tools = self.tools.of_server(name)
             if self.tools.has(name):

@@ -64,7 +64,7 @@ class LongResults:
         self._timer: asyncio.TimerHandle | None = None
 
     def first_part(self, caller: Caller, result: Raw, tokens: int) -> Raw:
-        """A result as it is, or its first part where its text passes the budget."""
+        """Return a result as it is, or its first part where its text passes the budget."""
         long = read_long(result, tokens)
         if long is None:
             return result
@@ -82,7 +82,7 @@ class LongResults:
         return Raw(await asyncio.to_thread(first_result, long, part, *ending))
 
     async def read(self, caller: Caller, params: ReadMore) -> Raw:
-        """The part that a handle names, as the result of a tool. Raises CallerError where there is none."""
+        """The part that a handle names, as the result of a tool. Raises CallerError if there is none."""
         key, _, number = params.handle.strip().partition(".")
         kept = self._kept.get(key)
         if kept is None or kept.session != caller.session or kept.until <= self._loop.time():
@@ -150,7 +150,7 @@ class LongResults:
 def _ending(
     long: LongResult, part: ResultPart, handle: str, number: int, lang: Lang
 ) -> tuple[str, dict[str, Any]]:
-    """How to go on: in words at the end of a part, and for programs in its ``_meta``."""
+    """Return how to go on: in words at the end of a part, and for programs in its ``_meta``."""
     meta: dict[str, Any] = {"part": number, "bytes": part.end.given, "of": long.size}
     dropped = number == 1 and leaves_structure_out(long)
     if dropped:

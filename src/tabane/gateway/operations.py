@@ -71,7 +71,7 @@ class ToolDescriptions(Struct, frozen=True):
 
 
 class ToolOperations:
-    """Finding, reading and calling tools. ``permit`` raises Forbidden where a caller may not call one."""
+    """Finding, reading and calling tools. ``permit`` raises Forbidden if a caller may not call one."""
 
     def __init__(self, gateway: Gateway, permit: Permit, own: OwnTools) -> None:
         self._gateway, self._permit, self._own = gateway, permit, own
@@ -107,7 +107,7 @@ class ToolOperations:
         return ToolSearchResult(results, hits.total, waiting, text, nearest, _rendered(failed, caller.lang))
 
     async def describe(self, caller: Caller, params: DescribeTools) -> ToolDescriptions:
-        """The parameters of each tool; for an unknown name the nearest ones are named."""
+        """Return the parameters of each tool; for an unknown name the nearest ones are named."""
         results: list[dict[str, Any]] = []
         texts: list[str] = []
         turns = TimeSlices()
@@ -136,7 +136,7 @@ class ToolOperations:
         return {"tool": Raw(tool.definition)}
 
     async def tools(self, caller: Caller, params: ListTools) -> dict[str, Any]:
-        """All tools, or those of one server, as rows."""
+        """Return all tools, or those of one server, as rows."""
         unlisted = await self._gateway.wait_listed(caller)
         if params.server is not None:
             tools: Sequence[Tool] = self._gateway.catalogue.of_server(

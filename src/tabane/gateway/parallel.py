@@ -29,7 +29,7 @@ class ParallelCalls:
         self._perform = perform
 
     async def execute(self, caller: Caller, params: ExecuteParallel) -> dict[str, Any]:
-        """The results in the order of the requests: ``{name, ok, result | error, ms}``.
+        """Return the results in the order of the requests: ``{name, ok, result | error, ms}``.
 
         ``ok`` is False for a tool that says it failed, too: its ``result`` then has ``isError``. A caller
         that gives up, the timeout, and a failure where ``continue_on_error`` is False end the rest.
@@ -92,7 +92,7 @@ class _ParallelRun:
         self.end(number, not _says_failed(result), "result", result)
 
     def end(self, number: int, ok: bool, kind: str, value: Raw) -> None:
-        """Note how a call ended. Raises _Failed where that is the end of all."""
+        """Note how a call ended. Raises _Failed if that is the end of all."""
         self._rows[number] = self._row(number, ok, kind, value)
         if not ok and not self._params.continue_on_error:
             raise _ParallelStopped

@@ -62,14 +62,14 @@ class LongResult:
         return self.size + 256 * len(self.content)
 
     def to_keep(self) -> LongResult:
-        """What the further parts need of it, holding on to nothing else."""
+        """Return what the further parts need of it, holding on to nothing else."""
         members = {key: self.members[key].copy() for key in ("isError",) if key in self.members}
         content = tuple(block if isinstance(block, TextBlock) else Raw(b"") for block in self.content)
         return replace(self, members=members, content=content)
 
 
 class PartStart(NamedTuple):
-    """Where a part begins: in which block, where in its text, and after how many bytes of text in all."""
+    """Start of a part: the block, the place in its text, and how many bytes of text came before."""
 
     block: int = 0
     place: TextPosition = TextPosition()
@@ -85,7 +85,7 @@ class ResultPart(NamedTuple):
 
 
 def read_long(result: bytes | Raw, tokens: int) -> LongResult | None:
-    """A result whose text blocks pass a budget; None where they do not, or where it is no such result."""
+    """Return a result whose text blocks pass a budget; None if they do not, or where it is no such result."""
     budget = tokens * BYTES_OF_TOKEN
     if len(result) <= budget:
         return None
@@ -99,7 +99,7 @@ def read_long(result: bytes | Raw, tokens: int) -> LongResult | None:
 
 
 def part_at(long: LongResult, start: PartStart) -> ResultPart:
-    """The part that begins at a point. The first one holds all blocks that are not text."""
+    """Return the part that begins at a point. The first one holds all blocks that are not text."""
     room, given, first = long.limit, start.given, start == PartStart()
     blocks: list[bytes] = []
     full: PartStart | None = None
@@ -125,18 +125,18 @@ def part_at(long: LongResult, start: PartStart) -> ResultPart:
 
 
 def start_label(long: LongResult, point: PartStart) -> str:
-    """What a part begins with, such as ``results[120]``; empty in a text that is not JSON."""
+    """Return what a part begins with, such as ``results[120]``; empty in a text that is not JSON."""
     block = long.content[point.block] if point.block < len(long.content) else None
     return path(block.text, point.place) if isinstance(block, TextBlock) and block.of_json else ""
 
 
 def omits_structure(long: LongResult) -> bool:
-    """Whether structuredContent is left out: it is where it alone passes the budget."""
+    """Return whether structuredContent is left out: it is if it alone passes the budget."""
     return len(long.members.get("structuredContent", b"")) > long.budget
 
 
 def first_result(long: LongResult, part: ResultPart, note: str, meta: dict[str, Any]) -> bytes:
-    """The result that stands for a long one: all its members, its first part, the note."""
+    """Return the result that stands for a long one: all its members, its first part, the note."""
     members = {
         key: value
         for key, value in long.members.items()
@@ -146,7 +146,7 @@ def first_result(long: LongResult, part: ResultPart, note: str, meta: dict[str, 
 
 
 def further_result(long: LongResult, part: ResultPart, note: str, meta: dict[str, Any]) -> bytes:
-    """The result of reading on: a further part, a failure where the whole is one."""
+    """Return the result of reading on: a further part, a failure where the whole is one."""
     members: Members = {"content": _content(part, note), "_meta": _meta(None, meta)}
     if "isError" in long.members:
         members["isError"] = long.members["isError"]

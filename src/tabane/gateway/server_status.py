@@ -38,7 +38,7 @@ def server_row(
 def server_detail(
     gateway: Gateway, server: Server, lang: Lang, obstacle: Message | None = None
 ) -> dict[str, Any]:
-    """All that is known of one server. Values of its environment and headers are never shown."""
+    """Return all that is known of one server. Values of its environment and headers are never shown."""
     instances = gateway.instances(server.name)
     listing = gateway.listing(server.name)
     return server_row(gateway, server, lang, obstacle) | {
@@ -82,7 +82,7 @@ def state_of(server: Server, instances: list[Upstream]) -> str:
 
 
 def _offered(listing: ServerListing | None) -> dict[str, int | None]:
-    """How much else it listed; None for what it was not asked for yet."""
+    """Return how much else it listed; None for what it was not asked for yet."""
     lists = listing.lists if listing else {}
     return {name: len(lists[name]) if name in lists else None for name in _OFFERED}
 

@@ -30,17 +30,17 @@ class ToolCallRequest(msgspec.Struct, frozen=True):
         return bytes(self.params.get("arguments", b"{}"))
 
     def params_for(self, tool: Tool) -> Members:
-        """The parameters as the upstream is sent them: under the tool's own name."""
+        """Return the parameters as the upstream is sent them: under the tool's own name."""
         return {**self.params, "name": Raw(json.quote(tool.name))}
 
     def check_marks(self, tool: Tool) -> None:
-        """Raises CallerError where only read-only tools may be called and this is none."""
+        """Raise CallerError if only read-only tools may be called and this tool is not."""
         if self.read_only and not tool.read_only:
             raise CallerError(say("{tool} is not marked read-only: call it with call_tool.", tool=tool.alias))
 
 
 def tool_call_request(params: Members, *, read_only: bool = False) -> ToolCallRequest:
-    """The call inside call_tool. Raises BadArguments that names what is missing.
+    """Return the call inside call_tool. Raises BadArguments that names what is missing.
 
     Arguments given as a string of JSON, as models do now and then, are taken for what they say.
     """
@@ -72,12 +72,12 @@ def _arguments(raw: Raw | None) -> Raw:
 
 
 def tool_failure(error: TabaneError, lang: Lang) -> bytes:
-    """A failure as the result of a tool: what happened and what to do."""
+    """Return a failure as the result of a tool: what happened and what to do."""
     return _failure(error.text(lang))
 
 
 def upstream_failure(tool: Tool, error: Raw) -> bytes:
-    """An upstream's JSON-RPC error as the result of a tool, whole in ``_meta``."""
+    """Return an upstream's JSON-RPC error as the result of a tool, whole in ``_meta``."""
     try:
         body: Any = json.decode(error)
     except Garbage:

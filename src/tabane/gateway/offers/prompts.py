@@ -59,7 +59,7 @@ class PromptCatalog:
         return self._set(server, None)
 
     def has(self, server: str) -> bool:
-        """Whether the prompts of that server are known."""
+        """Return whether the prompts of that server are known."""
         return server in self._by_server
 
     def of_server(self, server: str) -> tuple[Prompt, ...]:

@@ -22,17 +22,17 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def address(server: str, uri: str) -> str:
-    """The spelling of that server's resource."""
+    """Return the spelling of that server's resource."""
     return f"{ROOT}{_escaped(server)}/{_escaped(uri)}"
 
 
 def template_address(server: str, template: str) -> str:
-    """The spelling of that server's template: what it expands to is an address again."""
+    """Return the spelling of that server's template: what it expands to is an address again."""
     return f"{ROOT}{_escaped(server)}/{template}"
 
 
 def addressed(uri: str) -> tuple[str, str] | None:
-    """(server, its own URI) of an address; None where it is another URI."""
+    """(server, its own URI) of an address; None if it is another URI."""
     if uri[: len(ROOT)].lower() != ROOT:
         return None
     server, slash, rest = uri[len(ROOT) :].partition("/")
@@ -43,12 +43,12 @@ def addressed(uri: str) -> tuple[str, str] | None:
 
 
 def is_own(uri: str) -> bool:
-    """Whether a URI is of the hub's own scheme, so that bare it could be taken for an address."""
+    """Return whether a URI is of the hub's own scheme, so that bare it could be taken for an address."""
     return uri[: len(OWN)].lower() == OWN
 
 
 def scheme(uri: str) -> str:
-    """The scheme of a URI with its colon; empty for none."""
+    """Return the scheme of a URI with its colon; empty for none."""
     match = _SCHEME.match(uri)
     return match[0].lower() if match else ""
 
@@ -102,11 +102,11 @@ class UriTemplate:
 
     @property
     def readable(self) -> bool:
-        """Whether it is a template that can be matched."""
+        """Return whether it is a template that can be matched."""
         return self._parts is not None
 
     def matches(self, uri: str) -> bool:
-        """Whether some values make that URI of it."""
+        """Return whether some values make that URI of it."""
         if self._parts is None or len(uri) > LONGEST_MATCHED or not uri.startswith(self.prefix):
             return False
         places = 1
@@ -138,7 +138,7 @@ def _read(template: str) -> tuple[_Part, ...] | None:
 
 
 def _after_text(text: str, uri: str, places: int) -> int:
-    """The places behind the text, of those before which it may stand."""
+    """Return the places behind the text, of those before which it may stand."""
     found, at = 0, uri.find(text)
     while at >= 0:
         found |= 1 << at
@@ -147,7 +147,7 @@ def _after_text(text: str, uri: str, places: int) -> int:
 
 
 def _after(lead: str, stops: str, uri: str, places: int) -> int:
-    """The places behind an expression: it may be empty, or else it begins with its lead."""
+    """Return the places behind an expression: it may be empty, or else it begins with its lead."""
     begun = _after_text(lead, uri, places) if lead else places
     held = int("0" + "".join("0" if letter in stops else "1" for letter in reversed(uri)), 2)
     # Adding carries each place to the end of its run of held characters; the bits passed have flipped.

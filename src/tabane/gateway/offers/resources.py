@@ -32,7 +32,7 @@ MOST_SOURCES = 8
 
 @dataclass(frozen=True, slots=True)
 class ResourceSource:
-    """Where a resource may be read: at ``server`` under ``uri``. ``shown`` is what the client calls it."""
+    """A server that may have a resource: at ``server`` under ``uri``. ``shown`` is what the client calls it."""
 
     server: str
     uri: str
@@ -72,7 +72,7 @@ class ResourceCatalog:
         *,
         capable: bool = True,
     ) -> bool:
-        """Take what a server listed, None for what it did not list anew; whether anything changed.
+        """Take what a server listed, None for what it did not list again; whether anything changed.
 
         A definition that is not one, or repeats a URI, is left out and logged.
         """
@@ -91,11 +91,11 @@ class ResourceCatalog:
         return self._set(server, None)
 
     def has(self, server: str) -> bool:
-        """Whether the resources of that server are known."""
+        """Return whether the resources of that server are known."""
         return server in self._by_server
 
     def counts(self, server: str) -> tuple[int, int]:
-        """How many resources and templates a server offers."""
+        """Return how many resources and templates a server offers."""
         offered = self._by_server.get(server, _ServerResources())
         return len(offered.resources), len(offered.templates)
 
@@ -114,17 +114,17 @@ class ResourceCatalog:
         return self._template_items
 
     def find(self, uri: str) -> tuple[ResourceSource, ...]:
-        """Where to read a URI, the likeliest first; empty where no server reads resources.
+        """Return where to read a URI, the likeliest first; empty if no server reads resources.
 
         An address belongs to the server in it, a listed URI or template to those that list it. Otherwise
         it may be of those whose templates make it, then of those that list something of the same
-        authority or scheme. Where no template makes it either, a tool may have named it: then every
+        authority or scheme. If no template makes it either, a tool may have named it: then every
         server is a candidate.
         """
         return self.known(uri) or self.guessed(uri)
 
     def known(self, uri: str) -> tuple[ResourceSource, ...]:
-        """As :meth:`find`, but only where something that is listed speaks for a server."""
+        """As :meth:`find`, but only if something that is listed speaks for a server."""
         at = addressed(uri)
         if at is not None and at[0] in self._by_server:
             return (ResourceSource(*at, uri),)
@@ -139,7 +139,7 @@ class ResourceCatalog:
         return _sources([*makers, *self._neighbours(uri)], uri) if makers else ()
 
     def guessed(self, uri: str) -> tuple[ResourceSource, ...]:
-        """Every server that reads resources, those first that list something of the same kind."""
+        """Return every server that reads resources, those first that list something of the same kind."""
         capable = [server for server, offered in self._by_server.items() if offered.capable]
         return _sources([*self._neighbours(uri), *capable], uri)
 
@@ -203,7 +203,7 @@ def _owners(listed: Mapping[str, Mapping[str, Raw]]) -> dict[str, list[str]]:
 def _shown(
     listed: Mapping[str, Mapping[str, Raw]], member: str, spelled: Callable[[str, str], str]
 ) -> Iterator[tuple[str, bytes]]:
-    """Each definition with what it is shown as, which ``member`` holds."""
+    """Yield each definition with what it is shown as, which ``member`` holds."""
     owners = _owners(listed)
     for server, definitions in listed.items():
         for key, definition in definitions.items():

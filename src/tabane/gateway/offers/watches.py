@@ -29,7 +29,7 @@ OnUpdated = Callable[[str, Raw], None]
 
 
 class InstanceRoute(Protocol):
-    """The instance of a server that serves a caller. Raises TabaneError where none can."""
+    """The instance of a server that serves a caller. Raises TabaneError if none can."""
 
     def __call__(self, caller: Caller, server: str) -> Upstream: ...
 
@@ -73,7 +73,7 @@ class ResourceWatches:
     ) -> None:
         """Tell ``on_updated`` whenever the resource changes; instead of another of the session's for it.
 
-        Raises TabaneError where its server cannot be reached or refuses, or there are too many.
+        Raises TabaneError if its server cannot be reached or refuses, or there are too many.
         """
         watch = ResourceWatch(caller, source, on_updated)
         before = self._by_session.get(session, {}).get(source.shown)

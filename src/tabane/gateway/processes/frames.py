@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    """A frame: four bytes of length, big-endian, and the message."""
+    """Return a frame: four bytes of length, big-endian, and the message."""
     body = marshal.dumps(message)
     return len(body).to_bytes(4, "big") + body
 

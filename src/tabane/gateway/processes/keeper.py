@@ -111,14 +111,14 @@ class Keeper:
         return ready
 
     def _timeout(self) -> float | None:
-        """Milliseconds until the next deadline; None where there is none."""
+        """Milliseconds until the next deadline; None if there is none."""
         deadlines = [i.deadline for i in self._instances.values() if i.deadline is not None]
         return max(0.0, min(deadlines) - time.monotonic()) * 1000 + 1 if deadlines else None
 
     # What the hub asks for
 
     def _receive(self) -> bool:
-        """Handle what the hub has sent. False where it is gone, or can no longer be understood."""
+        """Handle what the hub has sent. False if it is gone, or can no longer be understood."""
         try:
             data, ancillary, flags, _ = self._channel.recvmsg(
                 _CHUNK, _socket.CMSG_SPACE(64), getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
@@ -233,7 +233,7 @@ class Keeper:
         )
 
     def _processes(self) -> dict[int, process_table.ProcessEntry]:
-        """The table of processes, read once in a round of the loop."""
+        """Return the table of processes, read once in a round of the loop."""
         if self._table is None:
             self._table = process_table.processes()
         return self._table
@@ -289,7 +289,7 @@ class Keeper:
 
 
 def _alarm() -> int:
-    """A pipe that becomes readable when a child has ended."""
+    """Return a pipe that becomes readable when a child has ended."""
     wake, bell = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(bell, False)
@@ -299,7 +299,7 @@ def _alarm() -> int:
 
 
 def _ended() -> tuple[int, int] | None:
-    """The pid and status of a child that has ended, reaped; None where there is none."""
+    """Return the pid and status of a child that has ended, reaped; None if there is none."""
     try:
         pid, status = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -308,7 +308,7 @@ def _ended() -> tuple[int, int] | None:
 
 
 def _sent(send: Callable[[int, int], None], target: int, number: int) -> bool:
-    """Whether there was something to send the signal to."""
+    """Return whether there was something to send the signal to."""
     try:
         send(target, number)
     except (ProcessLookupError, PermissionError):

@@ -17,7 +17,7 @@ from tabane.messages import Message, say
 def launch_error(
     argv: list[bytes], env: dict[bytes, bytes], cwd: bytes | None, step: str, number: int
 ) -> Message:
-    """What to tell about a start that failed at ``step`` (cwd, exec, fork) with errno ``number``."""
+    """Return what to tell about a start that failed at ``step`` (cwd, exec, fork) with errno ``number``."""
     if step == "fork":
         return say(
             "The system has no room for another process ({detail}). End some, or raise the limit.",
@@ -81,7 +81,7 @@ def _missing(command: bytes, env: dict[bytes, bytes], cwd: bytes | None) -> Mess
 
 
 def _named_interpreter(path: bytes) -> str:
-    """What stands after ``#!``; the program's own name where it is no script, and lacks its loader."""
+    """Return what stands after ``#!``; the program's own name where it is no script, and lacks its loader."""
     try:
         with open(path, "rb") as file:
             first = file.readline(256)

@@ -24,7 +24,7 @@ _PAUSE = 0.002, 0.05  # seconds between two looks, the first and at most
 
 
 class Subreaper:
-    """Makes this process the one that orphans below it come to, where the system has that."""
+    """Makes this process the one that orphans below it come to, if the system has that."""
 
     def __init__(self) -> None:
         self._control = launch.prctl() if launch.LINUX else None
@@ -92,7 +92,7 @@ def _end_some(leaders: Collection[int], marker: bytes) -> bool:
 
 
 def _reap(pid: int) -> bool:
-    """Whether a child has ended and is reaped, now or before."""
+    """Return whether a child has ended and is reaped, now or before."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:

@@ -2,7 +2,7 @@
 
 A process that left its group (setsid, double fork) is still found, by what it cannot shed: its
 ancestors while they live, and the marker that its environment inherited. The keeper and the hub
-both use these rules, so this imports next to nothing. Where there is no /proc the table is empty.
+both use these rules, so this imports next to nothing. If there is no /proc the table is empty.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ProcessEntry:
 
 
 def parse(stat: bytes) -> ProcessEntry:
-    """A Process from the text of /proc/PID/stat. Raises ValueError where it is none.
+    """Return a Process from the text of /proc/PID/stat. Raises ValueError if it is none.
 
     The second field is the command's name in parentheses and may hold spaces and parentheses.
     """
@@ -47,7 +47,7 @@ def parse(stat: bytes) -> ProcessEntry:
 
 
 def processes() -> dict[int, ProcessEntry]:
-    """Every process that is there now, by pid."""
+    """Return every process that is there now, by pid."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -63,7 +63,7 @@ def processes() -> dict[int, ProcessEntry]:
 
 
 def descendants(table: dict[int, ProcessEntry], roots: Iterable[int]) -> set[int]:
-    """All below ``roots``, at any depth; a root only where it is below another."""
+    """Return all below ``roots``, at any depth; a root only if it is below another."""
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
@@ -79,7 +79,7 @@ def descendants(table: dict[int, ProcessEntry], roots: Iterable[int]) -> set[int
 def belonging(
     table: dict[int, ProcessEntry], root: int, leaders: Collection[int], carries: Callable[[int], bool]
 ) -> set[int]:
-    """What below ``root`` belongs to ``leaders``: their groups and sessions, whatever carries the
+    """Return what below ``root`` belongs to ``leaders``: their groups and sessions, whatever carries the
     marker, and all that descends from those."""
     seeds = set()
     for pid in descendants(table, [root]):
@@ -90,13 +90,13 @@ def belonging(
 
 
 def marker(token: str, number: int | None = None) -> bytes:
-    """What to look for in an environment: instance ``number`` of ``token``, or any instance of it."""
+    """Return what to look for in an environment: instance ``number`` of ``token``, or any instance of it."""
     prefix = MARKER + b"=" + token.encode() + b"."
     return prefix if number is None else prefix + str(number).encode() + b"\0"
 
 
 def carries(pid: int, marker: bytes) -> bool:
-    """Whether the environment that ``pid`` was started with holds the marker."""
+    """Return whether the environment that ``pid`` was started with holds the marker."""
     try:
         return b"\0" + marker in b"\0" + _read(f"/proc/{pid}/environ") + b"\0"
     except OSError:

@@ -36,7 +36,7 @@ SLACK = 3.0
 
 
 def child_environment(hub_env: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
-    """A child's environment: six variables of the hub's own, and what the configuration names.
+    """Return a child's environment: six variables of the hub's own, and what the configuration names.
 
     A value of the hub's that begins with ``()`` is a function exported by a shell, and is left out.
     """
@@ -111,7 +111,7 @@ class ChildProcesses:
     """Starts and ends children through a keeper, which is started with the first of them.
 
     ``log_fd`` takes the keeper's stderr, which is silent unless it fails. A start that takes more
-    than ``timeout`` seconds is given up. ``umask`` is the children's, where it is not the hub's own:
+    than ``timeout`` seconds is given up. ``umask`` is the children's, if it is not the hub's own:
     what Tabane writes is private, what a server writes for its user is as that user wants it.
     Belongs to one event loop, in the main thread.
     """
@@ -133,7 +133,7 @@ class ChildProcesses:
 
     @property
     def keeper_pid(self) -> int | None:
-        """The pid of the keeper; None where there is none."""
+        """Return the pid of the keeper; None if there is none."""
         return None if self._link is None else self._link.pid
 
     async def spawn(
@@ -142,7 +142,7 @@ class ChildProcesses:
         """Start a program, in a session of its own, with ``env`` and the marker alone.
 
         ``argv[0]`` is looked up on the PATH of ``env``. Raises UpstreamUnavailable, whose message
-        says what is missing, where it could not be started.
+        says what is missing, if it could not be started.
         """
         command = _encoded(argv, env, cwd)
         link = await self._keeper()
@@ -195,7 +195,7 @@ class ChildProcesses:
             orphans.send(os.kill, self._link.pid)
 
     async def _keeper(self) -> KeeperLink:
-        """The keeper, or a new one once what the last one left is ended."""
+        """Return the keeper, or a new one once what the last one left is ended."""
         while self._link is None:
             await self._clear.wait()
             if self._closed:
@@ -312,7 +312,7 @@ class ChildProcesses:
 def _encoded(
     argv: Sequence[str], env: Mapping[str, str], cwd: str | None
 ) -> tuple[list[bytes], dict[bytes, bytes], bytes | None]:
-    """The command as the system takes it. Raises UpstreamUnavailable where it has no way to."""
+    """Return the command as the system takes it. Raises UpstreamUnavailable if it has no way to."""
     try:
         command = [os.fsencode(part) for part in argv]
         variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}

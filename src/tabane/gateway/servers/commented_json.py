@@ -60,9 +60,9 @@ class JsonDocument:
     commented: bool
 
     def members(self, start: int = 0) -> tuple[JsonMember, ...]:
-        """The members of the object at that offset, in the file's order, doubled keys included.
+        """Return the members of the object at that offset, in the file's order, doubled keys included.
 
-        Empty where what begins there is no object.
+        Empty if what begins there is no object.
         """
         return tuple(_members(self.text, start))
 
@@ -102,7 +102,7 @@ def blank_comments(text: str) -> str:
 
 
 def blank_trailing_commas(text: str) -> str:
-    """The text with a space for each comma that stands between an element and a closing bracket.
+    """Return the text with a space for each comma that stands between an element and a closing bracket.
 
     A comma with nothing before it, as in ``[,]``, is a mistake and stays one.
     """
@@ -116,7 +116,7 @@ def blank_trailing_commas(text: str) -> str:
 
 
 def _last_before(text: str, position: int) -> str:
-    """The last character before ``position`` that is no white space; a bracket at the begin of all."""
+    """Return the last character before ``position`` that is no white space; a bracket at the start."""
     while position > 0:
         position -= 1
         if text[position] not in " \t\r\n":

@@ -45,7 +45,7 @@ def read_configuration(
 ) -> ServersConfiguration:
     """Read the servers file. ``required`` is for a file that the user named: it has to exist.
 
-    Raises ConfigurationError where the file is missing though required, may be written by others, or is
+    Raises ConfigurationError if the file is missing though required, may be written by others, or is
     not the JSON it should be: then with path, line, column and what was expected there.
     """
     path = Path(os.path.abspath(path))
@@ -71,13 +71,13 @@ def configuration_of(
 
 
 def why_disabled(server: Server) -> Message | None:
-    """Why the server may not be started, without the file and line that say so; None where it may."""
+    """Return why the server may not be started, without the file and line that say so; None if it may."""
     why = server.disabled.fields.get("why") if server.disabled else None
     return why if isinstance(why, Message) else server.disabled
 
 
 def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> JsonDocument:
-    """The servers file as a document. Raises FileNotFoundError, and ConfigurationError as above."""
+    """Return the servers file as a document. Raises FileNotFoundError, and ConfigurationError as above."""
     data = read(path)
     try:
         return read_document(data.decode("utf-8-sig"))
@@ -88,7 +88,7 @@ def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> J
 
 
 def server_tables(path: Path, document: JsonDocument) -> tuple[JsonMember, ...]:
-    """The objects of the file that hold servers. Raises ConfigurationError where one is no object."""
+    """Return the objects of the file that hold servers. Raises ConfigurationError if one is no object."""
     if not isinstance(document.value, dict):
         raise _broken(path, 1, 1, say('expected an object such as {"mcpServers": {}}'))
     tables = tuple(member for member in document.members() if member.key in TABLES)

@@ -39,9 +39,9 @@ _EMPTY = '{"mcpServers": {}}'
 
 
 def add_server(path: str | os.PathLike[str], name: str, definition: Mapping[str, Any]) -> None:
-    """Add a server at the end of the file, which is made where there is none.
+    """Add a server at the end of the file, which is made if there is none.
 
-    Raises BadArguments where the name is empty or taken, and as :func:`edit_servers`.
+    Raises BadArguments if the name is empty or taken, and as :func:`edit_servers`.
     """
     add_servers(path, {name: definition})
 
@@ -108,7 +108,7 @@ def edit_servers(path: str | os.PathLike[str], change: Change) -> None:
 def alone(path: Path, limit: float = PATIENCE) -> Iterator[None]:
     """Only one program at a time is within such a block for files of the same folder.
 
-    The folder itself is locked, so that no file is left behind. Raises ConfigurationError where another
+    The folder itself is locked, so that no file is left behind. Raises ConfigurationError if another
     program stays within for ``limit`` seconds, and OSError.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
@@ -154,7 +154,7 @@ def _edit(path: Path, change: Change) -> None:
 
 
 def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table, by_hand: Message) -> bytes:
-    """The former text with what changed between the two tables put in and taken out, comments kept."""
+    """Return the former text with what changed between the two tables put in and taken out, comments kept."""
     text = previous.decode("utf-8-sig")
     try:
         for place, value in _differences((key,), before, after):
@@ -165,7 +165,7 @@ def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table,
 
 
 def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The members that are to be set or taken out, the deepest that differ."""
+    """Yield the members that are to be set or taken out, the deepest that differ."""
     for key in before.keys() - after.keys():
         yield (*path, key), _GONE
     for key, value in after.items():
@@ -187,7 +187,7 @@ def _lost(path: Path, by_hand: Message) -> ConfigurationError:
 
 
 def _table(path: Path, document: JsonDocument) -> Table:
-    """The object that holds the servers: where the file has one already, else a new one."""
+    """Return the object that holds the servers: the one in the file, else a new one."""
     table: Table = document.value.setdefault(_key(path, document), {})
     return table
 

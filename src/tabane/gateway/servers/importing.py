@@ -27,7 +27,7 @@ Definition = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class ImportCandidate:
     """A server as it stands in a file of another program: ``title`` is the program's own name, and
-    ``origin`` the short word that tells it apart; ``folder`` is the project it is of, where it is of one.
+    ``origin`` the short word that tells it apart; ``folder`` is the project it is of, if it is of one.
     """
 
     name: str
@@ -85,7 +85,7 @@ class ServerImportPlan:
 def sources(
     clients: Iterable[Client], platform: str, home: Path, cwd: Path, config: Path | None = None
 ) -> Iterator[ImportSource]:
-    """The files of the clients that exist. A broken one says so, and the others are read."""
+    """Yield the files of the clients that exist. A broken one says so, and the others are read."""
     seen: set[Path] = set()
     for client in clients:
         for file in client.files(platform, home, cwd, config):
@@ -203,7 +203,7 @@ class _ServerImportPlanner:
 
 
 def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...]]:
-    """The definition with our keys alone, and the names of those that were left behind.
+    """Return the definition with our keys alone, and the names of those that were left behind.
 
     A project's server goes on running in its folder, where that makes a difference.
     """
@@ -220,7 +220,7 @@ def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...]]:
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | None:
-    """Both definitions as one, where they are of the same server; None where they are not."""
+    """Return both definitions as one, if they are of the same server; None if they are not."""
     if _identity(one) != _identity(other):
         return None
     whole = dict(one)
@@ -271,7 +271,7 @@ def _url(definition: Mapping[str, Any]) -> str:
 
 
 def _word(text: str) -> str:
-    """A text as a part of a server's name."""
+    """Return a text as a part of a server's name."""
     return re.sub(r"[^\w.-]+", "-", text).strip("-.") or "2"
 
 

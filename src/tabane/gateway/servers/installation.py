@@ -1,7 +1,7 @@
 """Tabane as an entry in an assistant's own file: put there, changed, taken out, the rest left as it was.
 
 The file is replaced in one step and keeps its mode, and what it was stays beside it as ``….bak``.
-Comments stay: the text is changed, not written anew.
+Comments stay: the text is changed, not written again.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def present(client: Client, path: Path, home: Path) -> bool:
 
 
 def installed(path: Path, key: str) -> dict[str, Any]:
-    """The servers that stand in an assistant's file by name, empty where there is none.
+    """Return the servers that stand in an assistant's file by name, empty if there is none.
 
-    Raises ConfigurationError where the file cannot be read.
+    Raises ConfigurationError if the file cannot be read.
     """
     try:
         value = read_document(_text(path).removeprefix("\ufeff") or "{}").value
@@ -79,7 +79,7 @@ def install(
 ) -> InstallChange:
     """Put Tabane into an assistant's file under ``name``, or bring what stands there up to date.
 
-    What a person added to the entry stays. Raises BadArguments where another server has that name
+    What a person added to the entry stays. Raises BadArguments if another server has that name
     (``force`` replaces it), and ConfigurationError where the file cannot be read, changed or written;
     then with the lines to add by hand. ``dry`` writes nothing.
     """
@@ -106,7 +106,7 @@ def install(
 def uninstall(path: Path, key: str, name: str, *, dry: bool = False) -> InstallChange:
     """Take Tabane out of an assistant's file. Where only :func:`install` changed it, it is as before.
 
-    Raises BadArguments where another server has that name, and ConfigurationError as there.
+    Raises BadArguments if another server has that name, and ConfigurationError as there.
     """
     status: list[Status] = ["absent"]
     if not path.exists():
@@ -173,7 +173,7 @@ def _ours(definition: object) -> bool:
 
 
 def _before(path: Path, text: str, place: tuple[str, str], there: object) -> str | None:
-    """What the file was before Tabane was put in, where nothing else has changed since."""
+    """Return what the file was before Tabane was put in, if nothing else has changed since."""
     backup = _read(_backup(Path(os.path.realpath(path)))).removeprefix("\ufeff")
     try:
         was = read_document(backup or "{}").value
@@ -186,7 +186,7 @@ def _before(path: Path, text: str, place: tuple[str, str], there: object) -> str
 
 
 def _write(target: Path, before: str, after: str) -> Path | None:
-    """Replace the file, and keep what it was; the path of that, None where there was no file."""
+    """Replace the file, and keep what it was; the path of that, None if there was no file."""
     mode, backup = 0o600, None
     if target.exists():
         mode = stat.S_IMODE(target.stat().st_mode)

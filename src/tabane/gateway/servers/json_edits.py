@@ -1,6 +1,6 @@
 """Changes to JSON that leave every other character of it as it was, comments and layout included; pure.
 
-A member is put in or taken out in the text itself, so that nothing is read and written anew: numbers,
+A member is put in or taken out in the text itself, so that nothing is read and written again: numbers,
 escapes, doubled keys and line ends stay. New text is laid out as the object around it is.
 """
 
@@ -31,7 +31,7 @@ class UnsafeJsonEdit(ValueError):
 
 
 def with_member(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with the member at ``path`` set to ``value``. Objects missing on the way are made.
+    """Return the text with the member at ``path`` set to ``value``. Objects missing on the way are made.
 
     An empty text counts as an empty object. Raises Broken (no JSON), NoObject and Unsafe.
     """
@@ -73,7 +73,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
 class _ObjectSpan:
     """An object in a text: where its brackets stand, and how its members are laid out.
 
-    ``margin`` is the white space before each member, None where they follow one another on a line;
+    ``margin`` is the white space before each member, None if they follow one another on a line;
     ``outer`` is that of the line with the closing bracket.
     """
 
@@ -84,7 +84,7 @@ class _ObjectSpan:
     outer: str
 
     def last(self, key: str) -> JsonMember | None:
-        """The member of that key that counts: of several, the last."""
+        """Return the member of that key that counts: of several, the last."""
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
@@ -106,7 +106,7 @@ class _JsonText:
         self.root = _ObjectSpan(begin, end - 1, members, first, "")
 
     def inner(self, place: _ObjectSpan, member: JsonMember) -> _ObjectSpan:
-        """The object that is the value of ``member``. Raises NoObject."""
+        """Return the object that is the value of ``member``. Raises NoObject."""
         if not isinstance(member.value, dict):
             raise NotAnObject(member.key)
         members = self._document.members(member.start)
@@ -167,7 +167,7 @@ class _JsonText:
         return self.text[:at] + before + written + after + self.text[at:]
 
     def _lead(self, begin: int, end: int, index: int, last: bool) -> int:
-        """Where the white space before a member begins that goes with it."""
+        """Return where the white space before a member begins that goes with it."""
         start = len(self.text[:begin].rstrip(_BLANK))
         alone = self.text[end:].lstrip(_BLANK)[:1] in ("", "\r", "\n")
         before = self.text[len(self._bare[:start].rstrip()) : start]
@@ -184,7 +184,7 @@ class _JsonText:
         return position + at if rest[at : at + 1] == "," else None
 
     def _line_rest(self, position: int) -> int:
-        """Behind the comments that stand on the same line, where nothing else does."""
+        """Return the position after the comments on the same line, if nothing else follows there."""
         found = _LINE_REST.match(self.text, position)
         return found.end() if found else position
 
@@ -216,5 +216,5 @@ def _nested(path: Sequence[str], value: Any) -> Any:
 
 
 def _encodes(text: str) -> bool:
-    """Whether the text can be written as UTF-8: half of a surrogate pair can only be escaped."""
+    """Return whether the text can be written as UTF-8: half of a surrogate pair can only be escaped."""
     return not any("\ud800" <= character <= "\udfff" for character in text)

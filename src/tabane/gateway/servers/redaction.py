@@ -37,7 +37,7 @@ class Redactor:
         return text
 
     def raw(self, data: bytes) -> bytes:
-        """The same for bytes; hand in whole lines, since half a secret is not recognised."""
+        """Return the same for bytes; hand in whole lines, since half a secret is not recognized."""
         for form in self._bytes:
             if form in data:
                 data = data.replace(form, _HIDDEN.encode())
@@ -77,7 +77,7 @@ def _lower_hex(text: str) -> str:
 
 
 def _base64(data: bytes) -> Iterator[str]:
-    """What stands in base64 wherever the value begins in what is encoded, as in ``user:secret``."""
+    """Yield what stands in base64 wherever the value begins in what is encoded, as in ``user:secret``."""
     import base64
 
     if len(data) < _SHORTEST_LINE:
@@ -105,10 +105,10 @@ _URL_SECRETS = re.compile(
 
 
 def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
-    """A hash of what decides which tools a server lists, as it is written: 32 hexadecimal digits.
+    """Return a hash of what decides which tools a server lists, as it is written: 32 hexadecimal digits.
 
     Variables enter by name, not by value, and a value whose name says that it is secret not at all, so
-    that nothing can be learnt of a secret from the hash.
+    that nothing can be learned of a secret from the hash.
     """
     parts = [
         transport,
@@ -124,7 +124,7 @@ def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
 
 
 def written_secrets(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The values that stand in clear under a name such as API_KEY, ``--token`` or Authorization."""
+    """Return the values that stand in clear under a name such as API_KEY, ``--token`` or Authorization."""
     named = (pair for key in ("env", "headers") for pair in values.get(key, {}).items())
     found = [value for name, value in named if is_secret_name(name)]
     found += [value for _, value, secret in _arguments(values.get("args", ())) if secret]
@@ -135,7 +135,7 @@ def written_secrets(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable, header or flag of that name is likely to hold a secret."""
+    """Return whether a variable, header or flag of that name is likely to hold a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
@@ -164,7 +164,7 @@ def _masked_arguments(args: tuple[str, ...]) -> list[str]:
 
 
 def _arguments(args: tuple[str, ...]) -> Iterator[tuple[str, str, bool]]:
-    """Each argument as (what stands before the value, the value, whether that is a secret by name)."""
+    """Yield each argument as (what stands before the value, the value, whether that is a secret by name)."""
     before = ""
     for argument in args:
         flag, equals, value = argument.partition("=")

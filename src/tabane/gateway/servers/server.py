@@ -26,11 +26,11 @@ class Server:
     ``max_result_tokens`` None stands for the setting ``result_tokens``.
     ``ca`` is the path of a file of authorities that are trusted beside the system's, ``proxy`` the URL of
     the proxy that its URL is reached through where the environment's is not meant. ``transport_given``
-    tells whether the file says ``type``; where it does not, a URL may be of either kind.
-    ``needs_folder`` is True where the client's folder is still to be put into the texts: such a server
+    tells whether the file says ``type``; if it does not, a URL may be of either kind.
+    ``needs_folder`` is True if the client's folder is still to be put into the texts: such a server
     is started as :meth:`in_folder` gives it. ``share_given`` tells whether the file says ``share``;
     where it does not, what the server asks its client decides. ``roots`` are the folders (file URIs) of
-    the clients that an instance serves; None where it serves all. ``capabilities`` (a JSON object) are
+    the clients that an instance serves; None if it serves all. ``capabilities`` (a JSON object) are
     those of the one client that an instance serves.
     """
 
@@ -66,7 +66,7 @@ class Server:
 
     @property
     def namespace(self) -> str:
-        """What stands before ``__`` in the names of its tools; empty for none."""
+        """Return what stands before ``__`` in the names of its tools; empty for none."""
         return self.name if self.prefix is None else self.prefix
 
     def in_folder(self, folder: str) -> Server:
@@ -87,7 +87,7 @@ class Server:
         )
 
     def runs_like(self, other: Server) -> bool:
-        """Whether a process started for the one serves the other: they differ in policy at most."""
+        """Return whether a process started for the one serves the other: they differ in policy at most."""
         return all(getattr(self, name) == getattr(other, name) for name in _PROCESS)
 
     def with_policy_of(self, other: Server) -> Server:
@@ -121,7 +121,7 @@ class ServerUrlFault:
 
 
 def unusable(server: Server, values: Iterable[str]) -> ServerUrlFault | None:
-    """Why a server at a URL cannot be asked, None where it can. ``values`` are those of its headers.
+    """Return why a server at a URL cannot be asked, None if it can. ``values`` are those of its headers.
 
     Secrets are not repeated in what it says.
     """
@@ -143,7 +143,7 @@ def unusable(server: Server, values: Iterable[str]) -> ServerUrlFault | None:
 
 
 def is_web(url: str) -> bool:
-    """Whether a URL is one of HTTP that names a host."""
+    """Return whether a URL is one of HTTP that names a host."""
     from urllib.parse import urlsplit  # needed where there is a server at a URL
 
     if _BREAKS.search(url) or " " in url.strip():
@@ -156,7 +156,7 @@ def is_web(url: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this computer: by name or by address."""
+    """Return whether a host is this computer: by name or by address."""
     host = host.lower().rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -169,7 +169,7 @@ def is_loopback(host: str) -> bool:
 
 
 def tells_secrets(server: Server) -> bool:
-    """Whether a server is sent secrets over a network on which others can read them."""
+    """Return whether a server is sent secrets over a network on which others can read them."""
     from urllib.parse import urlsplit
 
     if server.transport == "stdio" or not is_web(server.url):
@@ -179,7 +179,7 @@ def tells_secrets(server: Server) -> bool:
 
 
 def is_hub(url: str) -> bool:
-    """Whether a URL is that of a hub on this computer, as it is where nobody has set another port."""
+    """Return whether a URL is that of a hub on this computer, as it is where nobody has set another port."""
     from urllib.parse import urlsplit
 
     if not is_web(url):

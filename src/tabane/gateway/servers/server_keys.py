@@ -32,7 +32,7 @@ class InvalidKeyValue(ValueError):
 
 
 def text(value: object) -> str:
-    """A text that a process can be given: no NUL, no half of a surrogate pair."""
+    """Return a text that a process can be given: no NUL, no half of a surrogate pair."""
     if isinstance(value, str) and is_plain(value):
         return value
     raise InvalidKeyValue(say("a text in quotes"))
@@ -136,7 +136,7 @@ ELSEWHERE = {
 
 
 def unknown_key(key: str) -> Message:
-    """The warning about a key that is none of ours, with the one that may have been meant."""
+    """Return the warning about a key that is none of ours, with the one that may have been meant."""
     near = (ELSEWHERE[key],) if key in ELSEWHERE else nearest(key, KEYS)
     if not near:
         return say('the key "{key}" is not known and is ignored.', key=key)

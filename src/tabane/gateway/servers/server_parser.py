@@ -32,7 +32,7 @@ class DefinitionSource:
 def read_server(
     member: JsonMember, place: DefinitionSource, variables: Variables
 ) -> tuple[Server, tuple[Message, ...]]:
-    """The server that ``member`` of the servers file defines, and the warnings about it.
+    """Return the server that ``member`` of the servers file defines, and the warnings about it.
 
     Never raises: what is wrong disables that one server, with the line and what is allowed.
     """
@@ -134,7 +134,7 @@ class _DefinitionReader:
         )
 
     def problem(self) -> _ServerProblem | None:
-        """Why it may not be started, as far as the definition itself says; None where it may."""
+        """Return why it may not be started, as far as the definition itself says; None if it may."""
         off = self._switched_off()
         if off or self.mistyped:
             return off or self.mistyped[0]
@@ -170,7 +170,7 @@ class _DefinitionReader:
         return "http" if self.values.get("url") else "stdio"
 
     def described(self) -> Server:
-        """The server as it is written, before anything is put into its texts."""
+        """Return the server as it is written, before anything is put into its texts."""
         values = self.values
         # An empty list of allowed tools allows none; a Server without one allows all.
         deny = values.get("deny", ()) if values.get("allow", True) else ("*",)
@@ -206,7 +206,7 @@ class _DefinitionReader:
 def _with_variables(
     server: Server, found: _DefinitionReader, variables: Variables
 ) -> tuple[Server, _ServerProblem | None]:
-    """The server with its variables put in, or as it was and why they cannot be."""
+    """Return the server with its variables put in, or as it was and why they cannot be."""
     texts = {key: _texts_of(found.values.get(key)) for key in _EXPANDED}
     expanded = {key: [expand(text, variables) for text in texts[key]] for key in _EXPANDED}
     for key, parts in expanded.items():

@@ -47,7 +47,7 @@ class Variables:
     """Looks variables up: the secrets file, then the keyring, then the hub's environment.
 
     ``secrets`` is the content of TABANE_HOME/secrets.env; ``environ`` is the hub's own environment,
-    never that of an assistant's connection; ``keyring`` is asked for a name and answers None where it
+    never that of an assistant's connection; ``keyring`` is asked for a name and answers None if it
     has none.
     """
 
@@ -62,14 +62,14 @@ class Variables:
         self._keyring = keyring
 
     def get(self, name: str) -> str | None:
-        """The variable's value; None where it is nowhere."""
+        """Return the variable's value; None if it is nowhere."""
         if name in self._secrets:
             return self._secrets[name]
         kept = self._keyring(name) if self._keyring else None
         return kept if kept is not None else self._environ.get(name)
 
     def is_secret(self, name: str, value: str) -> bool:
-        """Whether the value of that variable is to be hidden in logs."""
+        """Return whether the value of that variable is to be hidden in logs."""
         if name in self._secrets:
             return True
         return name not in PLAIN and value.lower() not in _PLAIN_VALUES
@@ -107,7 +107,7 @@ class Expansion:
         return any(isinstance(part, FolderPlaceholder) for part in self.parts)
 
     def text(self) -> str:
-        """The finished text; to be asked for where nothing of the server needs a folder."""
+        """Return the finished text; to be asked for where nothing of the server needs a folder."""
         return "".join(part for part in self.parts if isinstance(part, str))
 
     def template(self) -> str:
@@ -219,9 +219,9 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
 def load_variables(
     home: str | os.PathLike[str], environ: Mapping[str, str], keyring: Lookup | None = None
 ) -> Variables:
-    """The variables as the hub sees them: secrets.env of ``home``, then ``keyring``, then ``environ``.
+    """Return the variables as the hub sees them: secrets.env of ``home``, then ``keyring``, then ``environ``.
 
-    Raises ConfigurationError where secrets.env may be read by others or a line of it is wrong.
+    Raises ConfigurationError if secrets.env may be read by others or a line of it is wrong.
     """
     path = os.path.join(home, "secrets.env")
     try:
@@ -232,7 +232,7 @@ def load_variables(
 
 
 def parse_secrets(text: str, path: str) -> dict[str, str]:
-    """The entries of a secrets file; of a name that stands twice, the last.
+    """Return the entries of a secrets file; of a name that stands twice, the last.
 
     Raises ConfigurationError with the line of the first that cannot be read, and without its content.
     """
@@ -260,7 +260,7 @@ def parse_secrets(text: str, path: str) -> dict[str, str]:
 def keyring_lookup() -> Lookup:
     """Asks the system's keyring, where the setting ``keyring`` is on.
 
-    Raises ConfigurationError where the package is not installed; what it gives back raises it where
+    Raises ConfigurationError if the package is not installed; what it gives back raises it where
     the keyring cannot be read.
     """
     try:

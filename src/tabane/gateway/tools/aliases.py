@@ -29,15 +29,15 @@ _HASH = 6
 
 
 def is_alias(name: str) -> bool:
-    """Whether every client takes that name."""
+    """Return whether every client takes that name."""
     return _VALID.fullmatch(name) is not None
 
 
 def alias(namespace: str, original: str, taken: Container[str], owner: str | None = None) -> str:
-    """The public name of the tool that its server calls ``original``; none of ``taken``.
+    """Return the public name of the tool that its server calls ``original``; none of ``taken``.
 
     Without a namespace it is the original name where that is valid and free. ``owner`` is the server,
-    where two have the same namespace. The result depends on ``taken`` only where the name would
+    where two have the same namespace. The result depends on ``taken`` only if the name would
     otherwise be another's, so not on the order in which servers come up.
     """
     plain = namespace + SEPARATOR + original if namespace else original
@@ -73,12 +73,12 @@ class AliasMap:
 
     @classmethod
     def from_json(cls, data: object, reserved: Iterable[str] = ()) -> AliasMap:
-        """The map that :meth:`to_json` gave. What cannot be read of it is left out, never an error."""
+        """Return the map that :meth:`to_json` gave. What cannot be read of it is left out, never an error."""
         kept = data.get("aliases") if isinstance(data, dict) else None
         return cls(dict(_readable(kept)) if isinstance(kept, dict) else {}, reserved)
 
     def to_json(self) -> dict[str, Any]:
-        """What to keep between starts, as JSON types.
+        """Return what to keep between starts, as JSON types.
 
         Encode it with the standard library: a lying server's name may hold half a surrogate pair.
         """
@@ -101,19 +101,19 @@ class AliasMap:
         return AliasMap(entries, self.reserved)
 
     def alias_of(self, server: str, namespace: str, original: str) -> str | None:
-        """The alias of a tool; None where it was given none."""
+        """Return the alias of a tool; None if it was given none."""
         return self._given.get((server, original, namespace))
 
     def original_of(self, name: str) -> tuple[str, str] | None:
-        """The (server, original name) that an alias stands for; None where it is no alias."""
+        """Return the (server, original name) that an alias stands for; None if it is no alias."""
         entry = self.entries.get(name)
         return (entry[0], entry[1]) if entry else None
 
     def resolve(self, name: str) -> str | None:
-        """The alias that a person or a model meant; None where no tool has that name.
+        """Return the alias that a person or a model meant; None if no tool has that name.
 
         Understood are the alias itself, and ``server__tool`` and ``server.tool`` with the names as
-        the server has them, even where the alias had to be another.
+        the server has them, even if the alias had to be another.
         """
         if name in self.entries:
             return name
@@ -154,7 +154,7 @@ def _splits_back(plain: str, namespace: str) -> bool:
 
 
 def _safe(namespace: str, original: str) -> str:
-    """A readable name of what is left of both in plain letters, not yet unique."""
+    """Return a readable name of what is left of both in plain letters, not yet unique."""
     tool = _plain(original) or "tool"
     name = f"{_plain(namespace) or 'server'}{SEPARATOR}{tool}" if namespace else tool
     return name if name[0].isalpha() else f"t_{name}"
@@ -165,7 +165,7 @@ def _plain(part: str) -> str:
 
 
 def _fitted(safe: str, digits: str) -> str:
-    """The safe name with its hash behind it, or in its middle where it is too long."""
+    """Return the safe name with its hash behind it, or in its middle where it is too long."""
     if len(safe) + 1 + len(digits) <= LONGEST:
         return f"{safe}_{digits}"
     half = (LONGEST - len(digits) - 2) // 2

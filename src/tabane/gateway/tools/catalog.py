@@ -1,6 +1,6 @@
 """All tools of all upstreams under their public names, and the lists that are made of them.
 
-Built from listings, kept in step as servers list anew; what a client is sent is put together once
+Built from listings, kept in step as servers list again; what a client is sent is put together once
 and kept as bytes.
 """
 
@@ -99,34 +99,34 @@ class ToolCatalog:
         return self._by_server.get(server, ())
 
     def has(self, server: str) -> bool:
-        """Whether the tools of that server are known."""
+        """Return whether the tools of that server are known."""
         return server in self._by_server
 
     @property
     def count(self) -> int:
-        """How many tools the servers have."""
+        """Return how many tools the servers have."""
         return len(self._by_alias) - len(self.own)
 
     @property
     def names(self) -> list[str]:
-        """All names that can be called, those of the hub's own tools included."""
+        """Return all names that can be called, those of the hub's own tools included."""
         return list(self._by_alias)
 
     @property
     def tools(self) -> list[Tool]:
-        """The tools of all servers, by server and then as these list them."""
+        """Return the tools of all servers, by server and then as these list them."""
         return [tool for tools in self._by_server.values() for tool in tools]
 
     def full(self) -> bytes:
-        """The definitions whole, the hub's own first, joined by commas: the inside of a list."""
+        """Return the definitions whole, the hub's own first, joined by commas: the inside of a list."""
         return self._list("full", lambda tool: tool.definition)
 
     def light(self) -> bytes:
-        """Each tool as its name and first sentence, joined by commas."""
+        """Return each tool as its name and first sentence, joined by commas."""
         return self._list("light", light_definition)
 
     def pinned(self, servers: Sequence[Server]) -> bytes:
-        """The definitions of the tools that are always listed, whole, joined by commas."""
+        """Return the definitions of the tools that are always listed, whole, joined by commas."""
         if "pinned" not in self._lists:
             tools = (
                 tool for server in servers for tool in self.of_server(server.name) if pinned(server, tool)
@@ -135,7 +135,7 @@ class ToolCatalog:
         return self._lists["pinned"]
 
     def forget_lists(self) -> None:
-        """Put the lists together anew at the next question: what is pinned may have changed."""
+        """Put the lists together again at the next question: what is pinned may have changed."""
         self._lists.clear()
 
     def _list(self, kind: str, shown: Callable[[Tool], bytes]) -> bytes:
@@ -178,7 +178,7 @@ def allowed(server: Server, name: str) -> bool:
 
 
 def pinned(server: Server, tool: Tool) -> bool:
-    """Whether a tool is always listed; ``pin`` holds globs on the server's own names."""
+    """Return whether a tool is always listed; ``pin`` holds globs on the server's own names."""
     return any(fnmatchcase(tool.name, glob) for glob in server.pin)
 
 

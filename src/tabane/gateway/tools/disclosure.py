@@ -92,7 +92,7 @@ def describe(tool: Tool, detail: Literal["compact", "full"] = "compact") -> str:
 
 
 def light_definition(tool: Tool) -> bytes:
-    """The definition of light mode: name, first sentence, and that arguments are an object."""
+    """Return the definition of light mode: name, first sentence, and that arguments are an object."""
     return encode(
         {
             "name": tool.alias,
@@ -103,7 +103,7 @@ def light_definition(tool: Tool) -> bytes:
 
 
 def _marks(tool: Tool) -> str:
-    """What a caller must know before calling: `` [read-only]``, `` [destructive]`` or nothing."""
+    """Return what a caller must know before calling: `` [read-only]``, `` [destructive]`` or nothing."""
     return " [read-only]" if tool.read_only else " [destructive]" if tool.destructive else ""
 
 
@@ -169,7 +169,7 @@ _MORE = "(more: detail full)"
 
 
 def tool_page(tool: Tool) -> str:
-    """A tool as text, some 150 tokens: what a model needs to call it right the first time."""
+    """Return a tool as text, some 150 tokens: what a model needs to call it right the first time."""
     lines = [f"{tool.alias}{_traits(tool)}"]
     if description := one_line(tool.description or tool.title):
         whole = len(description) <= _DESCRIPTION
@@ -215,7 +215,7 @@ def _members(schema: Any, root: SchemaRoot, level: int) -> Iterator[str]:
 
 
 def _inner(schema: Schema, root: SchemaRoot) -> Schema | None:
-    """The object whose members are shown below a parameter: its own, or those of its items."""
+    """Return the object whose members are shown below a parameter: its own, or those of its items."""
     if isinstance(schema.get("items"), dict):
         schema = resolved(schema["items"], root)
     return schema if isinstance(schema.get("properties"), dict) and schema["properties"] else None
@@ -274,7 +274,7 @@ def _counted(low: Any, high: Any, unit: str) -> str:
 
 
 def _result(tool: Tool) -> str:
-    """What comes back, where the upstream says it."""
+    """Return what comes back, where the upstream says it."""
     try:
         raw = fields(tool.definition).get("outputSchema", b"null")
         schema = decode(raw) if len(raw) <= _LONGEST_RESULT else None

@@ -56,7 +56,7 @@ class ServerListing:
     """What one server offers as it listed it. ``listed`` is a Unix time; ``about`` its own name.
 
     ``lists`` holds definitions by the name of the list (tools, prompts, resources, templates); one that
-    was never had is not in it. ``capabilities`` is the server's JSON object, empty where not known.
+    was never had is not in it. ``capabilities`` is the server's JSON object, empty if not known.
     """
 
     server: str
@@ -69,7 +69,7 @@ class ServerListing:
     capabilities: bytes = b"{}"
 
     def has(self, capability: str) -> bool:
-        """Whether the server said that it has that capability."""
+        """Return whether the server said that it has that capability."""
         try:
             return capability in json.fields(self.capabilities)
         except Garbage:
@@ -81,7 +81,7 @@ class ServerListing:
 
 
 class ListingsFile:
-    """The file of listings and aliases. A broken file is put aside and begun anew."""
+    """The file of listings and aliases. A broken file is put aside and started again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -93,7 +93,7 @@ class ListingsFile:
             self._database = self._open()
 
     def load(self) -> dict[str, ServerListing]:
-        """All listings by server. A row that cannot be read is left out: its server lists anew."""
+        """Return all listings by server. A row that cannot be read is left out: its server lists again."""
         found = {}
         for row in self._database.execute(LOAD):
             with contextlib.suppress(ValueError):
@@ -122,7 +122,7 @@ class ListingsFile:
             self._database.executemany("DELETE FROM offered WHERE server = ?", names)
 
     def learned(self) -> dict[tuple[str, str], str]:
-        """How servers have to be shared that showed it by what they asked: by name and fingerprint."""
+        """Return how servers have to be shared that showed it by what they asked: by name and fingerprint."""
         rows = self._database.execute("SELECT server, fingerprint, share FROM learned")
         return {(server, fingerprint): share for server, fingerprint, share in rows}
 
@@ -133,7 +133,7 @@ class ListingsFile:
             )
 
     def aliases(self, of: Named = "tools") -> dict[str, Entry]:
-        """Every alias ever given, oldest first, and what it stands for."""
+        """Return every alias ever given, oldest first, and what it stands for."""
         rows = self._database.execute(
             f"SELECT alias, server, name, namespace FROM {_ALIASES[of]} ORDER BY rowid"
         )
@@ -177,9 +177,9 @@ class ListingsFile:
 
 
 def remembered_names(path: Path, servers: Collection[str]) -> list[str]:
-    """The names of all tools that those servers were ever seen with; nothing is made or changed.
+    """Return the names of all tools that those servers were ever seen with; nothing is made or changed.
 
-    Empty where the file is not there or cannot be read.
+    Empty if the file is not there or cannot be read.
     """
     if not path.exists():
         return []
@@ -208,7 +208,7 @@ def listing_of(
     capabilities: bytes,
     lists: Mapping[str, tuple[Raw, ...]],
 ) -> ServerListing:
-    """A listing made now."""
+    """Return a listing made now."""
     return ServerListing(server, fingerprint, era, version, about, time.time(), lists, capabilities)
 
 

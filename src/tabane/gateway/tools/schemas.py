@@ -73,7 +73,7 @@ FLAT = TypeDetail(values=60, levels=0)
 
 
 def resolved(node: Any, root: SchemaRoot) -> Schema:
-    """The schema that a node stands for: local ``$ref`` followed, ``allOf`` put together."""
+    """Return the schema that a node stands for: local ``$ref`` followed, ``allOf`` put together."""
     for _ in range(_MOST_REFERENCES):
         if not isinstance(node, dict) or not root.spend(1):
             return {}
@@ -90,7 +90,7 @@ def resolved(node: Any, root: SchemaRoot) -> Schema:
 
 
 def parameters(schema: Any, root: SchemaRoot, most: int = _MOST_PARAMETERS) -> list[SchemaParameter]:
-    """The parameters of an object schema: required ones first, each group in the schema's order.
+    """Return the parameters of an object schema: required ones first, each group in the schema's order.
 
     No more than ``most``, which are the first of the schema.
     """
@@ -116,7 +116,7 @@ def type_of(node: Any, root: SchemaRoot, detail: TypeDetail) -> str:
 
 
 def texts(schema: Schema) -> Iterator[tuple[str, str]]:
-    """Each parameter's name and description, those of nested objects after it."""
+    """Yield each parameter's name and description, those of nested objects after it."""
     root, pending = SchemaRoot(schema), [(schema, 0)]
     seen = 0
     while pending and seen < _MOST_PARAMETERS:
@@ -199,7 +199,7 @@ def _values(values: list[Any], detail: TypeDetail) -> list[str]:
 
 
 def _guessed(node: Schema) -> str:
-    """The type of a schema that names none."""
+    """Return the type of a schema that names none."""
     if "properties" in node or "additionalProperties" in node:
         return "object"
     return "array" if "items" in node else "any"
@@ -229,7 +229,7 @@ def _beginning(value: Any, left: list[int]) -> Any:
 
 
 def _pointed(reference: str, root: SchemaRoot) -> Any:
-    """What a local reference points to; None for a remote one or none that is there."""
+    """Return what a local reference points to; None for a remote one or none that is there."""
     if reference == "#":
         return root.schema
     steps = reference[2:_LONGEST_REFERENCE].split("/") if reference.startswith("#/") else []

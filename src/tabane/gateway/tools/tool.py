@@ -1,4 +1,4 @@
-"""A tool of an upstream server as the catalogue holds it."""
+"""A tool of an upstream server as the catalog holds it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Tool:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a call whose answer was lost may be made once more."""
+        """Return whether a call whose answer was lost may be made once more."""
         return self.read_only or self.idempotent
 
 
@@ -62,7 +62,7 @@ OWN = ""
 
 
 def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
-    """The tool that an upstream defined, under its public name. None where it has no usable name.
+    """Return the tool that an upstream defined, under its public name. None if it has no usable name.
 
     Whatever else the definition holds, of whatever type, passes on verbatim; members that are not
     what MCP says they are count as absent for searching and listing.
@@ -98,7 +98,7 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         description=_text(member(members, "description"))[:_MOST_DESCRIPTION],
         schema=schema if isinstance(schema, dict) else {},
         read_only=read_only,
-        # MCP gives destructiveHint a meaning only where the tool is not read-only.
+        # MCP gives destructiveHint a meaning only if the tool is not read-only.
         destructive=hints.get("destructiveHint") is True and not read_only,
         tags=server.tags,
         category=server.category,
@@ -121,7 +121,7 @@ LONGEST_KEY = 16_384
 def by_key(
     server: str, what: str, definitions: Iterable[Raw], key_of: Callable[[bytes], str | None], most: int
 ) -> dict[str, Raw]:
-    """The definitions by what ``key_of`` reads off each, in their order, ``most`` of them.
+    """Return the definitions by what ``key_of`` reads off each, in their order, ``most`` of them.
 
     One that is no definition, or repeats a key, is left out; how many were, and why the first, is logged.
     """
@@ -140,7 +140,7 @@ def by_key(
 
 
 def text_member(definition: bytes, key: str) -> str | None:
-    """A member of a definition that has to be a text; None where there is no usable one."""
+    """Return a member of a definition that has to be a text; None if there is no usable one."""
     try:
         text = json_text(fields(definition).get(key))
     except Garbage:

@@ -28,7 +28,7 @@ LOOK = 0.01
 """Seconds between two looks whether there is room."""
 
 MOST_AT_ONCE = 16
-"""Answers that are looked at in that time: where more wait, each is looked at less often."""
+"""Answers that are looked at in that time: if more wait, each is looked at less often."""
 
 
 class ReplyDelivery:

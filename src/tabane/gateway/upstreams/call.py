@@ -35,7 +35,7 @@ class CallOwner(Protocol):
     def freed(self, reply: UpstreamReply) -> None: ...
 
     def unsent(self, call: Call) -> bool:
-        """Take back a call that did not reach the upstream, to send it again; False where that cannot be."""
+        """Take back a call that did not reach the upstream, to send it again; False if that cannot be."""
         ...
 
     def awaited(self, session: str) -> bool:

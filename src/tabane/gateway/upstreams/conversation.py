@@ -39,8 +39,8 @@ class Conversation:
 
     ``transport`` is set before anything else is done. ``on_notice`` gets method and params of each
     notification that belongs to no call, and of each question that nobody could be asked. ``roots`` are
-    what the question for them is answered with where no client is asked, None where it is refused.
-    ``capabilities`` are those of the one client it runs for, None where it is shared. ``on_closed`` is
+    what the question for them is answered with where no client is asked, None if it is refused.
+    ``capabilities`` are those of the one client it runs for, None if it is shared. ``on_closed`` is
     called once when the connection is over, after every call in flight was answered with
     :class:`UpstreamDied`.
     """
@@ -79,7 +79,7 @@ class Conversation:
             lambda method, params, era: self._ask(method, params, era=era),
             self._say,
             self._capabilities,
-            # Where a question's call is known, its client can be asked for its folders, whoever shares it.
+            # If a question's call is known, its client can be asked for its folders, whoever shares it.
             roots=self._roots is not None or self.transport.exact,
         )
         self.peer = await handshake.perform(known, probe_timeout)
@@ -384,7 +384,7 @@ class Conversation:
 
     @property
     def asking(self) -> bool:
-        """Whether a client was put a question that it has not answered yet."""
+        """Return whether a client was put a question that it has not answered yet."""
         return bool(self._questions.open)
 
     def _take(self, number: int) -> Call | None:

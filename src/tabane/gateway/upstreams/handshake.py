@@ -22,7 +22,7 @@ CLIENT = json.encode({"name": "tabane", "title": "Tabane", "version": __version_
 
 CAPABILITIES = b'{"elicitation":{"form":{},"url":{}},"sampling":{}}'
 """What a legacy upstream that all clients share is told its client can do: questions reach the one
-client whose call is in flight, where it can answer them; else they are refused with a word."""
+client whose call is in flight, if it can answer them; else they are refused with a word."""
 
 KINDS = ("tools", "prompts", "resources")
 """What is offered in lists, each with a capability of its own."""
@@ -42,7 +42,7 @@ class Peer:
         return capability in self.capabilities
 
     def can(self, capability: str, feature: str) -> bool:
-        """Whether a capability has a feature, such as ``tools`` and ``listChanged``."""
+        """Return whether a capability has a feature, such as ``tools`` and ``listChanged``."""
         value = json.member(self.capabilities, capability)
         return isinstance(value, dict) and value.get(feature) is True
 
@@ -60,7 +60,7 @@ class UpstreamRefused(UpstreamError):
 
 
 def peer_of(era: Era, version: str, result: Members, info: Any) -> Peer:
-    """The peer that a result of ``server/discover`` or ``initialize`` describes."""
+    """Return the peer that a result of ``server/discover`` or ``initialize`` describes."""
     name = info.get("name") if isinstance(info, dict) else None
     try:
         capabilities = json.fields(result.get("capabilities", Raw(b"{}")))
@@ -109,7 +109,7 @@ class Handshake:
         try:
             return await self._initialize()
         except UpstreamRefused as refusal:
-            # It may be another version by now. Where it is not, what it said first is what is wrong.
+            # It may be another version by now. If it is not, what it said first is what is wrong.
             try:
                 return await self._discover()
             except UpstreamRefused:
@@ -117,7 +117,7 @@ class Handshake:
 
     async def _discover_or_initialize(self, probe_timeout: float) -> Peer:
         probe = asyncio.ensure_future(self._discover())
-        # Where the start is given up meanwhile, nobody waits for its failure any more.
+        # If the start is given up meanwhile, nobody waits for its failure any more.
         probe.add_done_callback(lambda done: done.cancelled() or done.exception())
         done, _ = await asyncio.wait([probe], timeout=probe_timeout)
         if done:
@@ -165,7 +165,7 @@ def declared(capabilities: bytes | None, *, roots: bool) -> bytes:
 
 
 async def _first_success(tasks: list[asyncio.Future[Peer]]) -> Peer:
-    """The first result; the first task's exception where none has one."""
+    """Return the first result; the first task's exception where none has one."""
     waiting: set[asyncio.Future[Peer]] = set(tasks)
     try:
         while waiting:

@@ -60,7 +60,7 @@ class UpstreamHttpClient:
     """Sends HTTP requests to one server: connections of its own, that nobody else's cookies travel on.
 
     ``environment`` is the hub's: it names proxies and, with ``SSL_CERT_FILE``, a bundle of authorities.
-    To be made inside the running loop. Raises UpstreamUnavailable where the server's configuration
+    To be made inside the running loop. Raises UpstreamUnavailable if the server's configuration
     cannot be used.
     """
 
@@ -109,7 +109,7 @@ class UpstreamHttpClient:
     async def send(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: URL | None = None
     ) -> ClientResponse:
-        """The answer to one request, its body not read yet; to be closed by whoever asked.
+        """Return the answer to one request, its body not read yet; to be closed by whoever asked.
 
         Redirects to the same place are followed. Raises :class:`HttpUnreachable`,
         :class:`HttpConnectionBroken`, and UpstreamUnavailable if a redirect is not followed.
@@ -147,7 +147,7 @@ class UpstreamHttpClient:
             raise HttpConnectionBroken(say("{error}", error=error)) from None
 
     def _route(self, url: URL, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The proxy, where there is one, and the headers; what the proxy is told is for it alone."""
+        """Return the proxy, if there is one, and the headers; what the proxy is told is for it alone."""
         proxy = self._proxies.get(url.scheme)
         if proxy is None:
             return {"headers": headers}
@@ -160,7 +160,7 @@ class UpstreamHttpClient:
         return {"headers": {**headers, **named}, "proxy": proxy}
 
     def _known_proxies(self) -> dict[str, URL]:
-        """The proxy by scheme: a redirect may lead from http to https, never to another host."""
+        """Return the proxy by scheme: a redirect may lead from http to https, never to another host."""
         from yarl import URL
 
         host, port = self.url.host or "", self.url.port or 0
@@ -190,7 +190,7 @@ def _read_little(response: ClientResponse) -> None:
 def context(server: Server, environment: Mapping[str, str]) -> SSLContext:
     """Whom to trust: the system's authorities, those of ``SSL_CERT_FILE``, and the server's own ``ca``.
 
-    Raises UpstreamUnavailable where a file cannot be read.
+    Raises UpstreamUnavailable if a file cannot be read.
     """
     import ssl
 
@@ -225,7 +225,7 @@ def _basic(url: URL) -> str:
 
 
 def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBroken:
-    """What went wrong, in words without a secret: of URLs the host alone is named."""
+    """Return what went wrong, in words without a secret: of URLs the host alone is named."""
     from aiohttp import client_exceptions as http
 
     host = f"{url.host}:{url.port}"
@@ -273,7 +273,7 @@ def _verification(error: Any) -> str:
 
 
 def _system(error: Any) -> str:
-    """The system's word for an error; the client's own text repeats the address."""
+    """Return the system's word for an error; the client's own text repeats the address."""
     number = getattr(error, "errno", None)
     if isinstance(number, int) and number > 0 and not hasattr(error, "reason"):
         return os.strerror(number)

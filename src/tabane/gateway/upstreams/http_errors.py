@@ -16,7 +16,7 @@ _SHOWN = 200
 
 
 def is_expired(status: int, error: bytes | None) -> bool:
-    """Whether a request was refused since the server does not know its session any more.
+    """Return whether a request was refused since the server does not know its session any more.
 
     The specification has 404 for it; many servers answer 400 and say in words that it is the session.
     """
@@ -49,7 +49,7 @@ def refusal(server: str, status: int, text: str, method: bytes, *, named_http: b
 
 
 def busy(server: str, status: int, seconds: float | None) -> UpstreamError:
-    """The error of a request that a server was too busy for, after the tries that it was given."""
+    """Return the error of a request that a server was too busy for, after the tries that it was given."""
     if seconds is not None:
         what = say("{server} is busy ({status}). Try again in {seconds:.0f} s.",
                    server=server, status=status, seconds=seconds)  # fmt: skip
@@ -59,7 +59,7 @@ def busy(server: str, status: int, seconds: float | None) -> UpstreamError:
 
 
 def failed_inside(server: str) -> UpstreamError:
-    """The error of a call that a fault of Tabane's own kept from being carried."""
+    """Return the error of a call that a fault of Tabane's own kept from being carried."""
     return UpstreamError(say("{server}: the call failed inside Tabane; the log says why.", server=server))
 
 

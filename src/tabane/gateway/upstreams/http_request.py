@@ -57,7 +57,7 @@ OnLegacyServer = Callable[[Call, bytes, Era], None]
 
 @dataclass(slots=True)
 class HttpEndpoint:
-    """What the calls to one server share. ``on_old`` is None where it is said to be of this kind.
+    """What the calls to one server share. ``on_old`` is None if it is said to be of this kind.
 
     ``unreached`` is told that no connection could be made, and answers whether the server is gone.
     """
@@ -99,7 +99,7 @@ class UpstreamHttpRequest:
 
     @property
     def lasting(self) -> bool:
-        """Whether it is a subscription: it has no answer until it ends."""
+        """Return whether it is a subscription: it has no answer until it ends."""
         return self.call.method == b"subscriptions/listen"
 
     async def run(self) -> None:
@@ -232,7 +232,7 @@ class UpstreamHttpRequest:
     # -- what goes wrong -------------------------------------------------------------------------
 
     async def _resume(self) -> None:
-        """Go on with a stream that broke, where the server numbers its events (legacy alone)."""
+        """Go on with a stream that broke, if the server numbers its events (legacy alone)."""
         failures, place = 0, self._place
         while self.era is Era.LEGACY and place.last_id and failures < _RESUMPTIONS and not self.call.over:
             await asyncio.sleep(0.2 * (1 + failures) if place.wait is None else max(0.02, place.wait))

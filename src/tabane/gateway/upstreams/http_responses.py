@@ -56,7 +56,7 @@ class ResponseTooLong(Exception):
 class StreamPosition:
     """How far a stream of events was read: what going on with it needs.
 
-    ``wait`` is how many seconds the server wants to pass before that, None where it said nothing.
+    ``wait`` is how many seconds the server wants to pass before that, None if it said nothing.
     """
 
     last_id: str = ""
@@ -65,7 +65,7 @@ class StreamPosition:
 
 
 def kind_of(response: ClientResponse) -> str:
-    """The content type, without its parameters, in lower case; empty where there is none."""
+    """Return the content type, without its parameters, in lower case; empty if there is none."""
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
@@ -100,7 +100,7 @@ async def read(
 
 
 def messages(text: bytes) -> Iterable[bytes]:
-    """The messages of a JSON body, one or a batch, each in one line."""
+    """Return the messages of a JSON body, one or a batch, each in one line."""
     text = one_line(text).strip()
     if not text.startswith(b"["):
         return [text]
@@ -119,7 +119,7 @@ def one_line(text: bytes) -> bytes:
 
 
 async def body(response: ClientResponse, limit: int) -> bytes:
-    """The whole body. Raises :class:`ResponseTooLong` and :class:`HttpConnectionBroken`."""
+    """Return the whole body. Raises :class:`ResponseTooLong` and :class:`HttpConnectionBroken`."""
     length = response.content_length
     if length is not None and length <= limit and "Content-Encoding" not in response.headers:
         with _breaks():
@@ -135,7 +135,7 @@ async def body(response: ClientResponse, limit: int) -> bytes:
 
 
 def error_in(text: bytes) -> Raw | None:
-    """The error object of a JSON-RPC error, None where the text is something else."""
+    """Return the error object of a JSON-RPC error, None if the text is something else."""
     for message in messages(text):
         with contextlib.suppress(Garbage):
             error = json.decode_frame(message).error

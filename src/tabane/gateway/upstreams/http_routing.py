@@ -34,7 +34,7 @@ _HTTPS = 443
 
 
 def redirect_target(server: str, method: str, status: int, url: URL, target: URL) -> URL:
-    """Where to send the request next. Raises UpstreamUnavailable where the redirect is not followed.
+    """Return where to send the request next. Raises UpstreamUnavailable if the redirect is not followed.
 
     ``target`` is the absolute URL that the answer named.
     """
@@ -57,7 +57,7 @@ def is_permanent(status: int, url: URL, target: URL) -> bool:
 
 
 def is_same_origin(url: URL, target: URL) -> bool:
-    """Whether what is meant for ``url`` may be sent to ``target``."""
+    """Return whether what is meant for ``url`` may be sent to ``target``."""
     if target.host is None or target.host != url.host:
         return False
     if target.scheme == url.scheme:
@@ -70,7 +70,7 @@ def _origin(url: URL) -> str:
 
 
 def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> str | None:
-    """The URL of the proxy, None where the server is reached directly."""
+    """Return the URL of the proxy, None if the server is reached directly."""
     if is_loopback(host) or _excepted(host.lower(), port, _variable("no_proxy", environ)):
         return None
     proxy = _variable(f"{scheme}_proxy", environ) or _variable("all_proxy", environ)

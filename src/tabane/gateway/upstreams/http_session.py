@@ -1,7 +1,7 @@
 """The session that a legacy upstream over HTTP may keep: begun by ``initialize``, renewed when it is lost.
 
-A server that was started anew, or that let the session go, refuses what is sent in it without acting on
-it. So it is begun anew and the refused is sent again, and nobody else notices.
+A server that was restarted, or that let the session go, refuses what is sent in it without acting on
+it. So a new session is started and the refused request is sent again, and nobody else notices.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class UpstreamSessionExpired(Exception):
 
 
 class UpstreamHttpSession:
-    """One legacy session. ``id`` is empty where the server keeps none, ``version`` until one is agreed on.
+    """One legacy session. ``id`` is empty if the server keeps none, ``version`` until one is agreed on.
 
     ``receive`` takes what the server says by itself; ``on_unreached`` is told when it cannot be
     reached for that, ``on_anew`` when a new session has begun in place of one that was lost.
@@ -78,7 +78,7 @@ class UpstreamHttpSession:
         self._closed = False
 
     def headers(self) -> dict[str, str]:
-        """What each request within the session carries."""
+        """Return what each request within the session carries."""
         headers = {VERSION: self.version} if self.version else {}
         if self.id:
             headers[_ID] = self.id
@@ -184,7 +184,7 @@ class UpstreamHttpSession:
     # -- what the server says by itself ----------------------------------------------------------
 
     async def _listen(self) -> None:
-        """Keep the stream open on which the server speaks unasked; some have none (405)."""
+        """Keep the stream open on which the server speaks unprompted; some have none (405)."""
         place, wait, opened = StreamPosition(), FIRST_WAIT, False
         while not self._closed:
             began = self._loop.time()
@@ -226,7 +226,7 @@ class UpstreamHttpSession:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
 
     async def resume(self, place: StreamPosition) -> ClientResponse:
-        """The stream from ``place`` on, or a new one where that is nowhere."""
+        """Return the stream from ``place`` on, or a new one where that is nowhere."""
         headers = {"Accept": EVENTS, **self.headers()}
         if place.last_id:
             headers["Last-Event-ID"] = place.last_id
@@ -259,7 +259,7 @@ class UpstreamHttpSession:
 
 
 def _version(message: bytes) -> str | None:
-    """The protocol version in the result of ``initialize``; None in any other message."""
+    """Return the protocol version in the result of ``initialize``; None in any other message."""
     try:
         result = json.decode_frame(message).result
         return None if result is UNSET else json.text(json.fields(result).get("protocolVersion"))

@@ -30,7 +30,7 @@ MOST_NOTES = 256
 
 
 class StreamableHttpTransport:
-    """Carries a conversation over HTTP. ``on_old`` is None where the server is said to be of this kind.
+    """Carries a conversation over HTTP. ``on_old`` is None if the server is said to be of this kind.
 
     A server that cannot be reached is taken to be gone once nothing else is in flight there: then the
     calls that wait for a connection go back to whoever sent them, and the conversation is told.
@@ -93,7 +93,7 @@ class StreamableHttpTransport:
             request.task.cancel()
 
     def _note(self, sending: Coroutine[None, None, None]) -> bool:
-        """Begin to send something that nothing comes back for; False where too much of that waits."""
+        """Begin to send something that nothing comes back for; False if too much of that waits."""
         if self.closed or len(self._notes) >= MOST_NOTES:
             sending.close()
             name, count = self._site.name, len(self._notes)
@@ -135,7 +135,7 @@ class StreamableHttpTransport:
         self._unreached(fault)
 
     def _unreached(self, fault: HttpUnreachable) -> bool:
-        """Whether the server is gone: it takes no connection, and nothing is in flight there."""
+        """Return whether the server is gone: it takes no connection, and nothing is in flight there."""
         requests = [request for request in self._requests.values() if not request.lasting]
         if self.closed or not all(request.away for request in requests):
             return self.closed
@@ -147,7 +147,7 @@ class StreamableHttpTransport:
         return True
 
     def _begun_anew(self) -> None:
-        """A server that lost the session may have been started anew, with other lists."""
+        """A server that lost the session may have been restarted, with other lists."""
         peer = self._conversation.peer
         for kind in KINDS:
             if peer is not None and peer.has(kind):

@@ -33,10 +33,10 @@ class Instances:
         self._closing: set[asyncio.Task[None]] = set()
 
     def get(self, server: Server, caller: Caller | None = None) -> Upstream:
-        """The instance for that caller, made where there is none. Raises UpstreamOverloaded.
+        """Return the instance for that caller, made if there is none. Raises UpstreamOverloaded.
 
         Without a caller (health, start by hand) it is the instance that is shared by all.
-        Raises UpstreamUnavailable where the server works in a client's folder and none is known.
+        Raises UpstreamUnavailable if the server works in a client's folder and none is known.
         """
         key = (server.name, _whom(server, caller))
         instance = self._by_key.get(key)
@@ -49,7 +49,7 @@ class Instances:
         return instance
 
     def of(self, server: str) -> Iterator[Upstream]:
-        """The instances of one server."""
+        """Yield the instances of one server."""
         return (instance for (name, _), instance in self._by_key.items() if name == server)
 
     def __iter__(self) -> Iterator[Upstream]:
@@ -108,7 +108,7 @@ def _whom(server: Server, caller: Caller | None) -> str:
 
 
 def _roots(caller: Caller) -> tuple[str, ...]:
-    """The folders a caller works in, as file URIs; its working directory where it names none."""
+    """Return the folders a caller works in, as file URIs; its working directory where it names none."""
     if caller.roots or not caller.cwd:
         return tuple(sorted(caller.roots))
     from urllib.parse import quote

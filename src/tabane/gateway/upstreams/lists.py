@@ -21,7 +21,7 @@ from tabane.wire.json import Garbage, Members
 log = logging.getLogger(__name__)
 
 REFRESH = 0.2
-"""Seconds to wait after a list_changed for more of them, before listing anew."""
+"""Seconds to wait after a list_changed for more of them, before listing again."""
 
 FRESH = 5.0
 """Seconds for which a list counts as that of now, where its server neither announces changes nor says."""
@@ -120,7 +120,7 @@ class UpstreamLists:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def starting(self) -> None:
-        """The server is being started: what is known of its lists is about to be known anew."""
+        """The server is being started: what is known of its lists is about to be known again."""
         for state in self._states.values():
             state.known.clear()
 
@@ -144,7 +144,7 @@ class UpstreamLists:
         await self._states[name].known.wait()
 
     def changed(self, kind: str) -> None:
-        """The server announced a change: its lists of that kind are taken anew, soon."""
+        """The server announced a change: its lists of that kind are taken again, soon."""
         for name, listed in LISTS.items():
             if listed.capability == kind:
                 self.refresh(name, self._delay(name))
@@ -166,7 +166,7 @@ class UpstreamLists:
             state.waiting = self._spawn(self._take_later(name, self._conversation, delay))
 
     def holds(self, name: str) -> float | None:
-        """The seconds for which that list may be kept; None where the server says when it changes."""
+        """Return the seconds for which that list may be kept; None if the server says when it changes."""
         conversation, state = self._conversation, self._states[name]
         capability = LISTS[name].capability
         if conversation is None or conversation.peer is None or not conversation.peer.has(capability):
@@ -175,7 +175,7 @@ class UpstreamLists:
         return state.given if announced else state.ttl
 
     def is_stale(self, name: str) -> bool:
-        """Whether the server may have changed that list without a word. False where it is not running."""
+        """Return whether the server may have changed that list without a word. False if it is not running."""
         conversation, state = self._conversation, self._states[name]
         if conversation is None or conversation.peer is None or not state.known.is_set():
             return False
@@ -185,7 +185,7 @@ class UpstreamLists:
         return self._loop.time() - state.at > state.ttl
 
     async def fresh(self, name: str) -> None:
-        """Take that list anew, together with whoever else wants it now."""
+        """Take that list again, together with whoever else wants it now."""
         state = self._states[name]
         if self._conversation is None:
             return

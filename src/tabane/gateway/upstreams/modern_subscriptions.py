@@ -1,4 +1,4 @@
-"""What a modern instance is asked to announce: one subscription at a time, opened anew as wishes change."""
+"""What a modern instance is asked to announce: one subscription at a time, opened again as wishes change."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ModernSubscriber:
         self._changed.set()
 
     async def settled(self, uri: str) -> None:
-        """Wait until changes of a resource are announced. Raises UpstreamError where they will not be."""
+        """Wait until changes of a resource are announced. Raises UpstreamError if they will not be."""
         current = self._current
         if current is not None and uri in current.wanted.uris and not current.ended.done():
             if uri not in current.granted:

@@ -72,7 +72,7 @@ class ServerRequests:
             self._on_asked(method, Raw(b"{}"))
 
     def pending(self, call: Call) -> bool:
-        """Whether that call waits for somebody's answer."""
+        """Return whether that call waits for somebody's answer."""
         return any(one is call for _, one in self._open.values())
 
     def withdrawn(self, params: Raw) -> None:

@@ -1,7 +1,7 @@
 """An upstream over HTTP with SSE, as the protocol had it in 2024-11-05.
 
 One stream (GET) brings everything that the server says, beginning with the address that requests are
-posted to. Where the stream breaks, the connection is over.
+posted to. If the stream breaks, the connection is over.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SseTransport:
         self._loop, self._limit = loop, limit
         self._redact = Redactor(server.secrets).text
         self._endpoint: asyncio.Future[URL] = loop.create_future()
-        # Where nobody sends anything, nobody asks why there is no address.
+        # If nobody sends anything, nobody asks why there is no address.
         self._endpoint.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._calls: dict[int, Call] = {}
         self._posted: set[int] = set()

@@ -42,7 +42,7 @@ class Subscriber(Protocol):
 class UpstreamSubscriptions:
     """The watched resources of an instance: each is asked for once, whoever and how many watch it.
 
-    They outlive the process: one started anew is asked for all of them again. ``on_gap`` is called
+    They outlive the process: a restarted one is asked for all of them again. ``on_gap`` is called
     when changes may have been missed.
     """
 
@@ -72,7 +72,7 @@ class UpstreamSubscriptions:
             asking.close(UpstreamDied(say("{server} ended before it had answered.", server=self._server)))
 
     async def watch(self, uri: str, listener: Listener) -> None:
-        """Have ``listener`` told of changes. Raises UpstreamError where the server refuses."""
+        """Have ``listener`` told of changes. Raises UpstreamError if the server refuses."""
         self._listeners.setdefault(uri, []).append(listener)
         if self._asking is None:
             return

@@ -34,7 +34,7 @@ class UpstreamTransport(Protocol):
         ...
 
     def cancel(self, call: Call, line: bytes) -> None:
-        """Give a request up. ``line`` is the notification that says so, where that is the way."""
+        """Give a request up. ``line`` is the notification that says so, if that is the way."""
         ...
 
     def end_input(self) -> None:

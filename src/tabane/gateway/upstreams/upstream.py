@@ -66,7 +66,7 @@ class UpstreamConnection(Protocol):
         ...
 
     def last_words(self) -> str:
-        """The last lines it wrote to stderr, for an error message; empty where it wrote none."""
+        """Return the last lines it wrote to stderr, for an error message; empty if it wrote none."""
         ...
 
 
@@ -203,7 +203,7 @@ class Upstream:
         return any(call.session != session for call in self._queue)
 
     def unsent(self, call: Call) -> bool:
-        """A call that did not reach the upstream waits for the next connection, before all others."""
+        """Queue a call that did not reach the upstream before all others; False if that cannot be."""
         if (
             self._closed
             or self.state is UpstreamState.STOPPED
@@ -266,7 +266,7 @@ class Upstream:
     # -- life ------------------------------------------------------------------------------------
 
     async def ensure(self) -> None:
-        """Start it where it is not running, and wait. Raises UpstreamError where it does not start."""
+        """Start it where it is not running, and wait. Raises UpstreamError if it does not start."""
         if self.server.disabled:
             raise UpstreamUnavailable(self.server.disabled)
         if self._connection:
@@ -311,7 +311,7 @@ class Upstream:
         """Finish the calls in flight, take no new ones, and end: another instance takes its place."""
         self._closed = True
         deadline = self._loop.time() + self.server.timeout
-        while self.in_flight and (self._loop.time() < deadline or self._asking):
+        while self.in_flight and (self._loop.time() < deadline or self._awaits_answer):
             self._emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), TICK)
@@ -343,8 +343,8 @@ class Upstream:
         )
 
     @property
-    def _asking(self) -> bool:
-        """Whether somebody thinks about a question of it."""
+    def _awaits_answer(self) -> bool:
+        """Return whether a client has still to answer a request of the server."""
         return bool(self._connection and self._connection.conversation.asking)
 
     def _start(self) -> None:
@@ -497,7 +497,7 @@ class Upstream:
     async def watch(self, uri: str, listener: Listener) -> None:
         """Have ``listener`` told when that resource changes, until :meth:`unwatch`, restarts included.
 
-        It is started where it is not running. Raises UpstreamError where it refuses.
+        It is started where it is not running. Raises UpstreamError if it refuses.
         """
         await self.ensure()
         self.vitals.used = self._loop.time()
@@ -519,15 +519,15 @@ class Upstream:
         return len(self._subscriptions)
 
     def holds(self, name: str) -> float | None:
-        """The seconds for which that list may be kept; None where nothing bounds that."""
+        """Return the seconds for which that list may be kept; None if nothing bounds that."""
         return self._lists.holds(name)
 
     def is_stale(self, name: str) -> bool:
-        """Whether that list may have changed without a word."""
+        """Return whether that list may have changed without a word."""
         return self._lists.is_stale(name)
 
     async def fresh(self, name: str) -> None:
-        """Take that list anew. One that cannot be had stays as it is."""
+        """Take that list again. One that cannot be had stays as it is."""
         await self._lists.fresh(name)
 
     def _noticed(self, method: str, params: Raw) -> None:
@@ -549,7 +549,7 @@ class Upstream:
         self.vitals.error = fault
 
     def _catch_up(self) -> None:
-        """Its changes were not announced for a while: take anew what it would have announced."""
+        """Its changes were not announced for a while: take again what it would have announced."""
         for kind in KINDS:
             self._lists.changed(kind)
 
@@ -567,7 +567,7 @@ class Upstream:
             connection.conversation.close("it did not answer two health checks")
 
     async def check(self, timeout: float = 10.0) -> bool:
-        """Whether a running instance answers. One with calls in flight is busy, not ill."""
+        """Return whether a running instance answers. One with calls in flight is busy, not ill."""
         connection = self._connection
         if (
             self.state is not UpstreamState.READY
@@ -588,7 +588,7 @@ class Upstream:
 
 
 def _may_be_era(error: BaseException) -> bool:
-    """Whether a start may have failed at the era that was asked for; unreached, it tells nothing."""
+    """Return whether a start may have failed at the era that was asked for; unreached, it tells nothing."""
     return isinstance(error, UpstreamError) and not isinstance(error, UpstreamUnavailable)
 
 
