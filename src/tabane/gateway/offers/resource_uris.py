@@ -100,11 +100,6 @@ class UriTemplate:
         first = self._parts[0] if self._parts else ""
         self.prefix = first if isinstance(first, str) else ""
 
-    @property
-    def readable(self) -> bool:
-        """Return whether it is a template that can be matched."""
-        return self._parts is not None
-
     def matches(self, uri: str) -> bool:
         """Return whether some values make that URI of it."""
         if self._parts is None or len(uri) > LONGEST_MATCHED or not uri.startswith(self.prefix):

@@ -32,7 +32,7 @@ MOST_SOURCES = 8
 
 @dataclass(frozen=True, slots=True)
 class ResourceSource:
-    """A server that may have a resource: at ``server`` under ``uri``. ``shown`` is what the client calls it."""
+    """A resource ``uri`` of ``server``, which may have it. ``shown`` is what the client calls it."""
 
     server: str
     uri: str

@@ -23,25 +23,17 @@ class Redactor:
     without values gives back what it is given.
     """
 
-    __slots__ = ("_bytes", "_texts")
+    __slots__ = ("_texts",)
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         forms = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
         self._texts = tuple(sorted(forms, key=lambda form: (-len(form), form)))
-        self._bytes = tuple(form.encode("utf-8", "surrogatepass") for form in self._texts)
 
     def text(self, text: str) -> str:
         for form in self._texts:
             if form in text:
                 text = text.replace(form, _HIDDEN)
         return text
-
-    def raw(self, data: bytes) -> bytes:
-        """Return the same for bytes; hand in whole lines, since half a secret is not recognized."""
-        for form in self._bytes:
-            if form in data:
-                data = data.replace(form, _HIDDEN.encode())
-        return data
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any
 
 LONGEST = 48
 """Characters of an alias: a client that prefixes it with the hub's own name stays within 64."""
@@ -71,21 +70,8 @@ class AliasMap:
         self._given = {entry: name for name, entry in self.entries.items()}
         self._by_parts: dict[tuple[str, str], str] | None = None
 
-    @classmethod
-    def from_json(cls, data: object, reserved: Iterable[str] = ()) -> AliasMap:
-        """Return the map that :meth:`to_json` gave. What cannot be read of it is left out, never an error."""
-        kept = data.get("aliases") if isinstance(data, dict) else None
-        return cls(dict(_readable(kept)) if isinstance(kept, dict) else {}, reserved)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what to keep between starts, as JSON types.
-
-        Encode it with the standard library: a lying server's name may hold half a surrogate pair.
-        """
-        return {"version": 1, "aliases": {name: list(entry) for name, entry in self.entries.items()}}
-
     def with_names(self, server: str, namespace: str, originals: Iterable[str]) -> AliasMap:
-        """The map in which these tools of the server have aliases; those given before stay as they are."""
+        """Return the map in which these tools of the server have aliases; earlier aliases stay unchanged."""
         new = {name for name in originals if (server, name, namespace) not in self._given}
         if not new:
             return self
@@ -138,14 +124,6 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
         while position >= 0:
             yield name[:position], name[position + len(separator) :]
             position = name.find(separator, position + 1)
-
-
-def _readable(kept: Mapping[object, object]) -> Iterator[tuple[str, Entry]]:
-    for name, entry in kept.items():
-        if not (isinstance(name, str) and is_alias(name) and isinstance(entry, list | tuple)):
-            continue
-        if len(entry) == 3 and all(isinstance(part, str) for part in entry):
-            yield name, (entry[0], entry[1], entry[2])
 
 
 def _splits_back(plain: str, namespace: str) -> bool:

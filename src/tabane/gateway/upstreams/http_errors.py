@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tabane.errors import UpstreamError, UpstreamOverloaded, UpstreamUnavailable
+from collections.abc import Callable
+
+from tabane.errors import UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamUnavailable
 from tabane.gateway.upstreams.handshake import UpstreamRefused
 from tabane.messages import Message, say
 from tabane.wire import json
@@ -56,6 +58,23 @@ def busy(server: str, status: int, seconds: float | None) -> UpstreamError:
     else:
         what = say("{server} is busy ({status}). Try again later.", server=server, status=status)
     return UpstreamOverloaded(what) if status == 429 else UpstreamUnavailable(what)
+
+
+def broke_in_flight(server: str, why: Message) -> UpstreamDied:
+    """Return the error of a call whose connection broke before its answer arrived."""
+    return UpstreamDied(say(
+        "The connection to {server} broke while the call was in flight ({why}). Whether it took effect "
+        "is not known.", server=server, why=why))  # fmt: skip
+
+
+def takes_no_calls(server: str, why: Message) -> UpstreamUnavailable:
+    """Return the error of a call for which no connection could be made."""
+    return UpstreamUnavailable(say("{server} takes no more calls: {why}.", server=server, why=why))
+
+
+def shown_text(body: bytes, redact: Callable[[str], str]) -> str:
+    """Return the body of an error for a message; empty for a page of HTML, which may contain what was sent."""
+    return "" if b"<" in body[:512] else redact(body.decode(errors="replace"))
 
 
 def failed_inside(server: str) -> UpstreamError:

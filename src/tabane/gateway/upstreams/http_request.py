@@ -15,19 +15,27 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamUnavailable
+from tabane.errors import TabaneError, UpstreamError, UpstreamUnavailable
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
-from tabane.gateway.upstreams.http_errors import OTHER_KIND, busy, failed_inside, is_expired, refusal
+from tabane.gateway.upstreams.http_errors import (
+    OTHER_KIND,
+    broke_in_flight,
+    busy,
+    failed_inside,
+    is_expired,
+    refusal,
+    shown_text,
+    takes_no_calls,
+)
 from tabane.gateway.upstreams.http_responses import (
     EVENTS,
-    LARGEST_ERROR,
     Done,
     ResponseTooLong,
     StreamPosition,
     after,
-    body,
+    error_body,
     error_in,
     kind_of,
     read,
@@ -57,18 +65,18 @@ OnLegacyServer = Callable[[Call, bytes, Era], None]
 
 @dataclass(slots=True)
 class HttpEndpoint:
-    """What the calls to one server share. ``on_old`` is None if it is said to be of this kind.
+    """What the calls to one server share. ``on_legacy`` is None if it is said to be of this kind.
 
     ``unreached`` is told that no connection could be made, and answers whether the server is gone.
     """
 
     name: str
     conversation: Conversation
-    dialler: UpstreamHttpClient
+    client: UpstreamHttpClient
     session: UpstreamHttpSession
     limit: int
     redact: Callable[[str], str]
-    on_old: OnLegacyServer | None
+    on_legacy: OnLegacyServer | None
     unreached: Callable[[HttpUnreachable], bool]
     closed: bool = False
 
@@ -87,14 +95,14 @@ class UpstreamHttpRequest:
     ``sent`` tells whether the server may have it, ``away`` whether it waits to try a connection again.
     """
 
-    __slots__ = ("_place", "_since", "_site", "away", "call", "era", "line", "sent", "task")
+    __slots__ = ("_endpoint", "_position", "_since", "away", "call", "era", "line", "sent", "task")
 
-    def __init__(self, site: HttpEndpoint, call: Call, line: bytes, era: Era) -> None:
+    def __init__(self, endpoint: HttpEndpoint, call: Call, line: bytes, era: Era) -> None:
         self.call, self.line, self.era = call, line, era
         self.sent = self.away = False
         self.task: asyncio.Task[None] | None = None
-        self._site = site
-        self._place = StreamPosition()
+        self._endpoint = endpoint
+        self._position = StreamPosition()
         self._since: float | None = None
 
     @property
@@ -104,20 +112,20 @@ class UpstreamHttpRequest:
 
     async def run(self) -> None:
         """See the call through to its answer, or to the failure that stands for it."""
-        site, number = self._site, self.call.number
+        endpoint, number = self._endpoint, self.call.number
         try:
             await (self._subscribed() if self.lasting else self._answered())
         except TabaneError as failure:
-            site.conversation.fail(number, failure)
+            endpoint.conversation.fail(number, failure)
         except Exception:
             # Whatever is wrong here, no caller is left without an answer.
-            log.exception("%s: a call could not be carried", site.name)
-            site.conversation.fail(number, failed_inside(site.name))
+            log.exception("%s: a call could not be carried", endpoint.name)
+            endpoint.conversation.fail(number, failed_inside(endpoint.name))
 
     async def _answered(self) -> None:
-        site, patience = self._site, HttpRetryPolicy(self.call.safe)
+        endpoint, patience = self._endpoint, HttpRetryPolicy(self.call.safe)
         expired: str | None = None
-        while not (self.call.over or site.closed):
+        while not (self.call.over or endpoint.closed):
             try:
                 if expired is not None:
                     await self._renew(expired)
@@ -128,14 +136,14 @@ class UpstreamHttpRequest:
             except HttpConnectionBroken as fault:
                 await self._resume()
                 if not self.call.over and not patience.survives_break():
-                    raise self._died(fault) from None
+                    raise broke_in_flight(self._endpoint.name, fault.problem) from None
             except ServerBusy as fault:
                 await self._wait_while(fault, patience)
             except UpstreamSessionExpired as fault:
                 expired = fault.used
                 if not patience.survives_expiry():
                     raise UpstreamUnavailable(
-                        say("{server} forgets its sessions at once.", server=site.name)
+                        say("{server} forgets its sessions at once.", server=endpoint.name)
                     ) from None
 
     async def _subscribed(self) -> None:
@@ -143,24 +151,24 @@ class UpstreamHttpRequest:
         try:
             await self._attempt()
         except HttpUnreachable as fault:
-            if not self._site.unreached(fault):
+            if not self._endpoint.unreached(fault):
                 raise UpstreamUnavailable(fault.problem) from None
         except HttpConnectionBroken as fault:
-            raise self._died(fault) from None
+            raise broke_in_flight(self._endpoint.name, fault.problem) from None
         except ServerBusy as fault:
-            raise busy(self._site.name, fault.status, fault.seconds) from None
+            raise busy(self._endpoint.name, fault.status, fault.seconds) from None
 
     # -- one try ---------------------------------------------------------------------------------
 
     async def _attempt(self) -> None:
         """Send it once and read what comes. Raises as HTTP goes wrong, and UpstreamError."""
-        call, session = self.call, self._site.session
+        call, session = self.call, self._endpoint.session
         if self.era is Era.LEGACY and call.method != b"initialize":
             await session.settled()
             session.keep(call.method, call.params, self.line)
         headers, used = self._headers(), session.id
         self.sent = True
-        response = await self._site.dialler.send("POST", headers, self.line)
+        response = await self._endpoint.client.send("POST", headers, self.line)
         self._since = None
         try:
             if response.status >= 300 or response.status in _NO_ANSWER:
@@ -177,68 +185,67 @@ class UpstreamHttpRequest:
             if call.mirrored:
                 headers.update(param_headers(call.mirrored, call.params.get("arguments", Raw(b"{}"))))
         elif call.method != b"initialize":
-            headers.update(self._site.session.headers())
+            headers.update(self._endpoint.session.headers())
         return headers
 
     async def _read(self, response: ClientResponse) -> None:
-        call, site = self.call, self._site
+        call, endpoint = self.call, self._endpoint
 
         def take(message: bytes) -> Done:
             if call.method == b"initialize":
-                site.session.introduced(self.line, response, message)
-            waits = site.conversation.receive(message, call.number)
+                endpoint.session.introduced(self.line, response, message)
+            waits = endpoint.conversation.receive(message, call.number)
             return call.over if waits is None else after(waits, lambda: call.over)
 
         try:
-            oversized, turns = site.conversation.oversized, site.dialler.turns
-            await read(response, site.limit, take, self._place, oversized, turns)
+            oversized, turns = endpoint.conversation.oversized, endpoint.client.turns
+            await read(response, endpoint.limit, take, self._position, oversized, turns)
         except ResponseTooLong as large:
-            site.conversation.oversized(large.head)
+            endpoint.conversation.oversized(large.head)
             raise UpstreamError(say(
                 "The answer of {server} is larger than a message may be ({megabytes} MiB). Ask for less.",
-                server=site.name, megabytes=site.limit >> 20)) from None  # fmt: skip
+                server=endpoint.name, megabytes=endpoint.limit >> 20)) from None  # fmt: skip
         if call.over:
             return
         if kind_of(response) == EVENTS:
             raise HttpConnectionBroken(say("the stream ended before the answer"))
         raise UpstreamError(say(
             "{server} answered {method} with something that is no response to it.",
-            server=site.name, method=call.method.decode()))  # fmt: skip
+            server=endpoint.name, method=call.method.decode()))  # fmt: skip
 
     async def _refused(self, response: ClientResponse, used: str) -> None:
         """Make of a status that is no success what it stands for; raises it, or answers the call."""
-        call, site, status = self.call, self._site, response.status
-        text = await _error_text(response)
+        call, endpoint, status = self.call, self._endpoint, response.status
+        text = await error_body(response)
         error = error_in(text)
         if self.era is Era.LEGACY and used and call.method != b"initialize" and is_expired(status, error):
             raise UpstreamSessionExpired(used)
         if status in BUSY:
             raise ServerBusy(status, seconds_until(response.headers.get("Retry-After"), time.time()))
         if error is not None and status not in (401, 403):
-            waits = site.conversation.receive(json.error_line(b"%d" % call.number, error), call.number)
+            waits = endpoint.conversation.receive(json.error_line(b"%d" % call.number, error), call.number)
             if waits is not None:
                 await waits
-        elif call.method == b"initialize" and status in OTHER_KIND and site.on_old is not None:
-            site.on_old(call, self.line, self.era)
+        elif call.method == b"initialize" and status in OTHER_KIND and endpoint.on_legacy is not None:
+            endpoint.on_legacy(call, self.line, self.era)
         elif status in _NO_ANSWER:
             raise UpstreamError(say(
                 "{server} took {method} and will not answer it ({status}).",
-                server=site.name, method=call.method.decode(), status=status))  # fmt: skip
+                server=endpoint.name, method=call.method.decode(), status=status))  # fmt: skip
         else:
-            # A page for people says little in one line, and may hold what was sent.
-            said = "" if b"<" in text[:512] else site.redact(text.decode(errors="replace"))
-            raise refusal(site.name, status, said, call.method, named_http=site.on_old is None)
+            said = shown_text(text, endpoint.redact)
+            raise refusal(endpoint.name, status, said, call.method, named_http=endpoint.on_legacy is None)
 
     # -- what goes wrong -------------------------------------------------------------------------
 
     async def _resume(self) -> None:
         """Go on with a stream that broke, if the server numbers its events (legacy alone)."""
-        failures, place = 0, self._place
-        while self.era is Era.LEGACY and place.last_id and failures < _RESUMPTIONS and not self.call.over:
-            await asyncio.sleep(0.2 * (1 + failures) if place.wait is None else max(0.02, place.wait))
-            count = place.count
+        failures, position = 0, self._position
+        while self.era is Era.LEGACY and position.last_id and failures < _RESUMPTIONS and not self.call.over:
+            await asyncio.sleep(0.2 * (1 + failures) if position.wait is None else max(0.02, position.wait))
+            count = position.count
             try:
-                response = await self._site.session.resume(place)
+                response = await self._endpoint.session.resume(position)
             except (HttpUnreachable, HttpConnectionBroken):
                 failures += 1
                 continue
@@ -252,12 +259,12 @@ class UpstreamHttpRequest:
             finally:
                 response.close()
             # A server that says when to come back closes its streams on purpose.
-            if place.count == count and (place.wait is None or response.status != 200):
+            if position.count == count and (position.wait is None or response.status != 200):
                 failures += 1
 
     async def _renew(self, used: str) -> None:
         try:
-            await self._site.session.renew(used)
+            await self._endpoint.session.renew(used)
         except (HttpConnectionBroken, UpstreamError) as fault:
             # Nothing was begun in the session that is gone; where no other can be had, neither is the server.
             problem = fault.problem if isinstance(fault, HttpConnectionBroken) else fault.message
@@ -268,29 +275,15 @@ class UpstreamHttpRequest:
         now = asyncio.get_running_loop().time()
         since = self._since = now if self._since is None else self._since
         self.away = True
-        if self._site.unreached(fault):
+        if self._endpoint.unreached(fault):
             return
         if now - since > LONGEST_AWAY:
-            raise UpstreamUnavailable(
-                say("{server} takes no more calls: {why}.", server=self._site.name, why=fault.problem)
-            )
+            raise takes_no_calls(self._endpoint.name, fault.problem)
         await asyncio.sleep(min(0.05 + (now - since) / 2, 1.0))
         self.away = False
 
     async def _wait_while(self, fault: ServerBusy, patience: HttpRetryPolicy) -> None:
         delay = patience.wait(fault.status, fault.seconds)
         if delay is None:
-            raise busy(self._site.name, fault.status, fault.seconds)
+            raise busy(self._endpoint.name, fault.status, fault.seconds)
         await asyncio.sleep(delay)
-
-    def _died(self, fault: HttpConnectionBroken) -> UpstreamDied:
-        return UpstreamDied(say(
-            "The connection to {server} broke while the call was in flight ({why}). Whether it took effect "
-            "is not known.", server=self._site.name, why=fault.problem))  # fmt: skip
-
-
-async def _error_text(response: ClientResponse) -> bytes:
-    try:
-        return await body(response, LARGEST_ERROR)
-    except (ResponseTooLong, HttpConnectionBroken):
-        return b""

@@ -73,7 +73,7 @@ async def read(
     response: ClientResponse,
     limit: int,
     take: Take,
-    place: StreamPosition,
+    position: StreamPosition,
     too_long: Callable[[bytes], None],
     turns: asyncio.Lock | None = None,
 ) -> None:
@@ -85,7 +85,7 @@ async def read(
     """
     kind = kind_of(response)
     if kind == EVENTS:
-        await read_events(response, limit, lambda event: _taken(event, take), place, too_long, turns)
+        await read_events(response, limit, lambda event: _taken(event, take), position, too_long, turns)
     elif kind == JSON or not kind:
         text = await body(response, limit)
         found = messages(text) if len(text) <= LARGE else await asyncio.to_thread(messages, text)
@@ -134,6 +134,14 @@ async def body(response: ClientResponse, limit: int) -> bytes:
     return bytes(parts)
 
 
+async def error_body(response: ClientResponse) -> bytes:
+    """Return the body of an error; empty if it is too long or breaks off."""
+    try:
+        return await body(response, LARGEST_ERROR)
+    except (ResponseTooLong, HttpConnectionBroken):
+        return b""
+
+
 def error_in(text: bytes) -> Raw | None:
     """Return the error object of a JSON-RPC error, None if the text is something else."""
     for message in messages(text):
@@ -148,7 +156,7 @@ async def read_events(
     response: ClientResponse,
     limit: int,
     take: Callable[[Event], Done],
-    place: StreamPosition,
+    position: StreamPosition,
     too_long: Callable[[bytes], None],
     turns: asyncio.Lock | None = None,
 ) -> None:
@@ -167,7 +175,7 @@ async def read_events(
                 for head in large.heads:
                     too_long(head)
             for event in events:
-                place.count += 1
+                position.count += 1
                 if await _settled(take(event), pace):
                     pace.pause()
                     await _to_end(response)
@@ -176,9 +184,9 @@ async def read_events(
                 await pace.keep()
     finally:
         pace.pause()
-        place.last_id = parser.last_id or place.last_id
+        position.last_id = parser.last_id or position.last_id
         if parser.retry is not None:
-            place.wait = parser.retry / 1000
+            position.wait = parser.retry / 1000
 
 
 async def after(waits: Awaitable[None], done: Callable[[], bool]) -> bool:

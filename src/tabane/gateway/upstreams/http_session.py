@@ -54,22 +54,22 @@ class UpstreamHttpSession:
     """One legacy session. ``id`` is empty if the server keeps none, ``version`` until one is agreed on.
 
     ``receive`` takes what the server says by itself; ``on_unreached`` is told when it cannot be
-    reached for that, ``on_anew`` when a new session has begun in place of one that was lost.
+    reached for that, ``on_replaced`` when a new session has begun in place of one that was lost.
     """
 
     def __init__(
         self,
         name: str,
-        dialler: UpstreamHttpClient,
+        client: UpstreamHttpClient,
         loop: asyncio.AbstractEventLoop,
         limit: int,
         receive: Callable[[bytes], asyncio.Future[None] | None],
         on_unreached: Callable[[HttpUnreachable], None],
-        on_anew: Callable[[], None],
+        on_replaced: Callable[[], None],
     ) -> None:
         self.id = self.version = ""
-        self._name, self._dialler, self._loop, self._limit = name, dialler, loop, limit
-        self._receive, self._on_unreached, self._on_anew = receive, on_unreached, on_anew
+        self._name, self._client, self._loop, self._limit = name, client, loop, limit
+        self._receive, self._on_unreached, self._on_replaced = receive, on_unreached, on_replaced
         self._introduction = b""
         self._kept: dict[bytes, bytes] = {}
         self._settling: asyncio.Task[None] | None = None
@@ -104,7 +104,7 @@ class UpstreamHttpSession:
 
     async def _settle(self) -> None:
         try:
-            response = await self._dialler.send("POST", {**POSTED, **self.headers()}, INITIALIZED)
+            response = await self._client.send("POST", {**POSTED, **self.headers()}, INITIALIZED)
         except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
             log.warning("%s: %s", self._name, fault)
         else:
@@ -133,7 +133,7 @@ class UpstreamHttpSession:
 
     def _renewal(self) -> asyncio.Task[None]:
         if self._renewing is None:
-            self._renewing = self._loop.create_task(self._begin_anew())
+            self._renewing = self._loop.create_task(self._replace())
             self._renewing.add_done_callback(self._renewed)
         return self._renewing
 
@@ -142,17 +142,17 @@ class UpstreamHttpSession:
         if not task.cancelled():
             task.exception()  # Whoever waits gets it; where nobody does any more it is of no interest.
 
-    async def _begin_anew(self) -> None:
+    async def _replace(self) -> None:
         log.info("%s: its session is gone; a new one is begun", self._name)
         self._stop_listening()
         await self._introduce()
         await self._settle()
         for line in list(self._kept.values()):
             await self._tell_again(line)
-        self._on_anew()
+        self._on_replaced()
 
     async def _introduce(self) -> None:
-        response = await self._dialler.send("POST", POSTED, self._introduction)
+        response = await self._client.send("POST", POSTED, self._introduction)
         found: list[str] = []
 
         def take(message: bytes) -> bool:
@@ -173,7 +173,7 @@ class UpstreamHttpSession:
 
     async def _tell_again(self, line: bytes) -> None:
         try:
-            response = await self._dialler.send("POST", {**POSTED, **self.headers()}, line)
+            response = await self._client.send("POST", {**POSTED, **self.headers()}, line)
             try:
                 await read(response, self._limit, lambda message: True, StreamPosition(), self._too_long)
             finally:
@@ -185,11 +185,11 @@ class UpstreamHttpSession:
 
     async def _listen(self) -> None:
         """Keep the stream open on which the server speaks unprompted; some have none (405)."""
-        place, wait, opened = StreamPosition(), FIRST_WAIT, False
+        position, wait, opened = StreamPosition(), FIRST_WAIT, False
         while not self._closed:
             began = self._loop.time()
             try:
-                status = await self._hear(place)
+                status = await self._hear(position)
                 if status == 404 and opened:
                     self._renewal()
                     return
@@ -204,16 +204,16 @@ class UpstreamHttpSession:
                 log.warning("%s: %s", self._name, fault)
                 return
             wait = FIRST_WAIT if self._loop.time() - began > LASTING else min(wait * 2, LONGEST_WAIT)
-            await asyncio.sleep(wait if place.wait is None else max(place.wait, 0.05))
+            await asyncio.sleep(wait if position.wait is None else max(position.wait, 0.05))
 
-    async def _hear(self, place: StreamPosition) -> int:
+    async def _hear(self, position: StreamPosition) -> int:
         """One stream, to its end; its status, 415 where it is no stream of events."""
-        response = await self.resume(place)
+        response = await self.resume(position)
         try:
             if response.status == 200:
                 if kind_of(response) != EVENTS:
                     return 415
-                await read(response, self._limit, self._heard, place, self._too_long, self._dialler.turns)
+                await read(response, self._limit, self._heard, position, self._too_long, self._client.turns)
             return response.status
         finally:
             response.close()
@@ -225,12 +225,12 @@ class UpstreamHttpSession:
     def _too_long(self, head: bytes) -> None:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
 
-    async def resume(self, place: StreamPosition) -> ClientResponse:
-        """Return the stream from ``place`` on, or a new one where that is nowhere."""
+    async def resume(self, position: StreamPosition) -> ClientResponse:
+        """Return the stream from ``position`` on, or a new one where that is nowhere."""
         headers = {"Accept": EVENTS, **self.headers()}
-        if place.last_id:
-            headers["Last-Event-ID"] = place.last_id
-        return await self._dialler.send("GET", headers)
+        if position.last_id:
+            headers["Last-Event-ID"] = position.last_id
+        return await self._client.send("GET", headers)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class UpstreamHttpSession:
         self._stop_listening()
         if self.id:
             try:
-                response = await self._dialler.send("DELETE", self.headers())
+                response = await self._client.send("DELETE", self.headers())
                 response.release()
             except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
                 log.debug("%s: %s", self._name, fault)

@@ -30,7 +30,7 @@ MOST_NOTES = 256
 
 
 class StreamableHttpTransport:
-    """Carries a conversation over HTTP. ``on_old`` is None if the server is said to be of this kind.
+    """Carries a conversation over HTTP. ``on_legacy`` is None if the server is said to be of this kind.
 
     A server that cannot be reached is taken to be gone once nothing else is in flight there: then the
     calls that wait for a connection go back to whoever sent them, and the conversation is told.
@@ -42,32 +42,38 @@ class StreamableHttpTransport:
         self,
         server: Server,
         conversation: Conversation,
-        dialler: UpstreamHttpClient,
+        client: UpstreamHttpClient,
         loop: asyncio.AbstractEventLoop,
         limit: int,
-        on_old: OnLegacyServer | None,
+        on_legacy: OnLegacyServer | None,
     ) -> None:
         self.problem: Message | None = None
-        self._conversation, self._dialler, self._loop = conversation, dialler, loop
+        self._conversation, self._client, self._loop = conversation, client, loop
         self._requests: dict[int, UpstreamHttpRequest] = {}
         self._notes: set[asyncio.Task[None]] = set()
         self._farewell: asyncio.Task[None] | None = None
         self._session = UpstreamHttpSession(
-            server.name, dialler, loop, limit, conversation.receive, self._unheard, self._begun_anew
+            server.name,
+            client,
+            loop,
+            limit,
+            conversation.receive,
+            self._stream_unreached,
+            self._session_replaced,
         )
         redact = Redactor(server.secrets).text
-        self._site = HttpEndpoint(
-            server.name, conversation, dialler, self._session, limit, redact, on_old, self._unreached
+        self._endpoint = HttpEndpoint(
+            server.name, conversation, client, self._session, limit, redact, on_legacy, self._unreached
         )
 
     @property
     def closed(self) -> bool:
-        return self._site.closed
+        return self._endpoint.closed
 
     # -- what is sent ----------------------------------------------------------------------------
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
-        request = self._requests[call.number] = UpstreamHttpRequest(self._site, call, line, era)
+        request = self._requests[call.number] = UpstreamHttpRequest(self._endpoint, call, line, era)
         request.task = self._loop.create_task(self._run(request, call.number))
 
     async def _run(self, request: UpstreamHttpRequest, number: int) -> None:
@@ -96,7 +102,7 @@ class StreamableHttpTransport:
         """Begin to send something that nothing comes back for; False if too much of that waits."""
         if self.closed or len(self._notes) >= MOST_NOTES:
             sending.close()
-            name, count = self._site.name, len(self._notes)
+            name, count = self._endpoint.name, len(self._notes)
             log.warning("%s: a notification was dropped, since %d wait already", name, count)
             return False
         task = self._loop.create_task(sending)
@@ -113,13 +119,13 @@ class StreamableHttpTransport:
                 await self._session.renew(used)
                 await self._posted(line)
         except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
-            log.warning("%s did not get a notification: %s", self._site.name, fault)
+            log.warning("%s did not get a notification: %s", self._endpoint.name, fault)
 
     async def _posted(self, line: bytes) -> int:
-        response = await self._dialler.send("POST", {**POSTED, **self._session.headers()}, line)
+        response = await self._client.send("POST", {**POSTED, **self._session.headers()}, line)
         response.release()
         if response.status >= 400:
-            log.warning("%s refused a notification (%d)", self._site.name, response.status)
+            log.warning("%s refused a notification (%d)", self._endpoint.name, response.status)
         return response.status
 
     async def _give_up(self, task: asyncio.Task[None], line: bytes) -> None:
@@ -130,7 +136,7 @@ class StreamableHttpTransport:
 
     # -- a server that was lost, and one that is there again -------------------------------------
 
-    def _unheard(self, fault: HttpUnreachable) -> None:
+    def _stream_unreached(self, fault: HttpUnreachable) -> None:
         """What the server says by itself cannot be heard any more."""
         self._unreached(fault)
 
@@ -146,7 +152,7 @@ class StreamableHttpTransport:
         self.close(str(fault.problem))
         return True
 
-    def _begun_anew(self) -> None:
+    def _session_replaced(self) -> None:
         """A server that lost the session may have been restarted, with other lists."""
         peer = self._conversation.peer
         for kind in KINDS:
@@ -168,7 +174,7 @@ class StreamableHttpTransport:
     def close(self, why: str) -> None:
         if self.closed:
             return
-        self._site.closed = True
+        self._endpoint.closed = True
         self._session.close()
         current = asyncio.current_task(self._loop)
         for task in [*(request.task for request in self._requests.values()), *self._notes]:

@@ -11,23 +11,28 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
-from tabane.errors import TabaneError, UpstreamDied, UpstreamUnavailable
+from tabane.errors import TabaneError, UpstreamUnavailable
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import UpstreamRefused
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
-from tabane.gateway.upstreams.http_errors import busy, failed_inside, refusal
+from tabane.gateway.upstreams.http_errors import (
+    broke_in_flight,
+    busy,
+    failed_inside,
+    refusal,
+    shown_text,
+    takes_no_calls,
+)
 from tabane.gateway.upstreams.http_responses import (
     EVENTS,
     JSON,
-    LARGEST_ERROR,
     Done,
-    ResponseTooLong,
     StreamPosition,
     after,
-    body,
+    error_body,
     kind_of,
     one_line,
     read_events,
@@ -61,12 +66,12 @@ class SseTransport:
         self,
         server: Server,
         conversation: Conversation,
-        dialler: UpstreamHttpClient,
+        client: UpstreamHttpClient,
         loop: asyncio.AbstractEventLoop,
         limit: int,
     ) -> None:
         self.problem: Message | None = None
-        self._name, self._conversation, self._dialler = server.name, conversation, dialler
+        self._name, self._conversation, self._client = server.name, conversation, client
         self._loop, self._limit = loop, limit
         self._redact = Redactor(server.secrets).text
         self._endpoint: asyncio.Future[URL] = loop.create_future()
@@ -151,13 +156,11 @@ class SseTransport:
             except HttpUnreachable as fault:
                 wait = next(waits, None)
                 if wait is None:
-                    raise UpstreamUnavailable(
-                        say("{server} takes no more calls: {why}.", server=self._name, why=fault.problem)
-                    ) from None
+                    raise takes_no_calls(self._name, fault.problem) from None
                 await asyncio.sleep(wait)
             except HttpConnectionBroken as fault:
                 if not patience.survives_break():
-                    raise self._died(fault.problem) from None
+                    raise broke_in_flight(self._name, fault.problem) from None
 
     async def _post(self, call: Call, line: bytes) -> None:
         patience = HttpRetryPolicy(call.safe)
@@ -167,7 +170,7 @@ class SseTransport:
             try:
                 if response.status < 300:
                     return
-                text = self._redact((await _text(response)).decode(errors="replace"))
+                text = shown_text(await error_body(response), self._redact)
                 if response.status not in BUSY:
                     raise refusal(self._name, response.status, text, call.method, named_http=False)
                 import time
@@ -182,7 +185,7 @@ class SseTransport:
 
     async def _send(self, line: bytes) -> ClientResponse:
         endpoint = await asyncio.shield(self._endpoint)
-        return await self._dialler.send("POST", {"Content-Type": JSON}, line, endpoint)
+        return await self._client.send("POST", {"Content-Type": JSON}, line, endpoint)
 
     async def _note(self, line: bytes) -> None:
         try:
@@ -204,10 +207,10 @@ class SseTransport:
         self._break()
 
     async def _read(self) -> Message:
-        response = await self._dialler.send("GET", {"Accept": EVENTS})
+        response = await self._client.send("GET", {"Accept": EVENTS})
         try:
             if response.status != 200:
-                text = self._redact((await _text(response)).decode(errors="replace"))
+                text = shown_text(await error_body(response), self._redact)
                 raise refusal(self._name, response.status, text, b"", named_http=False)
             if kind_of(response) != EVENTS:
                 return say("it answers with {kind}, which is no stream of events", kind=kind_of(response))
@@ -233,12 +236,12 @@ class SseTransport:
         if self._endpoint.done():
             return
         try:
-            endpoint = self._dialler.url.join(URL(data.decode().strip()))
+            endpoint = self._client.url.join(URL(data.decode().strip()))
         except ValueError:
             raise UpstreamUnavailable(
                 say("{server} wants requests at what is no URL.", server=self._name)
             ) from None
-        if not is_same_origin(self._dialler.url, endpoint):
+        if not is_same_origin(self._client.url, endpoint):
             # What is sent there carries secrets.
             raise UpstreamUnavailable(say(
                 "{server} wants requests at another place, {host}; nothing was sent there.",
@@ -255,16 +258,3 @@ class SseTransport:
                 call.safe = call.safe and number not in self._posted
                 self._conversation.unsent(number, UpstreamUnavailable(problem))
         self.close(str(problem))
-
-    def _died(self, why: Message) -> UpstreamDied:
-        return UpstreamDied(say(
-            "The connection to {server} broke while the call was in flight ({why}). Whether it took effect "
-            "is not known.", server=self._name, why=why))  # fmt: skip
-
-
-async def _text(response: ClientResponse) -> bytes:
-    try:
-        found = await body(response, LARGEST_ERROR)
-    except (ResponseTooLong, HttpConnectionBroken):
-        return b""
-    return b"" if b"<" in found[:512] else found
