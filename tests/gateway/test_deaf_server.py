@@ -9,9 +9,8 @@ import socket
 from msgspec import Raw
 
 from tabane.errors import UpstreamOverloaded
-from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamReply
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.transport import StdioTransport
 from tabane.wire.channel import Batch, LineChannel
 
 MOST = 4 << 20

@@ -19,7 +19,6 @@ from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.offers.watches import OnUpdated, ResourceWatches
 from tabane.gateway.processes.stderr import ServerLogFile
 from tabane.gateway.servers.server import Server
-from tabane.gateway.sharing import ServerSharing
 from tabane.gateway.tools.catalog import ToolCatalogPlan
 from tabane.gateway.tools.disclosure import nearest
 from tabane.gateway.tools.index import ToolHits, ToolQuery
@@ -27,7 +26,7 @@ from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import ArgumentValidator
 from tabane.gateway.upstreams.handshake import Peer
-from tabane.gateway.upstreams.instances import Instances
+from tabane.gateway.upstreams.instances import Instances, ServerSharing
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.upstream import Connect, Upstream, UpstreamLimits
 from tabane.messages import Message, say

@@ -22,10 +22,9 @@ from tabane.gateway.parameters import (
     ServerLogs,
 )
 from tabane.gateway.server_status import server_detail, server_row
-from tabane.gateway.tool_requests import ToolCallRequest
 from tabane.gateway.tools.disclosure import describe, search_text, signature
 from tabane.gateway.tools.index import ToolQuery
-from tabane.gateway.tools.tool import OWN, Tool
+from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller

@@ -22,10 +22,12 @@ from tabane.gateway.tools.name_matching import nearest
 from tabane.gateway.tools.schemas import literal
 from tabane.messages import Message, say
 from tabane.search.sentences import shortened
+from tabane.workers import codec
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
     from jsonschema_rs import Validator as Compiled
+
 
 _MOST_ERRORS = 3
 _MOST_READ = 32
@@ -225,3 +227,43 @@ def _walked(schema: Any, steps: Iterable[str | int]) -> Any:
         except (KeyError, IndexError, TypeError):
             return {}
     return schema
+
+
+class ValidationRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A tool's definition, as the upstream gave it, and arguments for it, both as JSON."""
+
+    definition: bytes
+    arguments: bytes
+
+
+class ValidationResult(msgspec.Struct, frozen=True, array_like=True):
+    """The fault; no message if there is none, or if it cannot be judged."""
+
+    message: Message | None = None
+    parameter: str | None = None
+
+    @property
+    def error(self) -> BadArguments | None:
+        return BadArguments(self.message, self.parameter) if self.message is not None else None
+
+
+def result_of(error: BadArguments | None) -> ValidationResult:
+    return ValidationResult(error.message, error.parameter) if error else ValidationResult()
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.leaving)
+_CASES = msgspec.msgpack.Decoder(ValidationRequest)
+_VERDICTS = msgspec.msgpack.Decoder(ValidationResult, dec_hook=codec.arriving)
+
+
+def packed(value: ValidationRequest | ValidationResult) -> bytes:
+    return _ENCODER.encode(value)
+
+
+def decode_request(body: bytes) -> ValidationRequest:
+    return _CASES.decode(body)
+
+
+def decode_result(body: bytes) -> ValidationResult:
+    """Read a verdict. Raises msgspec.DecodeError."""
+    return _VERDICTS.decode(body)

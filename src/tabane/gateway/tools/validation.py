@@ -19,10 +19,18 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from tabane.errors import BadArguments, WorkerEnded, WorkerError, WorkerSpent
-from tabane.gateway.tools.argument_errors import UNREADABLE, compiled_from, fault, fits, read
+from tabane.gateway.tools.argument_errors import (
+    UNREADABLE,
+    ValidationRequest,
+    compiled_from,
+    decode_result,
+    fault,
+    fits,
+    packed,
+    read,
+)
 from tabane.gateway.tools.schema_cost import ArgumentSize, SchemaCost, cost_of, size_of
 from tabane.gateway.tools.tool import OWN
-from tabane.gateway.tools.validation_messages import ValidationRequest, decode_result, packed
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module

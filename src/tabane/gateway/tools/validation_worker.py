@@ -8,8 +8,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from tabane.gateway.tools.argument_errors import UNREADABLE, compiled_from, fault, fits, read
-from tabane.gateway.tools.validation_messages import ValidationResult, decode_request, packed, result_of
+from tabane.gateway.tools.argument_errors import (
+    UNREADABLE,
+    ValidationResult,
+    compiled_from,
+    decode_request,
+    fault,
+    fits,
+    packed,
+    read,
+    result_of,
+)
 from tabane.wire.json import Garbage, fields, member
 from tabane.workers.serving import serve
 

@@ -15,10 +15,9 @@ from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
 from tabane.gateway.upstreams.backpressure import ReplyDelivery
-from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.gateway.upstreams.call import Call, InputBacklogFull, UpstreamReply, UpstreamTransport
 from tabane.gateway.upstreams.handshake import CLIENT, Handshake, Peer, UpstreamRefused
 from tabane.gateway.upstreams.server_requests import ServerRequests
-from tabane.gateway.upstreams.transport import InputBacklogFull, UpstreamTransport
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json

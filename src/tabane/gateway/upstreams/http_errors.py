@@ -73,7 +73,7 @@ def takes_no_calls(server: str, why: Message) -> UpstreamUnavailable:
 
 
 def shown_text(body: bytes, redact: Callable[[str], str]) -> str:
-    """Return the body of an error for a message; empty for a page of HTML, which may contain what was sent."""
+    """Return the body of an error for a message; empty for an HTML page, which may contain what was sent."""
     return "" if b"<" in body[:512] else redact(body.decode(errors="replace"))
 
 

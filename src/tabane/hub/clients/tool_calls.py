@@ -16,8 +16,7 @@ from msgspec import Raw
 
 from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
 from tabane.gateway.result_parts import SHORT
-from tabane.gateway.tool_requests import ToolCallRequest, tool_call_request, tool_failure, upstream_failure
-from tabane.gateway.tools.tool import OWN
+from tabane.gateway.tools.tool import OWN, ToolCallRequest, tool_call_request, tool_failure, upstream_failure
 from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.messages import say

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Raw
 
 from tabane.errors import TabaneError
-from tabane.gateway.tool_requests import tool_failure
+from tabane.gateway.tools.tool import tool_failure
 from tabane.messages import Lang
 from tabane.operations import Operation
 from tabane.wire import json
