@@ -112,7 +112,7 @@ def part_at(long: LongResult, start: PartStart) -> ResultPart:
         if full:
             continue
         place = start.place if index == start.block else TextPosition()
-        end = _end_in(long, block, place, room, begun=given > start.given)
+        end = _end_in(long, block, place, room, partial=given > start.given)
         if end.at > place.at or not block.text:
             blocks.append(_piece(block, place, end))
         given += end.at - place.at
@@ -164,12 +164,12 @@ def _block(raw: Raw) -> TextBlock | Raw:
 
 
 def _end_in(
-    long: LongResult, block: TextBlock, place: TextPosition, room: int, *, begun: bool
+    long: LongResult, block: TextBlock, place: TextPosition, room: int, *, partial: bool
 ) -> TextPosition:
     if len(block.text) - place.at <= room:
         return TextPosition(len(block.text))
     # What little room is left is not worth a cut: the block begins the next part.
-    if begun and room < long.limit // 4:
+    if partial and room < long.limit // 4:
         return place
     return next_break(block.text, place, room, of_json=block.of_json)
 

@@ -143,7 +143,7 @@ def _after_text(text: str, uri: str, places: int) -> int:
 
 def _after(lead: str, stops: str, uri: str, places: int) -> int:
     """Return the places behind an expression: it may be empty, or else it begins with its lead."""
-    begun = _after_text(lead, uri, places) if lead else places
+    started = _after_text(lead, uri, places) if lead else places
     held = int("0" + "".join("0" if letter in stops else "1" for letter in reversed(uri)), 2)
     # Adding carries each place to the end of its run of held characters; the bits passed have flipped.
-    return places | begun | (((begun & held) + held) ^ held)
+    return places | started | (((started & held) + held) ^ held)

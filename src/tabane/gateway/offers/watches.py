@@ -1,4 +1,4 @@
-"""Who watches which resource: clients' wishes, kept on whatever instance serves them."""
+"""Resources that clients watch, on whichever instances serve those clients."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ResourceWatches:
             watch.end()
 
     def leave(self, session: str) -> None:
-        """A session is over."""
+        """Stop watching for a session that has ended."""
         for uri in list(self._by_session.get(session, ())):
             self.unwatch(session, uri)
 

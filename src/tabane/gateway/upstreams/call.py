@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UpstreamReply(msgspec.Struct, frozen=True, gc=False):
-    """What was answered: exactly one of ``result``, ``error`` and ``failure``.
+    """The reply of an upstream: exactly one of ``result``, ``error`` and ``failure``.
 
     ``result`` and ``error`` are the other side's own JSON, ``error`` a JSON-RPC error object;
     ``failure`` is why there is no answer. ``era`` tells whether ``result`` carries ``resultType``.
@@ -31,7 +31,7 @@ class UpstreamReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallOwner(Protocol):
-    """Who carries a call, and wants to know when its place is free again."""
+    """The instance that sends a call, and is told when the call is over."""
 
     def freed(self, reply: UpstreamReply) -> None: ...
 
@@ -45,7 +45,7 @@ class CallOwner(Protocol):
 
 
 class ServerRequest:
-    """What a legacy upstream asks its client in the middle of a call; answered exactly once.
+    """A request of a legacy upstream to its client during a call; answered exactly once.
 
     ``params`` are verbatim. Whoever takes it sets ``on_withdrawn``, which is called with the reason
     where the upstream no longer wants to know.
@@ -60,20 +60,20 @@ class ServerRequest:
         self.done = False
 
     def answer(self, reply: UpstreamReply) -> None:
-        """Give the answer, once; what comes after it is dropped."""
+        """Give the answer, once; later answers are dropped."""
         if not self.done:
             self.done = True
             self.on_answer(reply)
 
     def withdraw(self, reason: str) -> None:
-        """Nobody wants the answer any more."""
+        """Tell whoever was asked that the answer is no longer wanted."""
         if not self.done:
             self.done = True
             if self.on_withdrawn is not None:
                 self.on_withdrawn(reason)
 
     def time_out(self, reply: UpstreamReply) -> None:
-        """It was not answered in time: ``reply`` is given in its place, and who was asked is told."""
+        """Answer with ``reply`` because nobody answered in time, and tell whoever was asked."""
         if not self.done:
             self.withdraw("nobody answered in time")
             self.on_answer(reply)
@@ -142,7 +142,7 @@ class Call:
         return self.done or self.taken
 
     def answer(self, reply: UpstreamReply) -> None:
-        """Give the reply, once; what comes after it is dropped."""
+        """Give the reply, once; later replies are dropped."""
         if not self.done:
             self.done = True
             self.on_reply(reply)
@@ -151,11 +151,11 @@ class Call:
 
 
 class InputBacklogFull(Exception):
-    """The upstream does not read its input, and nothing more is kept for it."""
+    """The upstream does not read its input, and the limit for waiting data is reached."""
 
 
 class UpstreamTransport(Protocol):
-    """Takes a conversation's messages to an upstream; what comes back goes to its ``receive``."""
+    """Sends the messages of a conversation to an upstream; what comes back goes to its ``receive``."""
 
     exact: bool
     """Whether it tells to which call a question belongs."""
@@ -175,11 +175,11 @@ class UpstreamTransport(Protocol):
         ...
 
     def cancel(self, call: Call, line: bytes) -> None:
-        """Give a request up. ``line`` is the notification that says so, if that is the way."""
+        """Cancel a request. ``line`` is the notification that says so, if that is the way."""
         ...
 
     def end_input(self) -> None:
-        """Say that nothing more will be asked: a well-behaved upstream ends by itself."""
+        """Close the input: a well-behaved upstream then ends."""
         ...
 
     def close(self, why: str) -> None:
@@ -188,7 +188,7 @@ class UpstreamTransport(Protocol):
 
 
 class StdioTransport:
-    """A line channel as a transport: one stream for everything.
+    """A line channel to a process: one stream for everything.
 
     ``most`` bytes may wait for an upstream that does not read. Above that, requests are refused, and
     messages that nobody waits for are dropped.

@@ -254,14 +254,14 @@ class Conversation:
         return None
 
     def fail(self, number: int, failure: TabaneError) -> None:
-        """One request will not be answered, and why."""
+        """Fail one request, which will not be answered."""
         call = self._take(number)
         if call is not None:
             self._questions.drop(call, "the call failed")
             call.answer(UpstreamReply(failure=failure))
 
     def unsent(self, number: int, failure: TabaneError) -> None:
-        """One request was not acted on, and may go out on another connection; where not, it failed."""
+        """Return a request, which was not acted on, to its instance for another connection; else fail it."""
         call = self._take(number)
         if call is not None:
             self._questions.drop(call, "the connection is gone")
@@ -390,7 +390,7 @@ class Conversation:
         return self._calls.pop(number, None) or self._asks.pop(number, None)
 
     def end_input(self) -> None:
-        """Say goodbye: a well-behaved upstream ends by itself."""
+        """Close the input: a well-behaved upstream then ends."""
         self.transport.end_input()
 
     def close(self, why: str) -> None:
@@ -398,7 +398,7 @@ class Conversation:
         self.transport.close(why)
 
     def lost(self, why: str) -> None:
-        """The connection is over: whatever waited for an answer is told so."""
+        """Fail everything that waits for an answer, because the connection has ended."""
         calls = [*self._calls.values(), *self._asks.values()]
         self._calls, self._asks = {}, {}
         self._questions.close(why)

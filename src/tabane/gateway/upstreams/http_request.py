@@ -1,7 +1,7 @@
-"""The way of one call over streamable HTTP, from the first try to its answer.
+"""One call over streamable HTTP, with its retries, from the first attempt to the answer.
 
-Broken connections, busy servers and lost sessions are met here, each call for itself: it is sent again
-where nothing can have happened or where that does no harm, and is answered once.
+Each call handles broken connections, busy servers and lost sessions for itself. It is sent again if the
+server cannot have acted on it, or if repeating it does no harm. It is answered once.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class HttpEndpoint:
 
 
 class ServerBusy(Exception):
-    """The server would not begin just now."""
+    """The server is too busy to accept a request now."""
 
     def __init__(self, status: int, seconds: float | None) -> None:
         super().__init__(status)
@@ -90,7 +90,7 @@ class ServerBusy(Exception):
 
 
 class UpstreamHttpRequest:
-    """One call on its way.
+    """One call and the state of its attempts.
 
     ``sent`` tells whether the server may have it, ``away`` whether it waits to try a connection again.
     """
@@ -111,7 +111,7 @@ class UpstreamHttpRequest:
         return self.call.method == b"subscriptions/listen"
 
     async def run(self) -> None:
-        """See the call through to its answer, or to the failure that stands for it."""
+        """Send the call until it is answered or has failed."""
         endpoint, number = self._endpoint, self.call.number
         try:
             await (self._subscribed() if self.lasting else self._answered())
@@ -147,7 +147,7 @@ class UpstreamHttpRequest:
                     ) from None
 
     async def _subscribed(self) -> None:
-        """One stream of a subscription, to its end: whoever wanted it opens another."""
+        """Read one stream of a subscription to its end. The subscriber opens the next one."""
         try:
             await self._attempt()
         except HttpUnreachable as fault:
@@ -161,7 +161,7 @@ class UpstreamHttpRequest:
     # -- one try ---------------------------------------------------------------------------------
 
     async def _attempt(self) -> None:
-        """Send it once and read what comes. Raises as HTTP goes wrong, and UpstreamError."""
+        """Send the call once and read the response. Raises the errors of HTTP, and UpstreamError."""
         call, session = self.call, self._endpoint.session
         if self.era is Era.LEGACY and call.method != b"initialize":
             await session.settled()
@@ -214,7 +214,7 @@ class UpstreamHttpRequest:
             server=endpoint.name, method=call.method.decode()))  # fmt: skip
 
     async def _refused(self, response: ClientResponse, used: str) -> None:
-        """Make of a status that is no success what it stands for; raises it, or answers the call."""
+        """Handle a status that is no success: raise its error, or answer the call."""
         call, endpoint, status = self.call, self._endpoint, response.status
         text = await error_body(response)
         error = error_in(text)
@@ -239,7 +239,7 @@ class UpstreamHttpRequest:
     # -- what goes wrong -------------------------------------------------------------------------
 
     async def _resume(self) -> None:
-        """Go on with a stream that broke, if the server numbers its events (legacy alone)."""
+        """Resume a broken stream if the server numbers its events (legacy only)."""
         failures, position = 0, self._position
         while self.era is Era.LEGACY and position.last_id and failures < _RESUMPTIONS and not self.call.over:
             await asyncio.sleep(0.2 * (1 + failures) if position.wait is None else max(0.02, position.wait))
@@ -266,7 +266,7 @@ class UpstreamHttpRequest:
         try:
             await self._endpoint.session.renew(used)
         except (HttpConnectionBroken, UpstreamError) as fault:
-            # Nothing was begun in the session that is gone; where no other can be had, neither is the server.
+            # The server did nothing in the lost session. If no new one can be had, it is unreachable.
             problem = fault.problem if isinstance(fault, HttpConnectionBroken) else fault.message
             raise HttpUnreachable(problem) from None
 

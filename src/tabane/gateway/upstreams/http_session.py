@@ -1,4 +1,4 @@
-"""The session that a legacy upstream over HTTP may keep: begun by ``initialize``, renewed when it is lost.
+"""The session that a legacy upstream over HTTP may keep: started by ``initialize``, replaced when lost.
 
 A server that was restarted, or that let the session go, refuses what is sent in it without acting on
 it. So a new session is started and the refused request is sent again, and nobody else notices.
@@ -43,7 +43,7 @@ _ID = "Mcp-Session-Id"
 
 
 class UpstreamSessionExpired(Exception):
-    """What was sent in the session ``used`` was refused, since the server does not know that one."""
+    """A request was refused because the server does not know the session ``used``."""
 
     def __init__(self, used: str) -> None:
         super().__init__("the session is not known any more")
@@ -54,7 +54,7 @@ class UpstreamHttpSession:
     """One legacy session. ``id`` is empty if the server keeps none, ``version`` until one is agreed on.
 
     ``receive`` takes what the server says by itself; ``on_unreached`` is told when it cannot be
-    reached for that, ``on_replaced`` when a new session has begun in place of one that was lost.
+    reached for that, ``on_replaced`` when a new session has replaced a lost one.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class UpstreamHttpSession:
             self.id = response.headers.get(_ID, "")
 
     def settle(self) -> None:
-        """Tell the server that the hub is ready, which it hears before anything else."""
+        """Tell the server in the background that the hub is ready; other requests wait for that."""
         self._settling = self._loop.create_task(self._settle())
 
     async def settled(self) -> None:
-        """Wait until it was told."""
+        """Wait until the server was told that the hub is ready."""
         if self._settling is not None:
             await asyncio.shield(self._settling)
 
@@ -113,7 +113,7 @@ class UpstreamHttpSession:
         self._settling = None
 
     def keep(self, method: bytes, params: Members, line: bytes) -> None:
-        """Remember a request that changes what the session does, to be made again in the next."""
+        """Remember a request that changes the state of the session, to repeat it in the next session."""
         if method == b"logging/setLevel":
             self._kept[method] = line
         elif method == b"resources/subscribe" and len(self._kept) < MOST_KEPT:
@@ -207,7 +207,7 @@ class UpstreamHttpSession:
             await asyncio.sleep(wait if position.wait is None else max(position.wait, 0.05))
 
     async def _hear(self, position: StreamPosition) -> int:
-        """One stream, to its end; its status, 415 where it is no stream of events."""
+        """Read one stream to its end. Return its status, 415 if it is no stream of events."""
         response = await self.resume(position)
         try:
             if response.status == 200:
@@ -245,7 +245,7 @@ class UpstreamHttpSession:
                 log.debug("%s: %s", self._name, fault)
 
     def close(self) -> None:
-        """Stop whatever is under way."""
+        """Stop everything that is in progress."""
         self._closed = True
         self._stop_listening()
         for task in (self._settling, self._renewing):

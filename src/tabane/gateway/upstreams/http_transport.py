@@ -99,7 +99,7 @@ class StreamableHttpTransport:
             request.task.cancel()
 
     def _note(self, sending: Coroutine[None, None, None]) -> bool:
-        """Begin to send something that nothing comes back for; False if too much of that waits."""
+        """Send something without a reply in the background; False if too many of those wait."""
         if self.closed or len(self._notes) >= MOST_NOTES:
             sending.close()
             name, count = self._endpoint.name, len(self._notes)
@@ -111,7 +111,7 @@ class StreamableHttpTransport:
         return True
 
     async def _post(self, line: bytes) -> None:
-        """A notification or the answer to a question: nothing comes back for it."""
+        """Post a notification or the answer to a request of the server: there is no reply to it."""
         try:
             await self._session.settled()
             used = self._session.id
@@ -137,7 +137,7 @@ class StreamableHttpTransport:
     # -- a server that was lost, and one that is there again -------------------------------------
 
     def _stream_unreached(self, fault: HttpUnreachable) -> None:
-        """What the server says by itself cannot be heard any more."""
+        """Handle a stream of server messages that cannot be opened any more."""
         self._unreached(fault)
 
     def _unreached(self, fault: HttpUnreachable) -> bool:
@@ -146,14 +146,14 @@ class StreamableHttpTransport:
         if self.closed or not all(request.away for request in requests):
             return self.closed
         self.problem = fault.problem
-        # The first comes first again where it waits.
+        # Each goes to the front of the queue, so the last one is put back first.
         for request in reversed(requests):
             self._conversation.unsent(request.call.number, UpstreamUnavailable(fault.problem))
         self.close(str(fault.problem))
         return True
 
     def _session_replaced(self) -> None:
-        """A server that lost the session may have been restarted, with other lists."""
+        """Read all lists again: a server that lost the session may have been restarted, with other lists."""
         peer = self._conversation.peer
         for kind in KINDS:
             if peer is not None and peer.has(kind):
@@ -166,7 +166,7 @@ class StreamableHttpTransport:
             self._farewell = self._loop.create_task(self._session.end())
 
     async def finished(self, seconds: float) -> None:
-        """Wait until the goodbye was said, at most so long."""
+        """Wait until the server was told of the end, at most so long."""
         if self._farewell is not None:
             await asyncio.wait([self._farewell], timeout=seconds)
             self._farewell.cancel()

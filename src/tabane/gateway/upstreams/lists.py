@@ -88,7 +88,7 @@ class _ListState:
     given: float | None = None
     size: int = 0
     delay: float = REFRESH
-    begun: int = 0
+    started: int = 0
     taken: int = 0
     giving: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: asyncio.Task[None] | None = None
@@ -120,18 +120,18 @@ class UpstreamLists:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def starting(self) -> None:
-        """The server is being started: what is known of its lists is about to be known again."""
+        """Forget which lists are known, because the server is being started."""
         for state in self._states.values():
             state.known.clear()
 
     def open(self, conversation: Conversation) -> None:
-        """It runs: ask for everything."""
+        """Read all lists of a server that has started."""
         self._conversation = conversation
         for name in LISTS:
             self.refresh(name)
 
     def lost(self) -> None:
-        """Its connection is over; whoever waits for a list has waited long enough."""
+        """Stop reading, because the connection has ended; nobody waits for a list any longer."""
         self._conversation = None
         for task in self._tasks:
             task.cancel()
@@ -144,7 +144,7 @@ class UpstreamLists:
         await self._states[name].known.wait()
 
     def changed(self, kind: str) -> None:
-        """The server announced a change: its lists of that kind are taken again, soon."""
+        """Read the lists of that kind again soon, because the server announced a change."""
         for name, listed in LISTS.items():
             if listed.capability == kind:
                 self.refresh(name, self._delay(name))
@@ -175,7 +175,7 @@ class UpstreamLists:
         return state.given if announced else state.ttl
 
     def is_stale(self, name: str) -> bool:
-        """Return whether the server may have changed that list without a word. False if it is not running."""
+        """Return whether that list may have changed unannounced. False if the server is not running."""
         conversation, state = self._conversation, self._states[name]
         if conversation is None or conversation.peer is None or not state.known.is_set():
             return False
@@ -185,7 +185,7 @@ class UpstreamLists:
         return self._loop.time() - state.at > state.ttl
 
     async def fresh(self, name: str) -> None:
-        """Take that list again, together with whoever else wants it now."""
+        """Read that list again; callers at the same time share one request."""
         state = self._states[name]
         if self._conversation is None:
             return
@@ -203,7 +203,7 @@ class UpstreamLists:
         state, peer = self._states[name], conversation.peer
         if peer is None:
             return
-        state.begun = number = state.begun + 1
+        state.started = number = state.started + 1
         try:
             found = await list_all(conversation, LISTS[name], self._server, self._room(name))
         except UpstreamError as error:

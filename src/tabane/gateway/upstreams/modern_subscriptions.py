@@ -1,4 +1,4 @@
-"""What a modern instance is asked to announce: one subscription at a time, opened again as wishes change."""
+"""Subscriptions of modern upstreams: one request for all changes, replaced when other changes are wanted."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class ModernSubscriber:
         return SubscriptionFilter(lists, frozenset(self._uris()))
 
     async def _until_news(self, current: ListenStream) -> None:
-        """Until the subscription has ended, or wishes have changed."""
+        """Wait until the subscription has ended, or other changes are watched."""
         waiting = self._loop.create_task(self._changed.wait())
         news: list[asyncio.Future[Any]] = [waiting, current.ended]
         try:
@@ -188,7 +188,7 @@ class ModernSubscriber:
             before.cancel()
 
     async def _refused(self, wanted: SubscriptionFilter, reply: UpstreamReply) -> None:
-        """The server does not take the subscription: it is tried again later, or when wishes change."""
+        """Handle a refused subscription: it is tried again later, or when other changes are watched."""
         self._refuse(reply.failure or self._refusal(), wanted.uris)
         if self._delay == FIRST:
             log.warning("%s did not take a subscription to its changes", self._server)

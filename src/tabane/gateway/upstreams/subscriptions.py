@@ -55,7 +55,7 @@ class UpstreamSubscriptions:
         return len(self._listeners)
 
     def open(self, conversation: Conversation) -> None:
-        """A conversation has begun."""
+        """Subscribe to everything that is watched, on a new conversation."""
         if conversation.peer is not None and conversation.peer.era is Era.MODERN:
             self._asking = ModernSubscriber(
                 self._server, self._loop, conversation, lambda: self._listeners, self._on_gap
@@ -105,7 +105,7 @@ class UpstreamSubscriptions:
             listener(uri, params)
 
     def acknowledged(self, params: Raw) -> None:
-        """The server says to which of a subscription's wishes it agreed."""
+        """Note which resources of a subscription the server accepted."""
         if self._asking is not None:
             self._asking.acknowledged(params)
 
@@ -142,7 +142,7 @@ class LegacySubscriber:
         self._subscribed.clear()
 
     def _settling(self, uri: str) -> asyncio.Task[None]:
-        """The work that brings the server in line with the wishes for a URI; one at a time for each."""
+        """Return the task that subscribes or unsubscribes a URI; one at a time for each."""
         task = self._tasks.get(uri)
         if task is None:
             task = self._tasks[uri] = self._loop.create_task(self._settle(uri))
@@ -152,9 +152,9 @@ class LegacySubscriber:
     async def _settle(self, uri: str) -> None:
         params = {"uri": Raw(json.quote(uri))}
         try:
-            while (wish := uri in self._wanted()) != (uri in self._subscribed):
+            while (wanted := uri in self._wanted()) != (uri in self._subscribed):
                 async with self._places:
-                    if wish:
+                    if wanted:
                         await self._conversation.ask(b"resources/subscribe", params)
                         self._subscribed.add(uri)
                     else:

@@ -1,7 +1,7 @@
-"""One running instance of an upstream server, kept alive: start, calls, death, back-off, circuit.
+"""A supervised instance of an upstream server: start, queue, restart with back-off, circuit breaker.
 
-States: idle → starting → ready → (died) → waiting → starting …; after too many failures in a row the
-circuit is open, and the next call after a while is the trial that closes it; stopped is by hand.
+States: idle → starting → ready → (died) → waiting → starting …. After too many failures in a row the circuit
+opens, and the first call after a while is the trial that closes it. Stopped means: by the user.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class UpstreamState(Enum):
 
 
 class UpstreamConnection(Protocol):
-    """A started upstream: its conversation, and the process behind it."""
+    """A started upstream: its conversation, and the process behind it if there is one."""
 
     conversation: Conversation
 
@@ -62,7 +62,7 @@ class UpstreamConnection(Protocol):
     def pid(self) -> int: ...
 
     async def stop(self) -> Message:
-        """End of file, then signals, until nothing is left of it; how it ended."""
+        """Close its input, then send signals, until nothing is left of it. Return how it ended."""
         ...
 
     def last_words(self) -> str:
@@ -98,7 +98,7 @@ class UpstreamLimits:
 
 @dataclass
 class UpstreamHealth:
-    """What is known of an instance's health, for list_servers and status."""
+    """Health of an instance, for list_servers and status."""
 
     starts: int = 0
     deaths: int = 0
@@ -160,7 +160,7 @@ class Upstream:
     # -- calls -----------------------------------------------------------------------------------
 
     def submit(self, call: Call) -> None:
-        """Send a call, or let it wait for a free place or for the start. It is always answered."""
+        """Send a call, or queue it until there is room or the server has started. It is always answered."""
         connection = self._connection
         call.owner = self
         self.vitals.used = now = self._loop.time()
@@ -178,7 +178,7 @@ class Upstream:
         self._tick()
 
     def cancel(self, call: Call, reason: str) -> None:
-        """Drop a call: nothing comes back for it. The upstream is told where it has seen it."""
+        """Drop a call: it gets no reply. The upstream is told if the call was sent."""
         call.done = True
         if call.number and self._connection:
             self._connection.conversation.cancel(call, reason)
@@ -187,7 +187,7 @@ class Upstream:
             self._queue.remove(call)
 
     def freed(self, reply: UpstreamReply) -> None:
-        """A call of this instance was answered: another may go, and an answer shows that it works."""
+        """Note that a call was answered: the next may be sent, and an answer shows that the server works."""
         if reply.failure is not None:
             self.vitals.failed_calls += 1
             self.vitals.last_failure = reply.failure.message
@@ -266,7 +266,7 @@ class Upstream:
     # -- life ------------------------------------------------------------------------------------
 
     async def ensure(self) -> None:
-        """Start it where it is not running, and wait. Raises UpstreamError if it does not start."""
+        """Start the server if it is not running, and wait. Raises UpstreamError if it does not start."""
         if self.server.disabled:
             raise UpstreamUnavailable(self.server.disabled)
         if self._connection:
@@ -282,7 +282,7 @@ class Upstream:
             raise self._unavailable(self._resume_at - self._loop.time())
 
     async def listed(self, name: str = "tools") -> None:
-        """Wait until that list was taken, or it failed to start."""
+        """Wait until that list was read, or the start failed."""
         self._start()
         if self._starting:
             await asyncio.wait([self._starting])
@@ -290,7 +290,7 @@ class Upstream:
             await self._lists.known(name)
 
     async def start(self) -> None:
-        """Start it by hand: a stopped instance, a waiting one or an open circuit is tried at once."""
+        """Start at the request of the user, also if it is stopped, waits, or its circuit is open."""
         self._resume_at = 0.0
         self.vitals.failures = 0
         if self.state in (UpstreamState.STOPPED, UpstreamState.OPEN, UpstreamState.WAITING):
@@ -298,17 +298,17 @@ class Upstream:
         await self.ensure()
 
     async def stop(self) -> None:
-        """Stop it by hand; it stays stopped until it is started by hand. Calls waiting are refused."""
+        """Stop at the request of the user, until :meth:`start`. Waiting calls are refused."""
         self._set(UpstreamState.STOPPED)
         await self._end(UpstreamUnavailable(say("{server} was stopped.", server=self.server.name)))
 
     async def close(self) -> None:
-        """End it for good: the hub ends, or the server is gone from the file."""
+        """Stop for good: the hub ends, or the server was removed from the file."""
         self._closed = True
         await self.stop()
 
     async def retire(self) -> None:
-        """Finish the calls in flight, take no new ones, and end: another instance takes its place."""
+        """Finish the calls in flight, accept no new ones, and stop: another instance replaces this one."""
         self._closed = True
         deadline = self._loop.time() + self.server.timeout
         while self.in_flight and (self._loop.time() < deadline or self._awaits_answer):
@@ -428,7 +428,7 @@ class Upstream:
         self._set(UpstreamState.WAITING)
 
     def _over(self, why: str) -> None:
-        """The connection is gone without having been asked to."""
+        """Handle a connection that ended unexpectedly."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -451,7 +451,7 @@ class Upstream:
             self._refuse_waiting(self._unavailable(self.limits.circuit_wait))
 
     async def _reap(self, connection: UpstreamConnection) -> None:
-        """Clear away what is left of a process that ended, and note how it did."""
+        """Stop the rest of a process that ended, and note how it ended."""
         said = _last_words(await connection.stop(), connection)
         log.warning("%s: %s; it will be started again", self.server.name, said)
         if self._connection is None and self.state in (UpstreamState.WAITING, UpstreamState.OPEN):
@@ -495,9 +495,9 @@ class Upstream:
     # -- what it offers --------------------------------------------------------------------------
 
     async def watch(self, uri: str, listener: Listener) -> None:
-        """Have ``listener`` told when that resource changes, until :meth:`unwatch`, restarts included.
+        """Call ``listener`` when that resource changes, until :meth:`unwatch`, over restarts.
 
-        It is started where it is not running. Raises UpstreamError if it refuses.
+        Starts the server if it is not running. Raises UpstreamError if the server refuses.
         """
         await self.ensure()
         self.vitals.used = self._loop.time()
@@ -510,7 +510,7 @@ class Upstream:
                 server=self.server.name, seconds=self.server.timeout)) from None  # fmt: skip
 
     def unwatch(self, uri: str, listener: Listener) -> None:
-        """Tell ``listener`` no more."""
+        """Stop calling ``listener``."""
         self._subscriptions.unwatch(uri, listener)
 
     @property
@@ -523,11 +523,11 @@ class Upstream:
         return self._lists.holds(name)
 
     def is_stale(self, name: str) -> bool:
-        """Return whether that list may have changed without a word."""
+        """Return whether that list may have changed without an announcement."""
         return self._lists.is_stale(name)
 
     async def fresh(self, name: str) -> None:
-        """Take that list again. One that cannot be had stays as it is."""
+        """Read that list again. If it cannot be read, the former one stays."""
         await self._lists.fresh(name)
 
     def _noticed(self, method: str, params: Raw) -> None:
@@ -549,16 +549,16 @@ class Upstream:
         self.vitals.error = fault
 
     def _catch_up(self) -> None:
-        """Its changes were not announced for a while: take again what it would have announced."""
+        """Read all lists again, because changes were not announced for a while."""
         for kind in KINDS:
             self._lists.changed(kind)
 
     # -- health ----------------------------------------------------------------------------------
 
     async def look_after(self, timeout: float = 10.0) -> None:
-        """A health check with consequences: two in a row unanswered, with nothing in flight, and it is ended.
+        """Check health, and stop the process after two checks without an answer while no call is in flight.
 
-        Being started again is then a death like any other.
+        It is then restarted as after any other end.
         """
         self._missed = 0 if await self.check(timeout) else self._missed + 1
         connection = self._connection
@@ -567,7 +567,7 @@ class Upstream:
             connection.conversation.close("it did not answer two health checks")
 
     async def check(self, timeout: float = 10.0) -> bool:
-        """Return whether a running instance answers. One with calls in flight is busy, not ill."""
+        """Return whether a running instance answers. One with calls in flight counts as healthy."""
         connection = self._connection
         if (
             self.state is not UpstreamState.READY
