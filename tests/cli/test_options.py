@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from tabane.cli.main import main
 from tabane.cli.options import given, parameter_option
-from tabane.gateway.operations import SearchTools, ServerLogs
+from tabane.gateway.parameters import SearchTools, ServerLogs
 from tabane.hub.search_everything import SearchEverything
 from tabane.messages import say
 from tabane.operations import input_schema

@@ -179,7 +179,7 @@ def test_a_hung_server_is_found_by_the_health_check_and_restarted(tmp_path: Path
         async with place(tmp_path, {"up": child()}, **settings) as here:
             line = await here.connect()
             pid = int(text(await line.call("up__pid")))
-            here.hub.gateway.health_timeout = 0.2
+            here.hub.gateway.health.timeout = 0.2
             os.kill(pid, signal.SIGSTOP)
             (instance,) = here.hub.gateway.instances("up")
             await until(

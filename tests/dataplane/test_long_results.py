@@ -12,7 +12,8 @@ import pytest
 from msgspec import Raw
 
 from tabane.errors import CallerError
-from tabane.gateway.long_results import LongResults, ReadMore
+from tabane.gateway.long_results import LongResults
+from tabane.gateway.parameters import ReadMore
 from tabane.operations import Caller, Face
 from tests.dataplane.place import Client, Json, Line, child, place, run, text, until
 

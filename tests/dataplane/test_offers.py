@@ -17,9 +17,9 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamError, UpstreamUnavailable
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.resources import Source
+from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.offers.watches import MOST_OF_SESSION
-from tabane.gateway.upstreams.call import Call, Reply
+from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.operations import Caller, Face
 from tests.dataplane.place import Json, Place, child, configured, place, run, until
 
@@ -39,7 +39,7 @@ def keys(gateway: Gateway, kind: str) -> list[str]:
 async def tell(here: Place, server: str, tool: str, **arguments: Any) -> Json:
     """The result of a tool of a server, called as its instance is."""
     instance = here.hub.gateway.instance_for(CALLER, server)
-    replies: list[Reply] = []
+    replies: list[UpstreamReply] = []
     params = {"name": Raw(json.dumps(tool).encode()), "arguments": Raw(json.dumps(arguments).encode())}
     instance.submit(Call(b"tools/call", params, {}, replies.append))
     await until(lambda: bool(replies), f"{tool} of {server}")
@@ -92,7 +92,9 @@ def test_prompts_and_resources_are_listed_and_found(tmp_path: Path, era: str) ->
             assert json.loads(gateway.prompts.items()[0][1])["x-own"] == 1
             prompt = await gateway.find_prompt(CALLER, "one.greet")
             assert (prompt.server, prompt.name) == ("one", "greet")
-            assert await gateway.sources(CALLER, "memo://7") == (Source("one", "memo://7", "memo://7"),)
+            assert await gateway.sources(CALLER, "memo://7") == (
+                ResourceSource("one", "memo://7", "memo://7"),
+            )
             # A server without resources is not asked for one that nobody lists.
             assert [s.server for s in await gateway.sources(CALLER, "new:thing")] == ["one"]
             assert gateway.instance_for(CALLER, "one").server.name == "one"
@@ -134,7 +136,7 @@ def test_what_two_servers_list_is_read_from_each_under_its_address(tmp_path: Pat
             shown = keys(gateway, "resources")
             assert shown == [f"tabane://upstream/{name}/memo%3A%2F%2Fone" for name in servers]
             for uri, name in zip(shown, servers, strict=True):
-                assert await gateway.sources(CALLER, uri) == (Source(name, "memo://one", uri),)
+                assert await gateway.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
 
     run(scenario)
 
@@ -167,12 +169,14 @@ def test_an_address_says_whose_it_is_before_anything_was_listed(tmp_path: Path) 
             gateway = here.hub.gateway
             for name in servers:
                 uri = f"tabane://upstream/{name}/memo%3A%2F%2Fone"
-                assert await gateway.sources(CALLER, uri) == (Source(name, "memo://one", uri),)
+                assert await gateway.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
             assert not gateway.instances("one")
             with pytest.raises(UpstreamUnavailable):
                 gateway.instance_for(CALLER, "off")
             # Where only a list can tell, the server is started for it.
-            assert await gateway.sources(CALLER, "memo://one") == (Source("one", "memo://one", "memo://one"),)
+            assert await gateway.sources(CALLER, "memo://one") == (
+                ResourceSource("one", "memo://one", "memo://one"),
+            )
 
     run(scenario)
 
@@ -275,7 +279,9 @@ def test_a_watched_resource_is_asked_for_once_and_told_to_all_who_watch_it(tmp_p
             first: Updates = []
             second: Updates = []
             await gateway.watch("a", CALLER, source, noting(first))
-            await gateway.watch("b", CALLER, Source("one", "memo://one", "memo://one"), noting(second))
+            await gateway.watch(
+                "b", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(second)
+            )
             found = await state(here)
             assert watched(found) == {"memo://one"}
             assert len(found["subscribed"]) <= 1
@@ -310,7 +316,7 @@ def test_what_is_watched_is_asked_for_again_after_a_restart(tmp_path: Path, era:
             gateway = await known(here)
             updates: Updates = []
             for uri in ("memo://one", "memo://two"):
-                await gateway.watch("a", CALLER, Source("one", uri, uri), noting(updates))
+                await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
             instance = gateway.instances("one")[0]
             assert instance.connection
             os.kill(instance.connection.pid, signal.SIGKILL)
@@ -330,7 +336,9 @@ def test_what_is_watched_goes_on_with_the_instance_of_another_configuration(tmp_
         async with place(tmp_path, servers) as here:
             gateway = await known(here)
             updates: Updates = []
-            await gateway.watch("a", CALLER, Source("one", "memo://one", "memo://one"), noting(updates))
+            await gateway.watch(
+                "a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates)
+            )
             configured(tmp_path, {"one": child("--offers", "--name", "other")})
             here.hub._reload()
             await until(lambda: _watches(here, {"memo://one"}), "watched at the new instance")
@@ -348,10 +356,14 @@ def test_a_refusal_to_tell_of_a_resource_reaches_who_asked(tmp_path: Path, era: 
         async with place(tmp_path, servers) as here:
             gateway = await known(here)
             updates: Updates = []
-            await gateway.watch("a", CALLER, Source("one", "memo://one", "memo://one"), noting(updates))
+            await gateway.watch(
+                "a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates)
+            )
             for _ in range(2):
                 with pytest.raises(UpstreamError):
-                    await gateway.watch("a", CALLER, Source("one", "memo://secret", "s"), noting(updates))
+                    await gateway.watch(
+                        "a", CALLER, ResourceSource("one", "memo://secret", "s"), noting(updates)
+                    )
             await until(lambda: _watches(here, {"memo://one"}), "the other is watched still")
 
     run(scenario)
@@ -366,7 +378,7 @@ def test_a_modern_subscription_is_opened_before_the_one_it_replaces_is_given_up(
             updates: Updates = []
             for number in range(5):
                 uri = f"memo://{number}"
-                await gateway.watch("a", CALLER, Source("one", uri, uri), noting(updates))
+                await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
                 await tell(here, "one", "touch", uri="memo://0")
             await until(lambda: _watches(here, {f"memo://{n}" for n in range(5)}), "one subscription")
             await until(lambda: len(updates) >= 5, "no change was missed")
@@ -385,7 +397,9 @@ def test_a_subscription_that_ended_is_opened_again_and_what_was_missed_is_taken(
         async with place(tmp_path, servers) as here:
             gateway = await known(here)
             updates: Updates = []
-            await gateway.watch("a", CALLER, Source("one", "memo://one", "memo://one"), noting(updates))
+            await gateway.watch(
+                "a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates)
+            )
             await tell(here, "one", "end_listens")
             await tell(here, "one", "offer", kind="prompts", names=["bow"])
             await until(lambda: _watches(here, {"memo://one"}), "subscribed again")
@@ -403,10 +417,12 @@ def test_watched_resources_are_bounded(tmp_path: Path) -> None:
             updates: Updates = []
             for number in range(MOST_OF_SESSION):
                 uri = f"memo://{number}"
-                await gateway.watch("a", CALLER, Source("one", uri, uri), noting(updates))
+                await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
             with pytest.raises(TabaneError, match="1024"):
-                await gateway.watch("a", CALLER, Source("one", "memo://x", "memo://x"), noting(updates))
-            await gateway.watch("b", CALLER, Source("one", "memo://x", "memo://x"), noting(updates))
+                await gateway.watch(
+                    "a", CALLER, ResourceSource("one", "memo://x", "memo://x"), noting(updates)
+                )
+            await gateway.watch("b", CALLER, ResourceSource("one", "memo://x", "memo://x"), noting(updates))
             gateway.leave("a")
             await until(lambda: _watches(here, {"memo://x"}), "one is left")
 
@@ -428,7 +444,7 @@ def test_whoever_comes_and_goes_at_the_same_time_what_is_watched_in_the_end_is_w
                 await asyncio.sleep(random.random() * 0.05)
                 if random.random() < 0.5:
                     wanted.add((session, uri))
-                    await gateway.watch(session, CALLER, Source("one", uri, uri), noting([]))
+                    await gateway.watch(session, CALLER, ResourceSource("one", uri, uri), noting([]))
                 else:
                     wanted.discard((session, uri))
                     gateway.unwatch(session, uri)
@@ -450,7 +466,7 @@ def test_an_instance_of_which_something_is_watched_is_not_idle(tmp_path: Path) -
     async def scenario() -> None:
         async with place(tmp_path, servers, health_interval=0.1) as here:
             gateway = await known(here)
-            await gateway.watch("a", CALLER, Source("one", "memo://one", "memo://one"), noting([]))
+            await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting([]))
             gateway.use_limits(replace(gateway.limits, instance_idle=0.1))
             await until(lambda: not gateway.instances("two"), "one that nobody uses is ended")
             assert gateway.instances("one")

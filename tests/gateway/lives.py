@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tabane.gateway.processes import lineage
-from tabane.gateway.processes.processes import Child, Processes
+from tabane.gateway.processes import process_table
+from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
 from tests.patience import LONG
 
 CHILD = str(Path(__file__).parent / "children" / "child.py")
@@ -26,21 +26,23 @@ SOON = LONG
 linux = pytest.mark.skipif(sys.platform != "linux", reason="missing: Linux (/proc, subreaper, pidfd)")
 
 
-class _Kept(Processes):
+class _Kept(ChildProcesses):
     """Processes that remember their children, so that a test need not close what it does not use."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__(log_fd=2, timeout=timeout)
-        self.children: list[Child] = []
+        self.children: list[ChildProcess] = []
 
-    async def spawn(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None) -> Child:
+    async def spawn(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None
+    ) -> ChildProcess:
         child = await super().spawn(argv, env, cwd)
         self.children.append(child)
         return child
 
 
 @asynccontextmanager
-async def keeping(timeout: float = SOON) -> AsyncIterator[Processes]:
+async def keeping(timeout: float = SOON) -> AsyncIterator[ChildProcesses]:
     """Processes that are closed at the end, and their children's pipes, whatever the test did."""
     processes = _Kept(timeout)
     try:
@@ -51,14 +53,16 @@ async def keeping(timeout: float = SOON) -> AsyncIterator[Processes]:
             let_go(child)
 
 
-async def mischievous(processes: Processes, *arguments: str, env: dict[str, str] | None = None) -> Child:
+async def mischievous(
+    processes: ChildProcesses, *arguments: str, env: dict[str, str] | None = None
+) -> ChildProcess:
     """A child.py with those arguments that has answered, so that all it does at start is done."""
     child = await processes.spawn([sys.executable, CHILD, *arguments], env or {})
     await answering(child)
     return child
 
 
-async def answering(child: Child) -> None:
+async def answering(child: ChildProcess) -> None:
     os.write(child.stdin_fd, b'{"jsonrpc": "2.0", "id": 0, "method": "ping"}\n')
     await heard(child.stdout_fd)
 
@@ -91,13 +95,13 @@ async def eventually(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.005)
 
 
-def end_input(child: Child) -> None:
+def end_input(child: ChildProcess) -> None:
     if child.stdin_fd >= 0:
         os.close(child.stdin_fd)
         child.stdin_fd = -1
 
 
-def let_go(child: Child) -> None:
+def let_go(child: ChildProcess) -> None:
     """Close the hub's ends of its pipes, those that are open."""
     end_input(child)
     for fd in {child.stdout_fd, child.stderr_fd} - {-1}:
@@ -116,11 +120,11 @@ def noted(path: Path) -> dict[str, list[int]]:
 
 def there(pid: int) -> bool:
     """Whether the process is in the table, be it as a zombie."""
-    return pid in lineage.processes()
+    return pid in process_table.processes()
 
 
 def running(pid: int) -> bool:
-    process = lineage.processes().get(pid)
+    process = process_table.processes().get(pid)
     return process is not None and not process.zombie
 
 
@@ -146,7 +150,7 @@ def ended(pids: Iterable[int], seconds: float = SOON) -> bool:
 
 def zombies() -> list[int]:
     """Children of this process that have ended and that nobody has reaped."""
-    return [p.pid for p in lineage.processes().values() if p.zombie and p.parent == os.getpid()]
+    return [p.pid for p in process_table.processes().values() if p.zombie and p.parent == os.getpid()]
 
 
 def descriptors(pid: int | str = "self") -> int:

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.servers.commented_json import Broken, blank_comments, blank_trailing_commas, read_document
+from tabane.gateway.servers.commented_json import (
+    JsonSyntaxError,
+    blank_comments,
+    blank_trailing_commas,
+    read_document,
+)
 
 TEXTS = st.text(st.sampled_from('ab"\\/*,}]{[: \t日本'), max_size=12)
 VALUES = st.recursive(
@@ -58,7 +63,7 @@ def test_strict_json_is_left_as_it_is(value: Any) -> None:
 def test_blanking_moves_nothing(text: str) -> None:
     try:
         blanked = blank_trailing_commas(blank_comments(text))
-    except Broken as error:
+    except JsonSyntaxError as error:
         broken = error
         before = text.split("\n")[: broken.line]
         at = len("\n".join([*before[:-1], ""])) + broken.column - 1
@@ -119,6 +124,6 @@ def test_lines_count_through_comments_and_doubled_keys() -> None:
 def test_a_mistake_is_named_with_line_column_and_what_belongs_there(
     text: str, line: int, column: int, expected: str
 ) -> None:
-    with pytest.raises(Broken) as raised:
+    with pytest.raises(JsonSyntaxError) as raised:
         read_document(text)
     assert (raised.value.line, raised.value.column, str(raised.value.expected)) == (line, column, expected)

@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers.configuration import Configuration, read_configuration
-from tabane.gateway.servers.keys import KEYS
+from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
 from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.secrets import parse_secrets
 from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables
+from tabane.gateway.servers.server_keys import KEYS
+from tabane.gateway.servers.variables import Variables, parse_secrets
 
 PAGE = Path(__file__).parents[2] / "docs" / "servers.md"
 
 
-def read(folder: Path, text: str | bytes, **environ: str) -> Configuration:
+def read(folder: Path, text: str | bytes, **environ: str) -> ServersConfiguration:
     """The configuration of a servers file of that content."""
     path = folder / "mcp-servers.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())

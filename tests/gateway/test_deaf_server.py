@@ -9,15 +9,14 @@ import socket
 from msgspec import Raw
 
 from tabane.errors import UpstreamOverloaded
-from tabane.gateway.upstreams.call import Call, Reply
-from tabane.gateway.upstreams.carrier import LineCarrier
+from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamReply
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.wire.channel import LineBatch, LineChannel
 
 MOST = 4 << 20
 
 
-def call(size: int, replies: list[Reply]) -> Call:
+def call(size: int, replies: list[UpstreamReply]) -> Call:
     return Call(b"tools/call", {"name": Raw(b'"' + b"x" * size + b'"')}, {}, replies.append)
 
 
@@ -38,9 +37,9 @@ def test_a_request_that_does_not_fit_fails_alone() -> None:
             on_close=conversation.lost,
             pause_at=None,
         )
-        conversation.carrier = LineCarrier(channel, MOST)
+        conversation.transport = StdioTransport(channel, MOST)
         channel.start()
-        replies: list[list[Reply]] = [[], [], [], []]
+        replies: list[list[UpstreamReply]] = [[], [], [], []]
         for number, size in enumerate((3 << 20, 3 << 20, 100, 3 << 20)):
             conversation.send(call(size, replies[number]))
         failures = [reply[0].failure for reply in replies if reply]

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.call import Call, Reply
+from tabane.gateway.upstreams.backpressure import LOOK, MOST_AT_ONCE, ROOM, SMALL, ReplyDelivery
+from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.delivery import LOOK, MOST_AT_ONCE, ROOM, SMALL, Delivery
 from tabane.wire.era import Era
 
 LONG = 60.0
 
 
 class Wire:
-    """A carrier that keeps what it is given."""
+    """A transport that keeps what it is given."""
 
     exact = closed = False
 
@@ -43,11 +43,11 @@ def conversation() -> tuple[Conversation, Wire]:
     made = Conversation(
         "s", asyncio.get_running_loop(), on_notice=lambda *_: None, on_closed=lambda why: None
     )
-    made.carrier = wire = Wire()
+    made.transport = wire = Wire()
     return made, wire
 
 
-def call(replies: list[Reply], unsent: Callable[[], int] = lambda: 0, session: str = "slow") -> Call:
+def call(replies: list[UpstreamReply], unsent: Callable[[], int] = lambda: 0, session: str = "slow") -> Call:
     return Call(b"tools/call", {}, {}, replies.append, session=session, unsent=unsent)
 
 
@@ -62,14 +62,14 @@ def test_a_cancelled_answer_that_waits_takes_no_other_call_with_it() -> None:
 
     async def scenario() -> None:
         before, _ = conversation()
-        waiting: list[Reply] = []
+        waiting: list[UpstreamReply] = []
         first = call(waiting, lambda: 2 * ROOM)
         before.send(first)
         before.receive(b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * (2 * SMALL) + b'"}}')
         before.lost("the server was restarted")
 
         after, wire = conversation()
-        answered: list[Reply] = []
+        answered: list[UpstreamReply] = []
         after.send(call(answered, session="other"))
         first.done = True
         after.cancel(first, "the client is gone")
@@ -84,7 +84,7 @@ def test_a_cancelled_answer_that_waits_takes_no_other_call_with_it() -> None:
 def test_looks_at_slow_clients_do_not_grow_with_the_answers_that_wait() -> None:
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
-        replies: list[Reply] = []
+        replies: list[UpstreamReply] = []
         looks, room = 0, False
 
         def unsent() -> int:
@@ -92,8 +92,8 @@ def test_looks_at_slow_clients_do_not_grow_with_the_answers_that_wait() -> None:
             looks += 1
             return 0 if room else 2 * ROOM
 
-        gives = Delivery(loop, lambda call: True, 1 << 30)
-        large = Reply(result=Raw(b'"' + b"x" * SMALL + b'"'))
+        gives = ReplyDelivery(loop, lambda call: True, 1 << 30)
+        large = UpstreamReply(result=Raw(b'"' + b"x" * SMALL + b'"'))
         for _ in range(1000):
             gives.give(call(replies, unsent), large)
         await asyncio.sleep(0)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.tools.disclosure import describe, signature
-from tabane.gateway.tools.page import page
-from tabane.gateway.tools.schemas import WHOLE, Root, literal, parameters, resolved, texts, type_of
+from tabane.gateway.tools.disclosure import describe, signature, tool_page
+from tabane.gateway.tools.schemas import WHOLE, SchemaRoot, literal, parameters, resolved, texts, type_of
 from tests.gateway.hostile import HOSTILE
 from tests.gateway.tools import tool
 
@@ -59,8 +58,8 @@ def test_any_definition_is_shown(name: str) -> None:
     shown = tool("t", "Does it.", inputSchema=SHOWN[name], outputSchema=SHOWN[name])
     assert signature(shown).startswith("files__t(")
     assert len(signature(shown)) < 5_000
-    assert page(shown).startswith("files__t")
-    assert len(page(shown)) < 100_000
+    assert tool_page(shown).startswith("files__t")
+    assert len(tool_page(shown)) < 100_000
     assert len(describe(shown, "compact")) < 100_000
     assert len(list(texts(shown.schema))) <= 400
 
@@ -70,7 +69,7 @@ def test_the_steps_of_reading_a_schema_are_counted() -> None:
     schema["$defs"]["a"] = Counted(schema["$defs"]["a"])
     for steps in (0, 10, 1_000):
         Counted.asked = 0
-        root = Root(schema, steps)
+        root = SchemaRoot(schema, steps)
         for parameter in parameters(schema, root):
             type_of(parameter.schema, root, WHOLE)
         assert Counted.asked <= 10 * steps + 10
@@ -78,8 +77,8 @@ def test_the_steps_of_reading_a_schema_are_counted() -> None:
 
 def test_a_schema_that_is_read_within_its_steps_is_read_whole() -> None:
     schema = everywhere(3)
-    assert [parameter.name for parameter in parameters(schema, Root(schema))] == ["p0", "p1", "p2"]
-    assert resolved({"$ref": "#/$defs/a"}, Root(schema)) == schema["$defs"]["a"]
+    assert [parameter.name for parameter in parameters(schema, SchemaRoot(schema))] == ["p0", "p1", "p2"]
+    assert resolved({"$ref": "#/$defs/a"}, SchemaRoot(schema)) == schema["$defs"]["a"]
 
 
 @pytest.mark.parametrize(
@@ -108,5 +107,5 @@ def test_a_value_is_written_as_before_and_cut(value: Any) -> None:
 
 def test_numbers_that_are_larger_than_any_float_are_shown() -> None:
     large = {"type": "number", "maximum": 10**400, "multipleOf": 10**400, "default": 7}
-    assert "p?: number = 7" in page(tool("t", inputSchema={"properties": {"p": large}}))
+    assert "p?: number = 7" in tool_page(tool("t", inputSchema={"properties": {"p": large}}))
     assert literal(10**5_000) == "…"

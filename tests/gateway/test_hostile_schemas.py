@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.gateway.tools.cost import cost_of
-from tabane.gateway.tools.judging import Judging
+from tabane.gateway.tools.schema_cost import cost_of
 from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.validation import Validator
+from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.hub.process.logs import cause_of
 from tabane.workers.pool import Budget
 from tests.dataplane.place import Json, Line, child, place, text
@@ -87,8 +86,8 @@ def test_others_complete_while_a_judgment_is_pending(tmp_path: Path, name: str) 
     async def scenario() -> None:
         async with place(tmp_path, servers(tmp_path, name, "endless_enum")) as here:
             await here.hub.gateway.validator.close()
-            judging = Judging(dict(os.environ), budget=Budget(seconds=600, deadline=600, patience=600))
-            here.hub.gateway.validator = Validator(judging)
+            judging = ValidationPool(dict(os.environ), budget=Budget(seconds=600, deadline=600, patience=600))
+            here.hub.gateway.validator = ArgumentValidator(judging)
             hostile, other = await here.connect(), await here.connect()
             await called(hostile, "bad__echo", {"text": "up"})
             pending = asyncio.ensure_future(called(hostile, f"bad__{name}", HOSTILE[name][1]))
@@ -120,9 +119,9 @@ def test_programs_are_served_too(tmp_path: Path, way: str) -> None:
     run(scenario)
 
 
-def judged(script: Callable[[Validator], Awaitable[None]], budget: Budget = ENOUGH) -> None:
+def judged(script: Callable[[ArgumentValidator], Awaitable[None]], budget: Budget = ENOUGH) -> None:
     async def whole() -> None:
-        validator = Validator(Judging(dict(os.environ), budget=budget))
+        validator = ArgumentValidator(ValidationPool(dict(os.environ), budget=budget))
         try:
             await script(validator)
         finally:
@@ -131,13 +130,13 @@ def judged(script: Callable[[Validator], Awaitable[None]], budget: Budget = ENOU
     run(whole)
 
 
-async def check(validator: Validator, tool: Tool, arguments: Json) -> None:
+async def check(validator: ArgumentValidator, tool: Tool, arguments: Json) -> None:
     judgment = validator.check(tool, json.dumps(arguments).encode())
     if judgment is not None:
         await judgment
 
 
-class Refusing(Judging):
+class Refusing(ValidationPool):
     """Judges nothing, and notes what it was asked."""
 
     def __init__(self) -> None:
@@ -151,7 +150,7 @@ class Refusing(Judging):
 def test_what_no_machine_finishes_is_not_begun_in_the_hub() -> None:
     async def script() -> None:
         judging = Refusing()
-        validator = Validator(judging)
+        validator = ArgumentValidator(judging)
         for name, (schema, arguments) in HOSTILE.items():
             with suppress(BadArguments):
                 await check(validator, tool(name, inputSchema=schema), arguments)
@@ -164,7 +163,7 @@ def test_what_no_machine_finishes_is_not_begun_in_the_hub() -> None:
 def test_a_schema_that_was_given_up_is_not_judged_again_until_it_changes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def script(validator: Validator) -> None:
+    async def script(validator: ArgumentValidator) -> None:
         schema, arguments = HOSTILE["any_of_doubled"]
         bad = tool("t", inputSchema=schema)
         await check(validator, bad, arguments)
@@ -191,7 +190,7 @@ def test_what_is_wrong_is_said_in_the_same_words_by_the_other_process() -> None:
         "unevaluatedItems": True,
     }
 
-    async def script(validator: Validator) -> None:
+    async def script(validator: ArgumentValidator) -> None:
         for arguments in cases:
             raw = json.dumps(arguments).encode()
             with pytest.raises(BadArguments) as here:
@@ -211,7 +210,7 @@ def test_what_is_wrong_is_said_in_the_same_words_by_the_other_process() -> None:
 def test_recursive_schemas_and_long_arguments_are_still_checked() -> None:
     tree = {"type": "object", "properties": {"v": {"type": "integer"}, "next": {"$ref": "#"}}}
 
-    async def script(validator: Validator) -> None:
+    async def script(validator: ArgumentValidator) -> None:
         await check(validator, tool("t", inputSchema=tree), {"v": 1, "next": {"v": 2, "next": {}}})
         with pytest.raises(BadArguments, match=r'next\.next\.v: "x" is not of type integer'):
             await check(validator, tool("t", inputSchema=tree), {"next": {"next": {"v": "x"}}})
@@ -224,7 +223,7 @@ def test_recursive_schemas_and_long_arguments_are_still_checked() -> None:
 def test_a_process_that_cannot_run_lets_calls_pass_with_one_line_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def script(validator: Validator) -> None:
+    async def script(validator: ArgumentValidator) -> None:
         await validator.close()
         for _ in range(10):
             await check(validator, tool("t", inputSchema=HOSTILE["recursive"][0]), {"x": {}})

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.processes import lineage
-from tabane.gateway.processes.frames import Frames, pack
+from tabane.gateway.processes import process_table
+from tabane.gateway.processes.frames import KeeperFrames, pack
 from tabane.gateway.processes.keeper_link import KeeperLink
 from tests.gateway.lives import CHILD, HUB, SOON, ended, heard, keeping, linux, mischievous, noted, running
 
@@ -107,7 +107,7 @@ def test_the_keeper_imports_next_to_nothing() -> None:
         "import sys; sys.path.append(sys.argv[1]); from tabane.gateway.processes import keeper, launch;"
         "launch.prctl(); print(*sys.modules)"
     )
-    sources = str(Path(lineage.__file__).parents[3])
+    sources = str(Path(process_table.__file__).parents[3])
     command = [sys.executable, "-I", "-S", "-c", code, sources]
     modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in modules if name.startswith("tabane")}
@@ -122,7 +122,7 @@ def test_the_keeper_imports_next_to_nothing() -> None:
                 "gateway.processes.launch",
             )
         ),
-        *(f"tabane.{name}" for name in ("gateway.processes.frames", "gateway.processes.lineage")),
+        *(f"tabane.{name}" for name in ("gateway.processes.frames", "gateway.processes.process_table")),
     }
     heavy = {"json", "re", "enum", "socket", "signal", "selectors", "subprocess", "typing", "collections"}
     assert not heavy & set(modules)
@@ -154,7 +154,7 @@ messages = st.dictionaries(st.text(max_size=8), values, max_size=5)
 def test_messages_come_out_of_frames_as_they_went_in_however_they_are_cut(
     sent: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    stream, frames, received = b"".join(map(pack, sent)), Frames(), []
+    stream, frames, received = b"".join(map(pack, sent)), KeeperFrames(), []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
         received += frames.feed(stream[:size])
@@ -167,7 +167,7 @@ def test_messages_come_out_of_frames_as_they_went_in_however_they_are_cut(
 
 @pytest.mark.parametrize("name", [b"sh", b"a b", b") R 1 (", b"((", b"", b"\xff\n)"])
 def test_a_process_may_be_called_what_it_likes(name: bytes) -> None:
-    process = lineage.parse(b"42 (" + name + b") Z 7 41 40 0 -1 4194560 1 0")
+    process = process_table.parse(b"42 (" + name + b") Z 7 41 40 0 -1 4194560 1 0")
     assert (process.pid, process.parent, process.group, process.session, process.zombie) == (
         42,
         7,
@@ -180,12 +180,12 @@ def test_a_process_may_be_called_what_it_likes(name: bytes) -> None:
 @pytest.mark.parametrize("line", [b"", b"42", b"42 (sh)", b"42 (sh) S", b"x (sh) S 1 2 3"])
 def test_what_is_no_process_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError):
-        lineage.parse(line)
+        process_table.parse(line)
 
 
-def family(*rows: tuple[int, int, int, int]) -> dict[int, lineage.Process]:
+def family(*rows: tuple[int, int, int, int]) -> dict[int, process_table.ProcessEntry]:
     """A table of (pid, parent, group, session)."""
-    return {row[0]: lineage.Process(*row, zombie=False) for row in rows}
+    return {row[0]: process_table.ProcessEntry(*row, zombie=False) for row in rows}
 
 
 def test_what_belongs_to_a_server_is_its_group_its_session_the_marked_and_all_below() -> None:
@@ -198,7 +198,7 @@ def test_what_belongs_to_a_server_is_its_group_its_session_the_marked_and_all_be
         *((99, 1, 20, 20),),  # of the same numbers, but not below the keeper
     )
     marked = {one, 25}
-    assert lineage.belonging(table, keeper, (one,), marked.__contains__) == {20, 21, 22, 23, 24, 25, 26}
+    assert process_table.belonging(table, keeper, (one,), marked.__contains__) == {20, 21, 22, 23, 24, 25, 26}
 
 
 @given(st.dictionaries(st.integers(1, 30), st.integers(0, 30), max_size=30), st.integers(0, 30))
@@ -213,7 +213,7 @@ def test_descendants_are_those_whose_ancestors_lead_to_the_root(parents: dict[in
         return False
 
     table = family(*((pid, parent, pid, pid) for pid, parent in parents.items()))
-    assert lineage.descendants(table, [root]) == {pid for pid in parents if leads_to_root(pid)}
+    assert process_table.descendants(table, [root]) == {pid for pid in parents if leads_to_root(pid)}
 
 
 @linux
@@ -228,7 +228,7 @@ def test_a_marker_is_found_in_the_environment_of_its_own_instance_alone() -> Non
         assert process.stdout is not None
         process.stdout.readline()
         found = {
-            (token, number): lineage.carries(process.pid, lineage.marker(token, number))
+            (token, number): process_table.carries(process.pid, process_table.marker(token, number))
             for token in ("cafe", "caf", "beef")
             for number in (None, 1, 12, 123)
         }

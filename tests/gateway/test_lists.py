@@ -9,15 +9,15 @@ from msgspec import Raw
 
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.lists import Lists
-from tabane.gateway.upstreams.peer import Peer
+from tabane.gateway.upstreams.handshake import Peer
+from tabane.gateway.upstreams.lists import UpstreamLists
 from tabane.wire.era import Era
 
 LONG = 60.0
 
 
 class Asked:
-    """A carrier that notes the numbers of requests."""
+    """A transport that notes the numbers of requests."""
 
     exact = closed = False
 
@@ -64,14 +64,14 @@ def test_a_list_that_takes_long_to_read_does_not_replace_a_later_one() -> None:
             return None
 
         conversation = Conversation("s", loop, on_notice=lambda *_: None, on_closed=lambda why: None)
-        conversation.carrier = carrier = Asked()
+        conversation.transport = transport = Asked()
         conversation.peer = Peer(Era.LEGACY, "2025-06-18", "s", {"tools": Raw(b"{}")})
-        lists = Lists("s", loop, listed, lambda fault: None)
+        lists = UpstreamLists("s", loop, listed, lambda fault: None)
         lists.open(conversation)
         for number, name in enumerate((b"old", b"new"), 1):
-            await until(lambda number=number: len(carrier.numbers) == number)  # type: ignore[misc]
+            await until(lambda number=number: len(transport.numbers) == number)  # type: ignore[misc]
             answer = b'{"jsonrpc":"2.0","id":%d,"result":{"tools":["%b"]}}'
-            conversation.receive(answer % (carrier.numbers[-1], name))
+            conversation.receive(answer % (transport.numbers[-1], name))
             for _ in range(50):  # steps of the loop, in which the answer becomes a list
                 await asyncio.sleep(0)
             lists.refresh("tools")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.tools import names
-from tabane.gateway.tools.names import AliasMap, alias, is_alias
+from tabane.gateway.tools.aliases import MOST, AliasMap, alias, is_alias
 
 PARTS = st.text(st.sampled_from("ab_-.1Z 日本") | st.characters(), max_size=70)
 TOOLS = st.lists(st.tuples(PARTS, PARTS), unique=True, max_size=12)
@@ -86,8 +83,8 @@ def test_the_hubs_own_tools_keep_their_names() -> None:
 
 
 def test_a_name_that_became_the_hubs_own_is_given_anew() -> None:
-    kept = AliasMap().with_names("x", "", ["read_url"]).to_json()
-    aliases = AliasMap.from_json(kept, reserved=["read_url"]).with_names("x", "", ["read_url"])
+    kept = AliasMap().with_names("x", "", ["read_url"]).entries
+    aliases = AliasMap(kept, reserved=["read_url"]).with_names("x", "", ["read_url"])
     assert aliases.original_of("read_url") is None
     assert aliases.alias_of("x", "", "read_url") not in (None, "read_url")
 
@@ -118,7 +115,7 @@ def test_a_name_once_given_is_kept_between_starts(
     first: list[tuple[str, str]], later: list[tuple[str, str]]
 ) -> None:
     before = mapped(first)
-    after = AliasMap.from_json(json.loads(json.dumps(before.to_json())))
+    after = AliasMap(dict(before.entries))
     assert after.entries == before.entries
     for server, original in [*later, *first]:
         after = after.with_names(server, server, [original])
@@ -165,14 +162,7 @@ def test_a_tool_without_prefix_is_found_under_its_server_too() -> None:
     assert aliases.resolve("git.status") == "status"
 
 
-@pytest.mark.parametrize(
-    "kept", [None, [], {"aliases": 1}, {"aliases": {"ok": ["a"], "no space": ["a", "b", "c"]}}]
-)
-def test_a_kept_map_that_is_spoilt_is_begun_anew(kept: object) -> None:
-    assert AliasMap.from_json(kept).entries == {}
-
-
 def test_a_server_that_makes_up_names_without_end_does_not_fill_the_memory() -> None:
-    aliases = AliasMap().with_names("liar", "liar", (f"t{number}" for number in range(names.MOST + 50)))
-    assert len(aliases.entries) == names.MOST
+    aliases = AliasMap().with_names("liar", "liar", (f"t{number}" for number in range(MOST + 50)))
+    assert len(aliases.entries) == MOST
     assert aliases.original_of("liar__t0") is None

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.gateway.offers.addresses import address, addressed, authority, template_address
-from tabane.gateway.offers.prompts import PromptCatalogue
-from tabane.gateway.offers.resources import MOST_SOURCES, ResourceCatalogue, Source
-from tabane.gateway.offers.templates import Template
+from tabane.gateway.offers.prompts import PromptCatalog
+from tabane.gateway.offers.resource_uris import UriTemplate, address, addressed, authority, template_address
+from tabane.gateway.offers.resources import MOST_SOURCES, ResourceCatalog, ResourceSource
 from tabane.gateway.offers.watches import renamed
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.listings import Listings, listing_of
-from tabane.gateway.tools.names import LONGEST, AliasMap, is_alias
+from tabane.gateway.tools.aliases import LONGEST, AliasMap, is_alias
+from tabane.gateway.tools.listings import ListingsFile, listing_of
 from tabane.wire.era import Era
 from tests.patience import steps
 
@@ -32,7 +31,7 @@ def raw(value: Any) -> Raw:
     return Raw(json.dumps(value).encode())
 
 
-def told_as(params: Raw, source: Source, uri: str) -> bytes:
+def told_as(params: Raw, source: ResourceSource, uri: str) -> bytes:
     return bytes(renamed(params, source, uri))
 
 
@@ -119,7 +118,7 @@ def _expanded(operator: str, values: list[tuple[str, str]]) -> str:
 @given(expansions())
 def test_a_template_matches_whatever_it_expands_to(made: tuple[str, str]) -> None:
     template, uri = made
-    assert Template(template).matches(uri)
+    assert UriTemplate(template).matches(uri)
 
 
 @pytest.mark.parametrize(
@@ -146,25 +145,25 @@ def test_a_template_matches_whatever_it_expands_to(made: tuple[str, str]) -> Non
     ],
 )
 def test_templates_and_uris(template: str, uri: str, matches: bool) -> None:
-    assert Template(template).matches(uri) is matches
+    assert UriTemplate(template).matches(uri) is matches
 
 
 def test_a_template_made_to_be_slow_is_not() -> None:
-    hostile = Template("{+a}x{+b}x{+c}x{d}x" * 8 + "y")
+    hostile = UriTemplate("{+a}x{+b}x{+c}x{d}x" * 8 + "y")
     assert not hostile.matches("x" * 2048)
     assert steps(lambda: hostile.matches("x" * 2048)) < 4 * steps(lambda: hostile.matches("x" * 1024))
 
 
 @given(TEXT, TEXT)
 def test_any_text_may_stand_for_a_template(template: str, uri: str) -> None:
-    Template(template).matches(uri)
+    UriTemplate(template).matches(uri)
 
 
 # Prompts
 
 
-def catalogue() -> PromptCatalogue:
-    return PromptCatalogue(AliasMap())
+def catalogue() -> PromptCatalog:
+    return PromptCatalog(AliasMap())
 
 
 def test_prompts_are_named_as_tools_are_and_nothing_else_of_them_is_touched() -> None:
@@ -225,18 +224,18 @@ def test_a_list_says_whether_it_changed_and_junk_is_left_out() -> None:
 
 
 def test_uris_are_unchanged_as_long_as_one_server_has_them() -> None:
-    offered = ResourceCatalogue()
+    offered = ResourceCatalog()
     assert offered.put("one", resources("memo://one"), templates("memo://{n}"))
     assert json.loads(offered.items()[0][1]) == {"uri": "memo://one", "name": "n", "x-own": [1]}
     assert [key for key, _ in offered.template_items()] == ["memo://{n}"]
-    assert offered.find("memo://one") == (Source("one", "memo://one", "memo://one"),)
-    assert offered.find("memo://{n}") == (Source("one", "memo://{n}", "memo://{n}"),)
+    assert offered.find("memo://one") == (ResourceSource("one", "memo://one", "memo://one"),)
+    assert offered.find("memo://{n}") == (ResourceSource("one", "memo://{n}", "memo://{n}"),)
 
 
 def test_those_that_collide_are_addressed_whatever_server_lists_first() -> None:
     seen = []
     for order in (("one", "two"), ("two", "one")):
-        offered = ResourceCatalogue()
+        offered = ResourceCatalog()
         for server in order:
             offered.put(server, resources("memo://same", f"memo://{server}"), templates("memo://{n}"))
         seen.append((offered.items(), offered.template_items()))
@@ -253,25 +252,25 @@ def test_those_that_collide_are_addressed_whatever_server_lists_first() -> None:
     ]
     for server in ("one", "two"):
         for uri in (address(server, "memo://same"), f"tabane://upstream/{server}/memo://same"):
-            assert offered.find(uri) == (Source(server, "memo://same", uri),)
+            assert offered.find(uri) == (ResourceSource(server, "memo://same", uri),)
     assert [source.server for source in offered.find("memo://same")] == ["one", "two"]
     assert offered.remove("two")
     assert [key for key, _ in offered.items()] == ["memo://same", "memo://one"]
 
 
 def test_a_server_cannot_pass_its_resources_off_as_anothers() -> None:
-    offered = ResourceCatalogue()
+    offered = ResourceCatalog()
     offered.put("bank", resources("secret://key"))
     stolen = address("bank", "secret://key")
     offered.put("thief", resources(stolen, "TABANE://documents/one"))
-    assert offered.find(stolen) == (Source("bank", "secret://key", stolen),)
+    assert offered.find(stolen) == (ResourceSource("bank", "secret://key", stolen),)
     for shown, _ in offered.items()[1:]:
         assert shown.startswith("tabane://upstream/thief/")
         assert [source.server for source in offered.find(shown)] == ["thief"]
 
 
 def test_a_uri_that_nobody_lists_goes_to_templates_first_then_to_what_is_near() -> None:
-    offered = ResourceCatalogue()
+    offered = ResourceCatalog()
     offered.put("a", [], [])
     offered.put("deaf", [], [], capable=False)
     offered.put("near", resources("memo://host/one"), [])
@@ -288,14 +287,14 @@ def test_a_uri_that_nobody_lists_goes_to_templates_first_then_to_what_is_near() 
 
 
 def test_few_servers_are_asked_for_one_uri() -> None:
-    offered = ResourceCatalogue()
+    offered = ResourceCatalog()
     for number in range(30):
         offered.put(f"s{number:02}", [], [])
     assert len(offered.find("any:thing")) == MOST_SOURCES
 
 
 def test_resources_that_are_none_are_left_out_and_lists_come_one_by_one() -> None:
-    offered = ResourceCatalogue()
+    offered = ResourceCatalog()
     assert offered.put("one", [raw(7), raw({"uri": 3}), *resources("a:b", "a:b")])
     assert offered.put("one", templates=[raw([]), *templates("a:{b}")])
     assert not offered.put("one", resources("a:b"), templates("a:{b}"))
@@ -306,12 +305,12 @@ def test_resources_that_are_none_are_left_out_and_lists_come_one_by_one() -> Non
 
 def test_an_update_is_told_under_the_clients_own_uri() -> None:
     shown = address("one", "memo://a")
-    source = Source("one", "memo://a", shown)
+    source = ResourceSource("one", "memo://a", shown)
     told = raw({"uri": "memo://a", "x": 1, "_meta": {"io.modelcontextprotocol/subscriptionId": 7, "k": 2}})
     assert json.loads(told_as(told, source, "memo://a")) == {"uri": shown, "x": 1, "_meta": {"k": 2}}
     below = raw({"uri": "memo://a/b"})
     assert json.loads(told_as(below, source, "memo://a/b")) == {"uri": address("one", "memo://a/b")}
-    plain = Source("one", "memo://a", "memo://a")
+    plain = ResourceSource("one", "memo://a", "memo://a")
     assert json.loads(told_as(below, plain, "memo://a/b")) == {"uri": "memo://a/b"}
 
 
@@ -322,11 +321,11 @@ def test_listings_are_kept_with_everything_a_server_offers(tmp_path: Path) -> No
     path = tmp_path / "catalogue.db"
     kept = listing_of("one", "f", Era.MODERN, "v", "about", b'{"resources":{}}', {})
     kept = kept.with_list("prompts", prompts("greet")).with_list("resources", resources("a:b"))
-    listings = Listings(path)
+    listings = ListingsFile(path)
     listings.save(kept)
     listings.keep_aliases({"one__greet": ("one", "greet", "one")}, "prompts")
     listings.close()
-    listings = Listings(path)
+    listings = ListingsFile(path)
     found = listings.load()["one"]
     assert found == kept
     assert found.has("resources")
@@ -350,7 +349,7 @@ def test_a_file_of_before_there_were_prompts_is_read(tmp_path: Path) -> None:
         INSERT INTO alias VALUES ('one__t', 'one', 't', 'one');
     """)
     database.close()
-    listings = Listings(path)
+    listings = ListingsFile(path)
     found = listings.load()["one"]
     assert {name: list(map(bytes, items)) for name, items in found.lists.items()} == {
         "tools": [b'{"name":"t"}']

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tabane.gateway.cutting import Place, is_json, next_place, path
-from tabane.gateway.paging import (
+from tabane.gateway.result_parts import (
     ROOM_FOR_NOTE,
-    Part,
-    Point,
-    dropped,
+    PartStart,
+    ResultPart,
     first_result,
     further_result,
+    omits_structure,
     part_at,
     read_long,
-    where,
+    start_label,
 )
+from tabane.gateway.text_breaks import TextPosition, is_json, next_break, path
 from tests.patience import assert_in_proportion
 
 BUDGET = 1_000
@@ -31,10 +31,10 @@ TEXT_OF_PART = BUDGET * 4 - ROOM_FOR_NOTE
 
 def parts_of(text: str, limit: int) -> list[str]:
     """A text cut to the end."""
-    data, place, parts = text.encode("utf-8", "surrogatepass"), Place(), []
+    data, place, parts = text.encode("utf-8", "surrogatepass"), TextPosition(), []
     of_json = is_json(data)
     while place.at < len(data):
-        following = next_place(data, place, limit, of_json=of_json)
+        following = next_break(data, place, limit, of_json=of_json)
         assert place.at < following.at <= place.at + limit
         parts.append(data[place.at : following.at].decode("utf-8", "surrogatepass"))
         place = following
@@ -47,16 +47,16 @@ def result(*content: Any, **members: Any) -> bytes:
     return json.dumps({"content": blocks, **members}, ensure_ascii=escaped).encode()
 
 
-def every_part(given: bytes) -> list[Part]:
+def every_part(given: bytes) -> list[ResultPart]:
     long = read_long(given, BUDGET)
     assert long is not None
-    parts = [part_at(long, Point())]
+    parts = [part_at(long, PartStart())]
     while not parts[-1].last:
         parts.append(part_at(long.to_keep(), parts[-1].end))
     return parts
 
 
-def text_in(part: Part) -> str:
+def text_in(part: ResultPart) -> str:
     return "".join(json.loads(block).get("text", "") for block in part.blocks)
 
 
@@ -126,8 +126,8 @@ def test_json_is_cut_between_the_elements_of_its_outermost_array() -> None:
 
 def test_json_is_cut_between_grandchildren_where_a_child_is_too_long() -> None:
     text = json.dumps({"total": 300, "results": [{"id": number, "x": "y" * 20} for number in range(300)]})
-    data, place, seen = text.encode(), Place(), []
-    while (place := next_place(data, place, 1_000, of_json=True)).at < len(data):
+    data, place, seen = text.encode(), TextPosition(), []
+    while (place := next_break(data, place, 1_000, of_json=True)).at < len(data):
         seen.append(path(data, place))
         assert data[: place.at].rstrip().endswith(b"},")
         assert data[place.at :].lstrip().startswith(b'{"id": %d,' % int(seen[-1][8:-1]))
@@ -138,7 +138,7 @@ def test_json_is_cut_between_grandchildren_where_a_child_is_too_long() -> None:
 def test_the_keys_of_an_object_are_places() -> None:
     value = {f"k{number}": {"deep": [0] * 30} for number in range(40)}
     data = json.dumps(value).encode()
-    place = next_place(data, Place(), 1_000, of_json=True)
+    place = next_break(data, TextPosition(), 1_000, of_json=True)
     assert data[place.at :].startswith(b'"%s"' % path(data, place).encode())
 
 
@@ -146,7 +146,7 @@ def test_a_string_in_json_is_cut_at_its_own_lines() -> None:
     text = json.dumps({"file": "a line of a file\n" * 400, "after": 1})
     parts = parts_of(text, 1_000)
     assert all(part.endswith("\\n") for part in parts[:-1])
-    assert path(text.encode(), next_place(text.encode(), Place(), 1_000, of_json=True)) == "file"
+    assert path(text.encode(), next_break(text.encode(), TextPosition(), 1_000, of_json=True)) == "file"
 
 
 @pytest.mark.parametrize("offset", range(14))
@@ -209,7 +209,7 @@ def test_everything_but_text_comes_with_the_first_part_in_its_place() -> None:
     link = {"type": "resource_link", "uri": "memo://1", "name": "n"}
     long = read_long(result(image, "a\n" * 5_000, link, "b\n" * 100), BUDGET)
     assert long is not None
-    first = part_at(long, Point())
+    first = part_at(long, PartStart())
     assert [json.loads(block)["type"] for block in first.blocks] == ["image", "text", "resource_link"]
     assert json.loads(first.blocks[0]) == image
     for part in every_part(result(image, "a\n" * 5_000, link, "b\n" * 100))[1:]:
@@ -223,7 +223,7 @@ def test_members_of_the_result_and_of_its_blocks_are_kept() -> None:
     )
     long = read_long(given, BUDGET)
     assert long is not None
-    part = part_at(long, Point())
+    part = part_at(long, PartStart())
     first = json.loads(first_result(long, part, "note", {"part": 1}))
     assert first["isError"] is True
     assert first["y"] == [1]
@@ -243,20 +243,20 @@ def test_members_of_the_result_and_of_its_blocks_are_kept() -> None:
 def test_structured_content_that_passes_the_budget_alone_is_left_out() -> None:
     long = read_long(result("a\n" * 5_000, structuredContent={"x": "y" * 4_000}), BUDGET)
     assert long is not None
-    assert dropped(long)
-    assert "structuredContent" not in json.loads(first_result(long, part_at(long, Point()), "", {}))
+    assert omits_structure(long)
+    assert "structuredContent" not in json.loads(first_result(long, part_at(long, PartStart()), "", {}))
 
 
 def test_a_part_says_what_it_goes_on_with() -> None:
     long = read_long(result(json.dumps([{"n": number} for number in range(2_000)])), BUDGET)
     assert long is not None
-    points = [part_at(long, Point()).end]
+    points = [part_at(long, PartStart()).end]
     points.append(part_at(long, points[0]).end)
-    names = [where(long, point) for point in points]
+    names = [start_label(long, point) for point in points]
     assert all(first < second for first, second in pairwise(int(name.strip("[]")) for name in names))
     plain = read_long(result("x" * 5_000), BUDGET)
     assert plain is not None
-    assert where(plain, part_at(plain, Point()).end) == ""
+    assert start_label(plain, part_at(plain, PartStart()).end) == ""
 
 
 def test_what_is_kept_of_a_result_does_not_hold_on_to_it() -> None:

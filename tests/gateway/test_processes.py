@@ -14,7 +14,7 @@ import pytest
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.processes import launch
-from tabane.gateway.processes.processes import Child, Exit, Processes, child_environment
+from tabane.gateway.processes.processes import ChildExit, ChildProcess, ChildProcesses, child_environment
 from tests.gateway.lives import (
     PATH,
     SOON,
@@ -198,13 +198,13 @@ def test_arguments_that_are_too_long_are_refused() -> None:
 @pytest.mark.parametrize(
     ("script", "how", "said"),
     [
-        ("exit 3", Exit(code=3), "it ended with exit status 3"),
-        ("exit 0", Exit(code=0), "it ended with exit status 0"),
-        ("kill -9 $$", Exit(signal=9), "it was killed by SIGKILL"),
+        ("exit 3", ChildExit(code=3), "it ended with exit status 3"),
+        ("exit 0", ChildExit(code=0), "it ended with exit status 0"),
+        ("kill -9 $$", ChildExit(signal=9), "it was killed by SIGKILL"),
     ],
 )
-def test_how_a_child_ended_is_told(script: str, how: Exit, said: str) -> None:
-    async def run() -> Exit:
+def test_how_a_child_ended_is_told(script: str, how: ChildExit, said: str) -> None:
+    async def run() -> ChildExit:
         async with keeping() as processes:
             child = await processes.spawn(["sh", "-c", script], PATH)
             return await asyncio.wait_for(child.exited, SOON)
@@ -214,7 +214,7 @@ def test_how_a_child_ended_is_told(script: str, how: Exit, said: str) -> None:
 
 
 def test_a_child_that_heeds_end_of_file_is_sent_no_signal() -> None:
-    async def run() -> tuple[Exit, float]:
+    async def run() -> tuple[ChildExit, float]:
         async with keeping() as processes:
             child = await mischievous(processes)
             end_input(child)
@@ -223,21 +223,21 @@ def test_a_child_that_heeds_end_of_file_is_sent_no_signal() -> None:
             return how, time.monotonic() - start
 
     how, seconds = asyncio.run(run())
-    assert how == Exit(code=0)
+    assert how == ChildExit(code=0)
     assert seconds < SOON / 2
 
 
 @pytest.mark.parametrize(
     ("flags", "how", "rounds"),
     [
-        (["--ignore-eof"], Exit(signal=signal.SIGTERM), 1),
-        (["--ignore-eof", "--ignore-term"], Exit(signal=signal.SIGKILL), 2),
+        (["--ignore-eof"], ChildExit(signal=signal.SIGTERM), 1),
+        (["--ignore-eof", "--ignore-term"], ChildExit(signal=signal.SIGKILL), 2),
     ],
 )
-def test_a_child_that_ignores_its_end_is_ended_in_time(flags: list[str], how: Exit, rounds: int) -> None:
+def test_a_child_that_ignores_its_end_is_ended_in_time(flags: list[str], how: ChildExit, rounds: int) -> None:
     grace = 0.3
 
-    async def run() -> tuple[Exit, float, int]:
+    async def run() -> tuple[ChildExit, float, int]:
         async with keeping() as processes:
             child = await mischievous(processes, *flags)
             end_input(child)
@@ -281,7 +281,7 @@ def test_what_a_child_leaves_behind_when_it_dies_is_ended(tmp_path: Path, kinds:
             child = await mischievous(processes, "--grandchildren", kinds, "--pids", str(pids), "--stubborn")
             everyone = [pid for group in noted(pids).values() for pid in group]
             os.kill(child.pid, signal.SIGKILL)
-            assert await asyncio.wait_for(child.exited, SOON) == Exit(signal=signal.SIGKILL)
+            assert await asyncio.wait_for(child.exited, SOON) == ChildExit(signal=signal.SIGKILL)
             assert not child.gone.done()
             await asyncio.wait_for(child.gone, SOON)
             assert not [pid for pid in everyone if there(pid)]
@@ -324,7 +324,7 @@ def test_a_grandchild_that_holds_the_pipes_does_not_hide_the_childs_death(tmp_pa
         async with keeping() as processes:
             child = await mischievous(processes, "--grandchildren", "session", "--stubborn")
             os.kill(child.pid, signal.SIGTERM)
-            assert await asyncio.wait_for(child.exited, SOON) == Exit(signal=signal.SIGTERM)
+            assert await asyncio.wait_for(child.exited, SOON) == ChildExit(signal=signal.SIGTERM)
             with pytest.raises(BlockingIOError):  # no end of file: the grandchild could still write
                 os.read(child.stdout_fd, 1)
 
@@ -410,7 +410,7 @@ def test_stopping_a_child_twice_and_after_its_end_is_no_error() -> None:
             child = await mischievous(processes)
             end_input(child)
             first, second = await asyncio.gather(child.stop(0.5), child.stop(0.1))
-            assert first == second == await child.stop(0.1) == Exit(code=0)
+            assert first == second == await child.stop(0.1) == ChildExit(code=0)
             child.kill()
 
     asyncio.run(run())
@@ -418,7 +418,7 @@ def test_stopping_a_child_twice_and_after_its_end_is_no_error() -> None:
 
 def test_closing_ends_all_in_bounded_time_and_nothing_starts_afterwards(tmp_path: Path) -> None:
     async def run() -> None:
-        processes = Processes()
+        processes = ChildProcesses()
         flags = ["--ignore-eof", "--ignore-term", "--stubborn", "--grandchildren", "group,session"]
         pids = tmp_path / "pids"
         children = [await mischievous(processes, *flags, "--pids", str(pids)) for _ in range(3)]
@@ -457,13 +457,13 @@ def test_orphans_of_other_programs_are_not_adopted_once_it_is_closed() -> None:
 
 def test_closing_while_starting_answers_the_start(tmp_path: Path) -> None:
     async def run() -> None:
-        processes = Processes()
+        processes = ChildProcesses()
         starts = [asyncio.create_task(processes.spawn(["sleep", "100"], PATH)) for _ in range(5)]
         await asyncio.sleep(0)
         await processes.close(0.1)
         for start in starts:
             outcome = (await asyncio.wait_for(asyncio.gather(start, return_exceptions=True), SOON))[0]
-            if isinstance(outcome, Child):
+            if isinstance(outcome, ChildProcess):
                 assert outcome.gone.done()
                 let_go(outcome)
             else:
@@ -491,7 +491,7 @@ def test_killing_the_keeper_leaves_nothing_and_the_next_start_has_a_new_one(
             assert keeper is not None
             os.kill(keeper, signal.SIGKILL)
             for child in children:
-                assert await asyncio.wait_for(child.exited, SOON) == Exit()
+                assert await asyncio.wait_for(child.exited, SOON) == ChildExit()
             await asyncio.wait_for(asyncio.gather(*(child.gone for child in children)), SOON)
             assert not [pid for group in noted(pids).values() for pid in group if there(pid)]
             assert not there(keeper)
@@ -512,7 +512,7 @@ def test_a_keeper_that_no_longer_answers_is_replaced() -> None:
             os.kill(keeper, signal.SIGSTOP)
             with pytest.raises(UpstreamUnavailable, match="did not start within"):
                 await processes.spawn(["true"], PATH)
-            assert await asyncio.wait_for(child.exited, SOON) == Exit()
+            assert await asyncio.wait_for(child.exited, SOON) == ChildExit()
             await asyncio.wait_for(child.gone, SOON)
             assert not there(child.pid)
             assert not there(keeper)
@@ -557,7 +557,7 @@ def test_the_keeper_holds_nothing_of_the_hubs() -> None:
     os.set_inheritable(leaked, True)
 
     async def run() -> None:
-        processes = Processes()
+        processes = ChildProcesses()
         try:
             await processes.spawn(["true"], PATH)
             folder = f"/proc/{processes.keeper_pid}/fd"

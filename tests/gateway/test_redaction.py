@@ -16,10 +16,9 @@ SECRET = 'pä/ss "wö"\\rd+1%'
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters="*"), min_size=4, max_size=30)
 
 
-def test_values_are_hidden_in_text_and_bytes() -> None:
+def test_values_are_hidden_in_text() -> None:
     redactor = Redactor(["hunter22"])
     assert redactor.text("password=hunter22, again hunter22") == "password=***, again ***"
-    assert redactor.raw(b"\xff hunter22\n") == b"\xff ***\n"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,6 @@ def test_each_writing_of_a_secret_is_hidden(written: str) -> None:
     hidden = redactor.text(f"<{written}>")
     assert "***" in hidden
     assert len(hidden) < len(written) / 2 + 8
-    assert redactor.raw(f"<{written}>".encode()) == hidden.encode()
 
 
 def test_a_secret_that_holds_another_leaves_nothing_of_itself() -> None:
@@ -66,7 +64,6 @@ def test_no_secret_is_left_in_any_text(secrets: list[str], others: list[str], da
     redactor = Redactor(secrets)
     hidden = redactor.text("".join(parts))
     assert not any(secret in hidden for secret in secrets)
-    assert redactor.raw("".join(parts).encode()) == hidden.encode()
 
 
 @given(st.text())

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.servers.commented_json import Broken, blank_comments, read_document
-from tabane.gateway.servers.splicing import NoObject, with_member, without_member
+from tabane.gateway.servers.commented_json import JsonSyntaxError, blank_comments, read_document
+from tabane.gateway.servers.json_edits import NotAnObject, with_member, without_member
 
 PATH = ("mcpServers", "tabane")
 ENTRY = {"command": "/opt/タバネ/tabane", "args": ["mcp", "--mode", "full"]}
@@ -105,12 +105,12 @@ def test_a_comment_never_swallows_what_follows() -> None:
 
 
 def test_what_is_no_object_is_named_and_broken_text_refused() -> None:
-    with pytest.raises(NoObject) as caught:
+    with pytest.raises(NotAnObject) as caught:
         with_member('{"mcpServers": [1]}', PATH, ENTRY)
     assert caught.value.key == "mcpServers"
-    with pytest.raises(NoObject):
+    with pytest.raises(NotAnObject):
         with_member("[]", PATH, ENTRY)
-    with pytest.raises(Broken):
+    with pytest.raises(JsonSyntaxError):
         with_member('{"mcpServers": {]}', PATH, ENTRY)
 
 

@@ -15,7 +15,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tabane.gateway.processes import stderr
-from tabane.gateway.processes.stderr import Allowance, Lines, LogFile, StderrLog, file_name, plain, readable
+from tabane.gateway.processes.stderr import (
+    ServerLogFile,
+    StderrLines,
+    StderrLog,
+    StderrRateLimit,
+    file_name,
+    plain,
+    readable,
+)
 from tests.gateway.lives import CHILD, PATH, SOON, eventually, keeping, linux
 
 
@@ -150,7 +158,7 @@ def test_closing_twice_and_after_the_end_of_file_closes_one_descriptor(tmp_path:
 
 
 def test_a_log_rotates_and_one_predecessor_is_kept(tmp_path: Path) -> None:
-    log = LogFile(tmp_path, "s")
+    log = ServerLogFile(tmp_path, "s")
     for n in range(40):
         log.append([f"{n} {'x' * 1000}"] * 100)
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
@@ -162,7 +170,7 @@ def test_a_log_rotates_and_one_predecessor_is_kept(tmp_path: Path) -> None:
 
 
 def test_two_instances_of_a_server_share_its_log_through_a_rotation(tmp_path: Path) -> None:
-    one, other = LogFile(tmp_path, "s"), LogFile(tmp_path, "s")
+    one, other = ServerLogFile(tmp_path, "s"), ServerLogFile(tmp_path, "s")
     for n in range(30):
         (one, other)[n % 2].append([f"{n} {'x' * 1000}"] * 100)
     numbers = [int(line.split(" ")[2]) for line in one.last(2000)][::100]
@@ -171,9 +179,9 @@ def test_two_instances_of_a_server_share_its_log_through_a_rotation(tmp_path: Pa
 
 
 def test_the_last_lines_of_a_server_that_never_wrote_are_none(tmp_path: Path) -> None:
-    assert LogFile(tmp_path, "never").last(50) == []
-    LogFile(tmp_path, "s").append(["one"])
-    assert LogFile(tmp_path, "s").last(0) == []
+    assert ServerLogFile(tmp_path, "never").last(50) == []
+    ServerLogFile(tmp_path, "s").append(["one"])
+    assert ServerLogFile(tmp_path, "s").last(0) == []
 
 
 names = st.text(min_size=1, max_size=80)
@@ -216,7 +224,7 @@ def test_a_plain_name_is_the_files_own() -> None:
 @given(st.lists(st.binary(max_size=30), max_size=8), st.data())
 def test_lines_are_the_same_however_their_bytes_are_cut(lines: list[bytes], data: st.DataObject) -> None:
     whole = b"\n".join(lines)
-    stream, cutter, taken = whole, Lines(), list[bytes]()
+    stream, cutter, taken = whole, StderrLines(), list[bytes]()
     while stream:
         size = data.draw(st.integers(1, len(stream)))
         taken += [line for line, cut in cutter.feed(stream[:size]) if not cut]
@@ -226,7 +234,7 @@ def test_lines_are_the_same_however_their_bytes_are_cut(lines: list[bytes], data
 
 
 def test_a_line_without_end_is_cut_and_holds_no_memory() -> None:
-    lines, taken = Lines(), list[tuple[bytes, bool]]()
+    lines, taken = StderrLines(), list[tuple[bytes, bool]]()
     for _ in range(1000):
         taken += lines.feed(b"x" * 10_000)
     taken += lines.feed(b"\nnext\n")
@@ -303,7 +311,7 @@ def test_a_secret_where_a_line_is_cut_is_not_shown_in_part(before: int, secrets:
     line = (
         b"s3cret-value" * secrets + b"x" * max(0, edge - 12 * secrets) + b"s3cret-value" * 200 + b"y" * 9000
     )
-    for shown in readable(Lines().feed(line + b"\n"), hidden):
+    for shown in readable(StderrLines().feed(line + b"\n"), hidden):
         assert "s3c" not in shown
         assert len(shown) <= stderr.LINE_LIMIT + 2
 
@@ -312,7 +320,7 @@ def test_a_secret_where_a_line_is_cut_is_not_shown_in_part(before: int, secrets:
 
 
 def test_an_allowance_is_used_up_and_grows_again() -> None:
-    allowance = Allowance(rate=10, burst=20, now=0.0)
+    allowance = StderrRateLimit(rate=10, burst=20, now=0.0)
     assert [allowance.take(15, 0.0), allowance.take(15, 0.0), allowance.take(15, 0.5)] == [True, False, False]
     assert allowance.take(15, 1.0)
     assert [allowance.take(21, 100.0), allowance.take(20, 100.0)] == [False, True]
@@ -327,7 +335,7 @@ def test_a_flood_keeps_neither_the_hub_from_working_nor_memory_nor_disk(tmp_path
             fd, child.stderr_fd = child.stderr_fd, -1
             began = time.monotonic()
             log = StderrLog(asyncio.get_running_loop(), fd, tmp_path, "s", kept)
-            written = LogFile(tmp_path, "s")
+            written = ServerLogFile(tmp_path, "s")
             await eventually(lambda: any("bytes left out" in line for line in written.last(10_000)))
             assert len(log.lines()) == stderr.KEPT_LINES
             assert "flood " * 20 in log.lines()

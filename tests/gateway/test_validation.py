@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.gateway.tools.judging import Judging
 from tabane.gateway.tools.tool import Tool
-from tabane.gateway.tools.validation import MOST_COMPILED, Validator
+from tabane.gateway.tools.validation import MOST_COMPILED, ArgumentValidator, ValidationPool
 from tabane.workers.pool import Budget
 from tests.gateway.test_disclosure import JSON, SCHEMAS
 from tests.gateway.tools import tool
@@ -60,7 +59,9 @@ def check(tool: Tool, arguments: bytes) -> None:
     """Judge at once, or in the process if the schema is not proven to be cheap."""
 
     async def whole() -> None:
-        validator = Validator(Judging(dict(os.environ), budget=Budget(seconds=60, deadline=100)))
+        validator = ArgumentValidator(
+            ValidationPool(dict(os.environ), budget=Budget(seconds=60, deadline=100))
+        )
         try:
             judgment = validator.check(tool, arguments)
             if judgment is not None:
@@ -225,14 +226,14 @@ def test_a_remote_reference_is_never_fetched() -> None:
 
 
 def test_a_definition_that_changed_is_compiled_anew() -> None:
-    validator = Validator()
+    validator = ArgumentValidator()
     validator.check(with_schema({"properties": {"a": {"type": "string"}}}), b'{"a": "x"}')
     with pytest.raises(BadArguments):
         validator.check(with_schema({"properties": {"a": {"type": "integer"}}}), b'{"a": "x"}')
 
 
 def test_only_so_many_compiled_schemas_are_kept() -> None:
-    validator = Validator()
+    validator = ArgumentValidator()
     for number in range(MOST_COMPILED + 50):
         validator.check(tool(f"t{number}", inputSchema=SCHEMA), b'{"path": "x"}')
     assert len(validator._known) == MOST_COMPILED
@@ -259,4 +260,4 @@ def test_any_unknown_parameter_is_named(arguments: dict[str, Any]) -> None:
 @given(SCHEMAS, JSON)
 def test_any_schema_judges_any_value_or_lets_it_pass(schema: Any, value: Any) -> None:
     with contextlib.suppress(BadArguments):
-        Validator().check(with_schema(schema), json.dumps(value).encode())
+        ArgumentValidator().check(with_schema(schema), json.dumps(value).encode())

@@ -12,8 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers.secrets import load_variables, parse_secrets
-from tabane.gateway.servers.variables import Variables, escaped, expand, with_folder
+from tabane.gateway.servers.variables import (
+    Variables,
+    escaped,
+    expand,
+    load_variables,
+    parse_secrets,
+    with_folder,
+)
 
 NOTHING = Variables({})
 TEXTS = st.text(st.sampled_from("a$}{:-_ 日") | st.characters(codec="utf-8"), max_size=20)
@@ -213,7 +219,7 @@ def ask_keyring(tmp_path: Path, package: str, name: str) -> str:
     (tmp_path / "keyring.py").write_text(package)
     program = (
         "import sys; from tabane.errors import ConfigurationError; "
-        "from tabane.gateway.servers.secrets import keyring_lookup\n"
+        "from tabane.gateway.servers.variables import keyring_lookup\n"
         "try: print(keyring_lookup()(sys.argv[1]))\n"
         "except ConfigurationError as error: print(error)"
     )

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from aiohttp import ClientResponse
 
-from tabane.gateway.upstreams.answers import Position, read_events
+from tabane.gateway.upstreams.http_responses import StreamPosition, read_events
 from tests.dataplane.place import Json, place, run, text, until
 from tests.upstreams_http.raw import Raw, Request, Wire, modern, raw
 
@@ -46,7 +46,7 @@ def test_the_loop_turns_while_a_stream_is_read_that_never_makes_it_wait(chunk: b
 
         loop.call_soon(turn)
         response = cast("ClientResponse", SimpleNamespace(content=Flood(chunk, MANY)))
-        await read_events(response, 1 << 20, lambda event: False, Position(), lambda head: None)
+        await read_events(response, 1 << 20, lambda event: False, StreamPosition(), lambda head: None)
 
     asyncio.run(scenario())
     # Each chunk takes several slices of time, however fast the machine is.
@@ -72,7 +72,7 @@ def test_streams_of_one_server_share_a_slice_of_time() -> None:
                 return False
 
             response = cast("ClientResponse", SimpleNamespace(content=Flood(b"data: 1\n\n" * 5_000, 4)))
-            await read_events(response, 1 << 20, take, Position(), lambda head: None, shared)
+            await read_events(response, 1 << 20, take, StreamPosition(), lambda head: None, shared)
 
         loop.call_soon(count)
         await asyncio.gather(*map(read, range(streams)))
@@ -92,7 +92,9 @@ def test_nothing_is_read_before_what_was_read_is_taken() -> None:
             return gate if len(taken) == 1 else False
 
         response = cast("ClientResponse", SimpleNamespace(content=Flood(b"data: 1\n\n", 3)))
-        reading = asyncio.ensure_future(read_events(response, 1 << 20, take, Position(), lambda head: None))
+        reading = asyncio.ensure_future(
+            read_events(response, 1 << 20, take, StreamPosition(), lambda head: None)
+        )
         for _ in range(10):
             await asyncio.sleep(0)
         assert (len(taken), reading.done()) == (1, False)
@@ -136,8 +138,8 @@ def test_an_answer_that_waits_for_its_client_is_asked_for_once(tmp_path: Path, s
                 waiting = [slow.begin("tools/call", wanted) for _ in range(3)]
                 (instance,) = here.hub.gateway.instances("web")
                 assert instance.connection is not None
-                errands = instance.connection.conversation.carrier._errands  # type: ignore[attr-defined]
-                await until(lambda: len(asked) == 3 and len(errands) == 1, "none but the other's goes on")
+                requests = instance.connection.conversation.transport._requests  # type: ignore[attr-defined]
+                await until(lambda: len(asked) == 3 and len(requests) == 1, "none but the other's goes on")
                 gate.set()
                 await asyncio.wait_for(held, 60)
                 slow.resume()

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.servers.urls import is_hub
-from tabane.gateway.upstreams.answers import error_in, messages, one_line
-from tabane.gateway.upstreams.patience import BUSY, Patience
-from tabane.gateway.upstreams.redirection import followed, stays
-from tabane.gateway.upstreams.refused import is_expired
+from tabane.gateway.servers.server import is_hub
+from tabane.gateway.upstreams.http_errors import is_expired
+from tabane.gateway.upstreams.http_responses import error_in, messages, one_line
+from tabane.gateway.upstreams.http_retry import BUSY, HttpRetryPolicy
+from tabane.gateway.upstreams.http_routing import is_permanent, redirect_target
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.recursive(
@@ -28,7 +28,7 @@ values = st.recursive(
 def test_a_busy_server_is_asked_again_twice_at_most_and_within_five_seconds(
     safe: bool, answers: list[tuple[int, float | None]]
 ) -> None:
-    patience = Patience(safe)
+    patience = HttpRetryPolicy(safe)
     waits = [wait for status, after in answers if (wait := patience.wait(status, after)) is not None]
     assert len(waits) <= 2
     assert sum(waits) <= 5
@@ -36,12 +36,12 @@ def test_a_busy_server_is_asked_again_twice_at_most_and_within_five_seconds(
 
 @given(st.sampled_from([502, 504]), st.none() | st.floats(0, 100))
 def test_what_may_have_been_begun_is_not_asked_again(status: int, after: float | None) -> None:
-    assert Patience(False).wait(status, after) is None
+    assert HttpRetryPolicy(False).wait(status, after) is None
 
 
 @pytest.mark.parametrize("safe", [False, True])
 def test_a_break_is_survived_once_where_that_is_safe(safe: bool) -> None:
-    patience = Patience(safe)
+    patience = HttpRetryPolicy(safe)
     assert [patience.survives_break() for _ in range(3)] == [safe, False, False]
 
 
@@ -63,18 +63,18 @@ def test_a_break_is_survived_once_where_that_is_safe(safe: bool) -> None:
 )
 def test_a_redirect_leads_to_the_same_place_or_nowhere(url: str, target: str, goes: bool) -> None:
     if goes:
-        assert followed("web", "POST", 307, URL(url), URL(target)) == URL(target)
+        assert redirect_target("web", "POST", 307, URL(url), URL(target)) == URL(target)
         return
     with pytest.raises(UpstreamUnavailable) as refused:
-        followed("web", "GET", 302, URL(url), URL(target))
+        redirect_target("web", "GET", 302, URL(url), URL(target))
     assert str(URL(target).host) in str(refused.value)
 
 
 def test_a_slash_that_lacked_is_remembered_a_detour_is_not() -> None:
     url = URL("https://a.example/mcp")
-    assert stays(307, url, URL("https://a.example/mcp/"))
-    assert stays(308, url, URL("https://a.example/new"))
-    assert not stays(307, url, URL("https://a.example/busy"))
+    assert is_permanent(307, url, URL("https://a.example/mcp/"))
+    assert is_permanent(308, url, URL("https://a.example/new"))
+    assert not is_permanent(307, url, URL("https://a.example/busy"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.upstreams.answers import LARGEST_ERROR
+from tabane.gateway.upstreams.http_responses import LARGEST_ERROR
 from tests.dataplane.place import SOON, Json, Line, Place, place, run, text, turns, until
 from tests.upstreams_http.raw import Handler, Raw, Request, Wire, legacy, modern, raw
 

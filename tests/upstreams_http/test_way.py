@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tabane.gateway.servers.urls import is_loopback
-from tabane.gateway.upstreams.proxies import proxy_for
+from tabane.gateway.servers.server import is_loopback
+from tabane.gateway.upstreams.http_routing import proxy_for
 from tabane.hub.hub import Hub
 from tabane.settings import load_settings
 from tests.dataplane.place import Json, Place, configured, place, run, text

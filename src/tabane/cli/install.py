@@ -17,6 +17,7 @@ from tabane.cli.options import combined, json_option, mode_option, option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.servers.clients import CLIENTS, Client, client_named
+from tabane.gateway.servers.installation import InstallChange
 from tabane.messages import Message, say
 from tabane.settings.places import home_folder
 from tabane.text.nearest_names import nearest
@@ -24,7 +25,6 @@ from tabane.text.nearest_names import nearest
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from tabane.gateway.servers.installation import Change
 
 _HANDED_DOWN = ("home", "config", "servers")
 
@@ -216,7 +216,7 @@ def _record_path() -> None:
         record_path(home, os.environ)
 
 
-def _result(setup: AssistantSetup, change: Change, dry: bool) -> dict[str, Any]:
+def _result(setup: AssistantSetup, change: InstallChange, dry: bool) -> dict[str, Any]:
     return {
         "client": setup.client.name,
         "path": str(setup.path),
@@ -228,7 +228,7 @@ def _result(setup: AssistantSetup, change: Change, dry: bool) -> dict[str, Any]:
 
 
 def _tell_installed(
-    terminal: Terminal, setup: AssistantSetup, change: Change, dry: bool, snippet: Mapping[str, Any]
+    terminal: Terminal, setup: AssistantSetup, change: InstallChange, dry: bool, snippet: Mapping[str, Any]
 ) -> None:
     tell = _would_install if dry else _installed
     terminal.say(tell(change.status, setup.client.title, setup.path))
@@ -246,13 +246,13 @@ def _tell_installed(
         )
 
 
-def _tell_uninstalled(terminal: Terminal, setup: AssistantSetup, change: Change, dry: bool) -> None:
+def _tell_uninstalled(terminal: Terminal, setup: AssistantSetup, change: InstallChange, dry: bool) -> None:
     terminal.say(_uninstalled(change.status, setup.client.title, setup.path, dry))
     if not dry and change.status == "removed":
         _tell_rest(terminal, setup, change)
 
 
-def _tell_rest(terminal: Terminal, setup: AssistantSetup, change: Change) -> None:
+def _tell_rest(terminal: Terminal, setup: AssistantSetup, change: InstallChange) -> None:
     if change.backup:
         terminal.note(say("What the file was is kept as {path}.", path=change.backup))
     terminal.note(say("{title} sees it when it is started the next time.", title=setup.client.title))

@@ -15,17 +15,15 @@ from tabane.cli.options import combined, keep, option
 from tabane.cli.output import Terminal, lang
 from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.configuration import (
-    Configuration,
+    ServersConfiguration,
     open_document,
     read_configuration,
     server_tables,
     why_disabled,
 )
-from tabane.gateway.servers.identity import is_secret_name
-from tabane.gateway.servers.redaction import Redactor
-from tabane.gateway.servers.secrets import keyring_lookup, load_variables
+from tabane.gateway.servers.redaction import Redactor, is_secret_name
 from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.variables import Variables
+from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.hub.local import lock
 from tabane.messages import say
 from tabane.settings import Settings, load_settings
@@ -95,7 +93,7 @@ class ServersFile:
         why = book.row(name)["error"]
         return [*book.warnings(name), *([why] if why else [])]
 
-    def _configuration(self) -> Configuration:
+    def _configuration(self) -> ServersConfiguration:
         return read_configuration(self.path, self.variables())
 
     def variables(self) -> Variables:
@@ -127,7 +125,7 @@ def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 class ServersFileContent:
     """The servers of a file. ``live`` has the hub's row of each by name, and is None if no hub runs."""
 
-    configuration: Configuration
+    configuration: ServersConfiguration
     written: Mapping[str, Any] = field(repr=False)
     live: Mapping[str, Mapping[str, Any]] | None
 

@@ -18,7 +18,14 @@ from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.servers.clients import CLIENTS
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
 from tabane.gateway.servers.editing import add_servers, check_addable
-from tabane.gateway.servers.importing import Plan, Source, Taken, plan, source_of, sources
+from tabane.gateway.servers.importing import (
+    ImportedServer,
+    ImportSource,
+    ServerImportPlan,
+    plan,
+    source_of,
+    sources,
+)
 from tabane.messages import Message, say
 from tabane.settings.places import home_folder
 
@@ -82,7 +89,7 @@ def import_(
     terminal.show(preview.result("imported" if done else "unchanged"), lambda: preview.tell(terminal, done))
 
 
-def _sources(clients: Sequence[str], given: Path | None) -> list[Source]:
+def _sources(clients: Sequence[str], given: Path | None) -> list[ImportSource]:
     if given:
         return [source_of(Path(os.path.abspath(given)))]
     wanted = [client for client in CLIENTS if not clients or client.name in clients]
@@ -111,8 +118,8 @@ class ImportPreview:
     """The effect of an import, shown to a user or a program without secrets."""
 
     place: ServersFile
-    sources: Sequence[Source]
-    plan: Plan
+    sources: Sequence[ImportSource]
+    plan: ServerImportPlan
 
     def show(self, terminal: Terminal) -> None:
         """Print the files and the servers to import. A program gets nothing on stdout."""
@@ -170,7 +177,7 @@ class ImportPreview:
         why = {server.name: why_disabled(server) for server in configuration.servers}
         return [self._row(book, taken, why.get(taken.name)) for taken in self.plan.taken]
 
-    def _row(self, book: ServersFileContent, taken: Taken, why: Message | None) -> dict[str, Any]:
+    def _row(self, book: ServersFileContent, taken: ImportedServer, why: Message | None) -> dict[str, Any]:
         return {
             "name": taken.name,
             "from": list(taken.titles),

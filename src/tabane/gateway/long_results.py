@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw
 
 from tabane.errors import CallerError
-from tabane.gateway.paging import Long, Part, Point, first_result, further_result, part_at, read_long, where
-from tabane.gateway.paging import dropped as leaves_structure_out
+from tabane.gateway.parameters import ReadMore
+from tabane.gateway.result_parts import (
+    LongResult,
+    PartStart,
+    ResultPart,
+    first_result,
+    further_result,
+    part_at,
+    read_long,
+    start_label,
+)
+from tabane.gateway.result_parts import omits_structure as leaves_structure_out
 from tabane.messages import Lang, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller
 
 LIFE = 600.0
 """Seconds after the last part was given."""
@@ -24,19 +34,15 @@ MOST = 256
 MOST_BYTES = 64 << 20
 
 
-class ReadMore(Struct, frozen=True, forbid_unknown_fields=True):
-    handle: Annotated[str, Meta(max_length=100)]
-
-
 @dataclass(slots=True)
-class _Kept:
+class _KeptResult:
     """A long result, whose it is, and where the parts begin that were given or may be asked for next."""
 
     session: str
-    long: Long
+    long: LongResult
     until: float
     footprint: int
-    begins: list[Point] = field(default_factory=list)
+    begins: list[PartStart] = field(default_factory=list)
 
 
 class LongResults:
@@ -54,28 +60,15 @@ class LongResults:
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self._loop, self._life, self._most, self._most_bytes = loop, life, most, most_bytes
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _KeptResult] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def table(self) -> list[Operation]:
-        return [
-            Operation(
-                "read_more",
-                "Next part of a long result.",
-                ReadMore,
-                self.read,
-                frozenset({Face.MCP, Face.RPC}),
-                Privilege.READ,
-                read_only=True,
-            )
-        ]
-
     def first_part(self, caller: Caller, result: Raw, tokens: int) -> Raw:
-        """A result as it is, or its first part where its text passes the budget."""
+        """Return a result as it is, or its first part where its text passes the budget."""
         long = read_long(result, tokens)
         if long is None:
             return result
-        part = part_at(long, Point())
+        part = part_at(long, PartStart())
         return Raw(first_result(long, part, *self._keep_first(caller, long, long.to_keep(), part)))
 
     async def first_part_of_large(self, caller: Caller, result: Raw, tokens: int) -> Raw:
@@ -83,13 +76,13 @@ class LongResults:
         long = await asyncio.to_thread(read_long, result, tokens)
         if long is None:
             return result
-        part = await asyncio.to_thread(part_at, long, Point())
+        part = await asyncio.to_thread(part_at, long, PartStart())
         kept = await asyncio.to_thread(long.to_keep)
         ending = self._keep_first(caller, long, kept, part)
         return Raw(await asyncio.to_thread(first_result, long, part, *ending))
 
     async def read(self, caller: Caller, params: ReadMore) -> Raw:
-        """The part that a handle names, as the result of a tool. Raises CallerError where there is none."""
+        """The part that a handle names, as the result of a tool. Raises CallerError if there is none."""
         key, _, number = params.handle.strip().partition(".")
         kept = self._kept.get(key)
         if kept is None or kept.session != caller.session or kept.until <= self._loop.time():
@@ -113,21 +106,23 @@ class LongResults:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _keep_first(self, caller: Caller, long: Long, kept: Long, part: Part) -> tuple[str, dict[str, Any]]:
+    def _keep_first(
+        self, caller: Caller, long: LongResult, kept: LongResult, part: ResultPart
+    ) -> tuple[str, dict[str, Any]]:
         """Keep the text after the first part; return the ending of that part."""
         key = self._keep(caller.session, kept, part.end)
         return _ending(long, part, f"{key}.2", 1, caller.lang)
 
-    def _further(self, kept: _Kept, part: Part, key: str, number: int, lang: Lang) -> bytes:
+    def _further(self, kept: _KeptResult, part: ResultPart, key: str, number: int, lang: Lang) -> bytes:
         if not part.last and len(kept.begins) < number:
             kept.begins.append(part.end)
         note, meta = _ending(kept.long, part, f"{key}.{number + 1}", number, lang)
         return further_result(kept.long, part, note, meta)
 
-    def _keep(self, session: str, long: Long, begin: Point) -> str:
+    def _keep(self, session: str, long: LongResult, begin: PartStart) -> str:
         key = os.urandom(9).hex()
         now = self._loop.time()
-        self._kept[key] = _Kept(session, long, now + self._life, long.footprint, [begin])
+        self._kept[key] = _KeptResult(session, long, now + self._life, long.footprint, [begin])
         self._make_room(now)
         if self._timer is None:
             self._timer = self._loop.call_later(self._life, self._expire)
@@ -152,8 +147,10 @@ class LongResults:
             self._timer = self._loop.call_later(max(first - now, 0.0), self._expire)
 
 
-def _ending(long: Long, part: Part, handle: str, number: int, lang: Lang) -> tuple[str, dict[str, Any]]:
-    """How to go on: in words at the end of a part, and for programs in its ``_meta``."""
+def _ending(
+    long: LongResult, part: ResultPart, handle: str, number: int, lang: Lang
+) -> tuple[str, dict[str, Any]]:
+    """Return how to go on: in words at the end of a part, and for programs in its ``_meta``."""
     meta: dict[str, Any] = {"part": number, "bytes": part.end.given, "of": long.size}
     dropped = number == 1 and leaves_structure_out(long)
     if dropped:
@@ -162,7 +159,7 @@ def _ending(long: Long, part: Part, handle: str, number: int, lang: Lang) -> tup
         return f"[{say('The result ends here, after {count} parts.', count=number).render(lang)}]", meta
     meta["next"] = handle
     position = {"given": f"{part.end.given:,}", "size": f"{long.size:,}"}
-    if place := where(long, part.end):
+    if place := start_label(long, part.end):
         text = say("{given} of {size} bytes; it goes on at {place}.", place=place, **position)
     else:
         text = say("{given} of {size} bytes.", **position)

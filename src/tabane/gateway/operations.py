@@ -1,4 +1,4 @@
-"""What the gateway can do, as operations: finding, reading and calling tools; looking after servers."""
+"""Handlers of the gateway's operations on tools and servers, which :mod:`tabane.gateway.table` declares."""
 
 from __future__ import annotations
 
@@ -6,70 +6,38 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 
 from tabane.errors import CallerError, UpstreamError
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.requests import Inner
-from tabane.gateway.status import server_detail, server_row
+from tabane.gateway.parameters import (
+    CallTool,
+    DescribeTools,
+    ListTools,
+    NameParams,
+    NoServerParams,
+    SearchTools,
+    ServerLogs,
+)
+from tabane.gateway.server_status import server_detail, server_row
 from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.disclosure import describe, search_text, signature
 from tabane.gateway.tools.index import ToolQuery
-from tabane.gateway.tools.tool import OWN, Tool
-from tabane.gateway.upstreams.call import Call, Reply
+from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest
+from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller
 from tabane.wire import json
-
-MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
-PERSON = frozenset({Face.RPC, Face.CLI})
-
 
 Permit = Callable[[Caller, str], None]
 
-Own = Callable[[Caller, str, bytes], Awaitable[Raw]]
-"""Calls one of the hub's own tools by name with arguments, and gives the result as MCP has it."""
+OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
+"""Calls one of the hub's own tools by name with arguments, and returns the result as MCP has it."""
 
 
-class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
-    query: Annotated[str, Meta(min_length=1, max_length=2000)]
-    limit: Annotated[int, Meta(ge=1, le=50)] = 5
-    server: str | None = None
-    tags: Annotated[list[str], Meta(max_length=50)] | None = None
-    category: str | None = None
-    match: Literal["relevance", "partial", "prefix", "exact", "fuzzy"] = "relevance"
-
-
-class DescribeTools(Struct, frozen=True, forbid_unknown_fields=True):
-    names: Annotated[list[str], Meta(min_length=1, max_length=50)]
-    detail: Literal["compact", "full"] = "compact"
-
-
-class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(min_length=1)]
-    arguments: dict[str, Any] = {}
-
-
-class Name(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(min_length=1)]
-
-
-class ListTools(Struct, frozen=True, forbid_unknown_fields=True):
-    server: str | None = None
-
-
-class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(min_length=1)]
-    lines: Annotated[int, Meta(ge=1, le=10_000)] = 50
-
-
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
-class Slices:
+class TimeSlices:
     """Slices of time on the event loop: other requests are served between two of them."""
 
     def __init__(self, seconds: float = 0.004) -> None:
@@ -83,7 +51,7 @@ class Slices:
             self._end = time.perf_counter() + self._seconds
 
 
-class Found(Struct, frozen=True):
+class ToolSearchResult(Struct, frozen=True):
     """The result of a search. ``waiting`` names servers that are starting, ``failed`` why others failed.
 
     ``nearest``: no tool fits, and these are the nearest tools.
@@ -97,59 +65,19 @@ class Found(Struct, frozen=True):
     failed: dict[str, str] = {}
 
 
-class Described(Struct, frozen=True):
+class ToolDescriptions(Struct, frozen=True):
     results: list[dict[str, Any]]
     text: str
 
 
 class ToolOperations:
-    """Finding, reading and calling tools. ``permit`` raises Forbidden where a caller may not call one."""
+    """Finding, reading and calling tools. ``permit`` raises Forbidden if a caller may not call one."""
 
-    def __init__(self, gateway: Gateway, permit: Permit, own: Own) -> None:
+    def __init__(self, gateway: Gateway, permit: Permit, own: OwnTools) -> None:
         self._gateway, self._permit, self._own = gateway, permit, own
         self._source = ToolSource(gateway)
 
-    def table(self) -> list[Operation]:
-        return [
-            Operation(
-                "search_tools",
-                "Find tools by task, in English or Japanese: name(args): purpose.",
-                SearchTools,
-                self.search,
-                MODEL,
-                Privilege.READ,
-                text=lambda found, _: found.text,
-                read_only=True,
-            ),
-            Operation(
-                "describe_tools",
-                "Show parameters of found tools before calling.",
-                DescribeTools,
-                self.describe,
-                MODEL,
-                Privilege.READ,
-                text=lambda described, _: described.text,
-                read_only=True,
-            ),
-            Operation("call_tool", "Call a found tool.", CallTool, self.call, MODEL, Privilege.CALL),
-            Operation(
-                "call_readonly_tool",
-                "Call a found tool that is marked read-only.",
-                CallTool,
-                self.call_read_only,
-                MODEL,
-                Privilege.CALL,
-                read_only=True,
-            ),
-            Operation(
-                "get_tool", "One definition, whole.", Name, self.get, PERSON, Privilege.READ, read_only=True
-            ),
-            Operation(
-                "list_tools", "All tools.", ListTools, self.tools, PERSON, Privilege.READ, read_only=True
-            ),
-        ]
-
-    async def search(self, caller: Caller, params: SearchTools) -> Found:
+    async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
         """Ranked tools; waits at most two seconds for servers that never listed theirs."""
         found = await self._source.find(
             caller,
@@ -177,13 +105,13 @@ class ToolOperations:
         results = [_row(tool) | {"score": round(score, 3)} for tool, score in pairs]
         nearest = [alias for alias in found.nearest if catalogue.get(alias)]
         failed = _rendered(found.failed, caller.lang)
-        return Found(results, found.total, list(found.waiting), text, nearest, failed)
+        return ToolSearchResult(results, found.total, list(found.waiting), text, nearest, failed)
 
-    async def describe(self, caller: Caller, params: DescribeTools) -> Described:
-        """The parameters of each tool; for an unknown name the nearest ones are named."""
+    async def describe(self, caller: Caller, params: DescribeTools) -> ToolDescriptions:
+        """Return the parameters of each tool; for an unknown name the nearest ones are named."""
         results: list[dict[str, Any]] = []
         texts: list[str] = []
-        turns = Slices()
+        turns = TimeSlices()
         for name in params.names:
             await turns.pause()
             try:
@@ -196,7 +124,7 @@ class ToolOperations:
                 texts.append(describe(tool, params.detail))
         if all("error" in result for result in results):
             raise CallerError(say("{errors}", errors="\n".join(texts)))
-        return Described(results, "\n\n".join(texts))
+        return ToolDescriptions(results, "\n\n".join(texts))
 
     async def call(self, caller: Caller, params: CallTool) -> Raw:
         return await self.perform(caller, params.name, params.arguments)
@@ -204,12 +132,12 @@ class ToolOperations:
     async def call_read_only(self, caller: Caller, params: CallTool) -> Raw:
         return await self.perform(caller, params.name, params.arguments, read_only=True)
 
-    async def get(self, caller: Caller, params: Name) -> dict[str, Raw]:
+    async def get(self, caller: Caller, params: NameParams) -> dict[str, Raw]:
         tool = await self._gateway.find(caller, params.name)
         return {"tool": Raw(tool.definition)}
 
     async def tools(self, caller: Caller, params: ListTools) -> dict[str, Any]:
-        """All tools, or those of one server, as rows."""
+        """Return all tools, or those of one server, as rows."""
         unlisted = await self._gateway.wait_listed(caller)
         if params.server is not None:
             tools: Sequence[Tool] = self._gateway.catalogue.of_server(
@@ -217,7 +145,7 @@ class ToolOperations:
             )
         else:
             tools = self._gateway.catalogue.tools
-        turns, rows = Slices(), []
+        turns, rows = TimeSlices(), []
         for tool in tuple(tools):
             await turns.pause()
             rows.append(_row(tool))
@@ -232,7 +160,7 @@ class ToolOperations:
     ) -> Raw:
         """Call a tool and give its result. Raises TabaneError; giving up cancels the call."""
         tool = await self._gateway.find(caller, name)
-        inner = Inner(name, {"arguments": Raw(json.encode(arguments))}, read_only)
+        inner = ToolCallRequest(name, {"arguments": Raw(json.encode(arguments))}, read_only)
         self._permit(caller, tool.alias)
         inner.check_marks(tool)
         if tool.server == OWN:
@@ -244,11 +172,11 @@ class ToolOperations:
         return await request(self._gateway, caller, tool, inner)
 
 
-async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: Inner) -> Raw:
+async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallRequest) -> Raw:
     """Call a tool and wait for its result. Raises TabaneError; a caller that gives up cancels it upstream."""
-    answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
 
-    def settle(reply: Reply) -> None:
+    def settle(reply: UpstreamReply) -> None:
         if not answer.done():
             answer.set_result(reply)
 
@@ -276,90 +204,45 @@ class ServerOperations:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
-    def table(self) -> list[Operation]:
-        admin = Privilege.ADMIN
-        return [
-            Operation(
-                "list_servers",
-                "Servers and their state.",
-                Nothing,
-                self.servers,
-                PERSON,
-                Privilege.READ,
-                read_only=True,
-            ),
-            Operation(
-                "show_server",
-                "One server in detail.",
-                Name,
-                self.show,
-                PERSON,
-                Privilege.READ,
-                read_only=True,
-            ),
-            Operation(
-                "health_check",
-                "Whether servers answer.",
-                Nothing,
-                self.health,
-                PERSON,
-                Privilege.READ,
-                read_only=True,
-            ),
-            Operation("start_upstream", "Start a server.", Name, self.start, PERSON, admin),
-            Operation("stop_upstream", "Stop a server.", Name, self.stop, PERSON, admin),
-            Operation("restart_upstream", "Restart a server.", Name, self.restart, PERSON, admin),
-            Operation("test_server", "Start a server and list its tools.", Name, self.test, PERSON, admin),
-            Operation(
-                "server_logs",
-                "What a server wrote to stderr.",
-                ServerLogs,
-                self.logs,
-                PERSON,
-                Privilege.READ,
-                read_only=True,
-            ),
-        ]
-
-    async def servers(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+    async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
         return {"results": await self._rows(caller)}
 
     async def _rows(self, caller: Caller) -> list[dict[str, Any]]:
-        gateway, kept_off = self._gateway, await self._gateway.obstacles()
+        gateway, blocked = self._gateway, await self._gateway.health.obstacles()
         servers = gateway.servers.values()
-        return [server_row(gateway, server, caller.lang, kept_off.get(server.name)) for server in servers]
+        return [server_row(gateway, server, caller.lang, blocked.get(server.name)) for server in servers]
 
-    async def show(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def show(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         server = self._gateway.server(params.name)
-        kept_off = await self._gateway.obstacles()
-        return server_detail(self._gateway, server, caller.lang, kept_off.get(server.name))
+        blocked = await self._gateway.health.obstacles()
+        return server_detail(self._gateway, server, caller.lang, blocked.get(server.name))
 
-    async def health(self, caller: Caller, params: Nothing) -> dict[str, Any]:
+    async def health(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
         """Return ``{name: bool}`` for every server that should run, and ``details`` of all.
 
         A server that cannot be started is false, with the reason as ``error``. A server that was not started
         yet but can be is true, and its ``remark`` says so.
         """
-        healthy = await self._gateway.check_health()
+        healthy = await self._gateway.health.check()
         details = {row["name"]: row | {"remark": None} for row in await self._rows(caller)}
         for name in healthy.keys() & details.keys():
-            if not self._gateway.tried(name) and not details[name]["error"]:
+            if not self._gateway.health.tried(name) and not details[name]["error"]:
                 details[name]["remark"] = say("not started yet").render(caller.lang)
         return {**healthy, "details": details}
 
-    async def start(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def start(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         await self._gateway.start(params.name)
         return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
 
-    async def stop(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def stop(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         await self._gateway.stop(self._gateway.server(params.name).name)
         return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
 
-    async def restart(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def restart(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         await self._gateway.stop(self._gateway.server(params.name).name)
         return await self.start(caller, params)
 
-    async def test(self, caller: Caller, params: Name) -> dict[str, Any]:
+    async def test(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         """Start it where it is not running; its era, version and tools."""
         instance = await self._gateway.start(params.name)
         tools = self._gateway.catalogue.of_server(params.name)
@@ -387,7 +270,7 @@ def _row(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _said(reply: Reply) -> str:
+def _said(reply: UpstreamReply) -> str:
     try:
         body = json.decode(reply.error) if reply.error is not None else None
     except json.InvalidJson:

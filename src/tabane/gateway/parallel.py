@@ -5,29 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.gateway.parameters import CallTool, ExecuteParallel
 from tabane.messages import Lang, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller
 from tabane.wire import json, rpc
-
-
-class Request(Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, Meta(min_length=1)]
-    arguments: dict[str, Any] = {}
-
-
-class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
-    """``timeout`` is in seconds and for all calls together; each also has its server's own."""
-
-    requests: Annotated[list[Request], Meta(min_length=1, max_length=100)]
-    max_concurrency: Annotated[int, Meta(ge=1, le=50)] = 10
-    timeout: Annotated[float, Meta(gt=0, le=86_400)] | None = None
-    continue_on_error: bool = True
-
 
 MOST_BYTES = 32 << 20
 """Bytes of all results together, because they are one answer. A result beyond that becomes an error."""
@@ -36,32 +22,19 @@ Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
 """Calls one tool, through permission and validation, and gives its result. Raises TabaneError."""
 
 
-class Parallel:
+class ParallelCalls:
     """Calls several tools, so many at a time; what each server bears at once holds all the same."""
 
     def __init__(self, perform: Perform) -> None:
         self._perform = perform
 
-    def table(self) -> list[Operation]:
-        return [
-            Operation(
-                "execute_parallel",
-                "Call many tools at once.",
-                ExecuteParallel,
-                self.execute,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.CALL,
-                camel_case=True,
-            )
-        ]
-
     async def execute(self, caller: Caller, params: ExecuteParallel) -> dict[str, Any]:
-        """The results in the order of the requests: ``{name, ok, result | error, ms}``.
+        """Return the results in the order of the requests: ``{name, ok, result | error, ms}``.
 
         ``ok`` is False for a tool that says it failed, too: its ``result`` then has ``isError``. A caller
         that gives up, the timeout, and a failure where ``continue_on_error`` is False end the rest.
         """
-        run = _Run(params)
+        run = _ParallelRun(params)
         workers = [
             asyncio.ensure_future(self._work(caller, run))
             for _ in range(min(params.max_concurrency, len(params.requests)))
@@ -73,13 +46,13 @@ class Parallel:
                 worker.cancel()
             ends = await asyncio.gather(*workers, return_exceptions=True)
         for end in ends:
-            if isinstance(end, Exception) and not isinstance(end, _Failed):
+            if isinstance(end, Exception) and not isinstance(end, _ParallelStopped):
                 raise end
-        return run.report(caller.lang, stopped=any(isinstance(end, _Failed) for end in ends))
+        return run.report(caller.lang, stopped=any(isinstance(end, _ParallelStopped) for end in ends))
 
-    async def _work(self, caller: Caller, run: _Run) -> None:
+    async def _work(self, caller: Caller, run: _ParallelRun) -> None:
         for number, request in run.waiting:
-            run.begun[number] = time.perf_counter()
+            run.started[number] = time.perf_counter()
             try:
                 result = await self._perform(caller, request.name, request.arguments)
             except TabaneError as error:
@@ -88,17 +61,17 @@ class Parallel:
                 run.answered(number, result, caller.lang)
 
 
-class _Failed(Exception):
+class _ParallelStopped(Exception):
     """A call failed, and the rest is not wanted then."""
 
 
-class _Run:
+class _ParallelRun:
     """The requests of one execute_parallel and what has become of each."""
 
     def __init__(self, params: ExecuteParallel) -> None:
         self._params = params
-        self.waiting: Iterator[tuple[int, Request]] = iter(enumerate(params.requests))
-        self.begun: dict[int, float] = {}
+        self.waiting: Iterator[tuple[int, CallTool]] = iter(enumerate(params.requests))
+        self.started: dict[int, float] = {}
         self._rows: dict[int, dict[str, Any]] = {}
         self._bytes = 0
 
@@ -119,10 +92,10 @@ class _Run:
         self.end(number, not _says_failed(result), "result", result)
 
     def end(self, number: int, ok: bool, kind: str, value: Raw) -> None:
-        """Note how a call ended. Raises _Failed where that is the end of all."""
+        """Note how a call ended. Raises _Failed if that is the end of all."""
         self._rows[number] = self._row(number, ok, kind, value)
         if not ok and not self._params.continue_on_error:
-            raise _Failed
+            raise _ParallelStopped
 
     def report(self, lang: Lang, *, stopped: bool) -> dict[str, Any]:
         for number in range(len(self._params.requests)):
@@ -134,16 +107,16 @@ class _Run:
         return {"results": rows, "succeeded": succeeded, "failed": len(rows) - succeeded}
 
     def _row(self, number: int, ok: bool, kind: str, value: Raw) -> dict[str, Any]:
-        begun = self.begun.get(number)
-        ms = 0.0 if begun is None else (time.perf_counter() - begun) * 1000
+        started = self.started.get(number)
+        ms = 0.0 if started is None else (time.perf_counter() - started) * 1000
         return {"name": self._params.requests[number].name, "ok": ok, kind: value, "ms": round(ms, 1)}
 
     def _unfinished(self, number: int, stopped: bool) -> TabaneError:
-        if stopped and number in self.begun:
+        if stopped and number in self.started:
             why = say("Cancelled, since another call failed. Whether it took effect is not known.")
         elif stopped:
             why = say("Not called, since another call failed.")
-        elif number in self.begun:
+        elif number in self.started:
             why = say(
                 "Cancelled: the {seconds:g} s for all calls were over. Whether it took effect is not known.",
                 seconds=self._params.timeout,

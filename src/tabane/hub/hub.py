@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tabane.gateway.long_results import LongResults
-from tabane.gateway.processes.processes import Processes
+from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_search import ToolSource
 from tabane.hub.archive import PostArchive
 from tabane.hub.clients.methods import client_methods
@@ -53,7 +53,7 @@ class Hub:
         self.batch = LineBatch()
         self.on_reload: Callable[[], None] = lambda: None
         self.configuration = read_servers(settings, self.environment)
-        self.processes = Processes(log_fd=2)
+        self.processes = ChildProcesses(log_fd=2)
         self.gateway = gateway_of(
             self.configuration.servers,
             settings,
@@ -196,8 +196,7 @@ class Hub:
             self.gateway.remember,
         )
         return [
-            *self.tools.table(),
-            *self.long_results.table(),
+            *self.tools.table(self.long_results),
             *trials.table(),
             *self.stores.table(),
             *self.jobs.table(),

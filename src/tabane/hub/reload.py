@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tabane.errors import TabaneError
-from tabane.gateway.servers.configuration import Configuration
+from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.hub.servers import read_servers
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings
@@ -86,7 +86,7 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
     return stat.st_ino, stat.st_size, stat.st_ctime_ns
 
 
-def read_again(current: Settings, environment: Mapping[str, str]) -> tuple[Settings, Configuration]:
+def read_again(current: Settings, environment: Mapping[str, str]) -> tuple[Settings, ServersConfiguration]:
     """Return settings and servers as their files have them now. Raises TabaneError.
 
     Flags of the command line and settings in :data:`FIXED` stay as they are.

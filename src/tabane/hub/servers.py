@@ -6,16 +6,15 @@ import contextlib
 from collections.abc import Mapping
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers.configuration import Configuration, read_configuration
-from tabane.gateway.servers.secrets import keyring_lookup, load_variables
-from tabane.gateway.servers.variables import Variables
-from tabane.gateway.upstreams.upstream import Limits
+from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
+from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
+from tabane.gateway.upstreams.upstream import UpstreamLimits
 from tabane.settings import Settings
 
 
-def limits_of(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> UpstreamLimits:
     """Return how patient the hub is with its upstreams, and how much it takes of them."""
-    return Limits(
+    return UpstreamLimits(
         start_timeout=settings.start_timeout,
         probe_timeout=settings.probe_timeout,
         restart_first=settings.restart_first,
@@ -41,7 +40,7 @@ def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> 
     return None
 
 
-def read_servers(settings: Settings, environment: Mapping[str, str]) -> Configuration:
+def read_servers(settings: Settings, environment: Mapping[str, str]) -> ServersConfiguration:
     """Read the servers file. Raises ConfigurationError."""
     # A file that was named has to be there; the default one may not be, yet.
     named = settings.sources.get("servers")

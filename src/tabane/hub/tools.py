@@ -10,13 +10,12 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.operations import ServerOperations, ToolOperations
-from tabane.gateway.parallel import Parallel
-from tabane.gateway.processes.processes import Processes
-from tabane.gateway.servers.configuration import Configuration
+from tabane.gateway.long_results import LongResults
+from tabane.gateway.processes.processes import ChildProcesses
+from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.judging import Judging
-from tabane.gateway.tools.validation import Validator
+from tabane.gateway.table import gateway_table
+from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.tool_calls import as_failure, as_result
@@ -37,7 +36,7 @@ RESERVED = frozenset(
 """Names that no upstream's tool is given: the hub's own tools have them, now or in a later version."""
 
 
-def count_servers(configuration: Configuration, gateway: Gateway) -> dict[str, int]:
+def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict[str, int]:
     """Return the counts of servers and tools that status shows."""
     servers = configuration.servers
     running = [any(one.connection for one in gateway.instances(server.name)) for server in servers]
@@ -55,7 +54,7 @@ def gateway_of(
     environment: Mapping[str, str],
     loop: asyncio.AbstractEventLoop,
     batch: LineBatch,
-    processes: Processes,
+    processes: ChildProcesses,
     *,
     on_changed: Callable[[str], None],
     on_log: Callable[[str, Raw], None],
@@ -71,7 +70,7 @@ def gateway_of(
         connector,
         limits_of(settings),
         reserved=RESERVED,
-        validator=Validator(Judging(environment, errors=2)),
+        validator=ArgumentValidator(ValidationPool(environment, errors=2)),
         list_wait=settings.list_wait,
         health_interval=settings.health_interval,
         on_changed=on_changed,
@@ -86,13 +85,8 @@ class HubTools:
     def __init__(self, gateway: Gateway, door: Callable[[], Door]) -> None:
         self._gateway, self._door = gateway, door
 
-    def table(self) -> list[Operation]:
-        tools = ToolOperations(self._gateway, self._permit, self._own)
-        return [
-            *tools.table(),
-            *Parallel(tools.perform).table(),
-            *ServerOperations(self._gateway).table(),
-        ]
+    def table(self, long_results: LongResults) -> list[Operation]:
+        return gateway_table(self._gateway, self._permit, self._own, long_results)
 
     def provide(self, table: OperationTable) -> None:
         """Let the hub's own operations be found among the tools of servers."""

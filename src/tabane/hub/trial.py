@@ -14,17 +14,17 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.processes.processes import Processes
+from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.catalogue import Catalogue
+from tabane.gateway.tools.aliases import AliasMap
+from tabane.gateway.tools.catalog import ToolCatalog
 from tabane.gateway.tools.disclosure import signature
-from tabane.gateway.tools.listings import Listing, keep_listing, listing_of
-from tabane.gateway.tools.names import AliasMap
+from tabane.gateway.tools.listings import ServerListing, keep_listing, listing_of
 from tabane.gateway.upstreams.connector import Connector
+from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.lists import LISTS
-from tabane.gateway.upstreams.peer import Peer
-from tabane.gateway.upstreams.upstream import Connect, Limits, State, Upstream
+from tabane.gateway.upstreams.upstream import Connect, Upstream, UpstreamLimits, UpstreamState
 from tabane.hub.servers import limits_of, variables_of
 from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
@@ -32,7 +32,7 @@ from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
 from tabane.wire.json import join
 
-Keep = Callable[[Listing], None]
+Keep = Callable[[ServerListing], None]
 
 FACES = frozenset({Face.RPC, Face.CLI})
 
@@ -59,7 +59,7 @@ class Trials:
         environment: Mapping[str, str],
         loop: asyncio.AbstractEventLoop,
         batch: LineBatch,
-        processes: Processes,
+        processes: ChildProcesses,
         keep: Keep,
     ) -> None:
         """``keep`` gets the listing of a server that works."""
@@ -95,10 +95,10 @@ def try_alone(
 ) -> dict[str, Any]:
     """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`."""
 
-    listings: list[Listing] = []
+    listings: list[ServerListing] = []
 
     async def run() -> dict[str, Any]:
-        processes = Processes()
+        processes = ChildProcesses()
         loop = asyncio.get_running_loop()
         trials = Trials(lambda: settings, environment, loop, LineBatch(), processes, listings.append)
         try:
@@ -133,7 +133,7 @@ def server_from_definition(
 
 
 async def try_server(
-    server: Server, connect: Connect, limits: Limits, keep: Keep = lambda listing: None
+    server: Server, connect: Connect, limits: UpstreamLimits, keep: Keep = lambda listing: None
 ) -> dict[str, Any]:
     """Return the server's description and tools; it has ended when this returns. ``keep`` gets its lists.
 
@@ -166,21 +166,21 @@ async def _listed(upstream: Upstream) -> None:
     """
     began = time.monotonic()
     await upstream.listed()
-    if upstream.state is State.WAITING and time.monotonic() - began < QUICK:
+    if upstream.state is UpstreamState.WAITING and time.monotonic() - began < QUICK:
         with contextlib.suppress(UpstreamError):
             await upstream.start()
     for name in LISTS:
         await upstream.listed(name)
 
 
-def _listing(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> Listing:
+def _listing(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> ServerListing:
     kept = {name: tuple(items) for name, items in lists.items()}
     capabilities = join(peer.capabilities)
     return listing_of(server.name, server.fingerprint, peer.era, peer.version, peer.name, capabilities, kept)
 
 
 def _row(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> dict[str, Any]:
-    catalogue = Catalogue(AliasMap({}, frozenset()))
+    catalogue = ToolCatalog(AliasMap({}, frozenset()))
     catalogue.put(server, lists["tools"])
     return {
         "name": server.name,

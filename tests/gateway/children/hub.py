@@ -15,12 +15,12 @@ import sys
 
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from tabane.gateway.processes.processes import Processes  # noqa: E402
+from tabane.gateway.processes.processes import ChildProcesses  # noqa: E402
 from tests.gateway.lives import CHILD, answering  # noqa: E402
 
 
 async def main(count: int, arguments: list[str]) -> None:
-    processes = Processes()
+    processes = ChildProcesses()
     command = [sys.executable, CHILD, *arguments]
     children = [await processes.spawn(command, {}) for _ in range(count)]
     for child in children:

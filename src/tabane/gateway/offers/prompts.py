@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from tabane.gateway.offers.definitions import by_key
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.names import AliasMap
-from tabane.gateway.tools.tool import original_name
+from tabane.gateway.tools.aliases import AliasMap
+from tabane.gateway.tools.tool import by_key, original_name
 from tabane.wire.json import fields, join, quote
 
 MOST = 20_000
@@ -27,7 +26,7 @@ class Prompt:
     definition: bytes
 
 
-class PromptCatalogue:
+class PromptCatalog:
     """Prompts by alias, named as tools are. ``version`` changes whenever what a client sees has changed.
 
     The configuration's ``allow`` and ``deny`` are about tools: every prompt is offered.
@@ -60,7 +59,7 @@ class PromptCatalogue:
         return self._set(server, None)
 
     def has(self, server: str) -> bool:
-        """Whether the prompts of that server are known."""
+        """Return whether the prompts of that server are known."""
         return server in self._by_server
 
     def of_server(self, server: str) -> tuple[Prompt, ...]:

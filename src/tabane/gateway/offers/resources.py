@@ -8,9 +8,16 @@ from itertools import islice
 
 from msgspec import Raw
 
-from tabane.gateway.offers.addresses import address, addressed, authority, is_own, scheme, template_address
-from tabane.gateway.offers.definitions import by_key, text_member
-from tabane.gateway.offers.templates import Template
+from tabane.gateway.offers.resource_uris import (
+    UriTemplate,
+    address,
+    addressed,
+    authority,
+    is_own,
+    scheme,
+    template_address,
+)
+from tabane.gateway.tools.tool import by_key, text_member
 from tabane.wire.json import fields, join, quote
 
 MOST = 20_000
@@ -24,8 +31,8 @@ MOST_SOURCES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where a resource may be read: at ``server`` under ``uri``. ``shown`` is what the client calls it."""
+class ResourceSource:
+    """A resource ``uri`` of ``server``, which may have it. ``shown`` is what the client calls it."""
 
     server: str
     uri: str
@@ -33,7 +40,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Offered:
+class _ServerResources:
     """What one server listed, by URI and by template. ``capable``: it answers resources/read at all."""
 
     resources: Mapping[str, Raw] = field(default_factory=dict)
@@ -41,7 +48,7 @@ class _Offered:
     capable: bool = True
 
 
-class ResourceCatalogue:
+class ResourceCatalog:
     """Resources by URI, unchanged unless several servers list the same, or one that looks like ours.
 
     ``version`` changes whenever what a client sees has changed. The configuration's ``allow`` and
@@ -50,12 +57,12 @@ class ResourceCatalogue:
 
     def __init__(self) -> None:
         self.version = 0
-        self._by_server: dict[str, _Offered] = {}
+        self._by_server: dict[str, _ServerResources] = {}
         self._items: tuple[tuple[str, bytes], ...] | None = None
         self._template_items: tuple[tuple[str, bytes], ...] | None = None
         self._owners: dict[str, list[str]] | None = None
         self._schemes: dict[str, frozenset[str]] = {}
-        self._compiled: dict[str, tuple[Template, ...]] = {}
+        self._compiled: dict[str, tuple[UriTemplate, ...]] = {}
 
     def put(
         self,
@@ -65,11 +72,11 @@ class ResourceCatalogue:
         *,
         capable: bool = True,
     ) -> bool:
-        """Take what a server listed, None for what it did not list anew; whether anything changed.
+        """Take what a server listed, None for what it did not list again; whether anything changed.
 
         A definition that is not one, or repeats a URI, is left out and logged.
         """
-        before = self._by_server.get(server, _Offered())
+        before = self._by_server.get(server, _ServerResources())
         listed, formed = before.resources, before.templates
         if resources is not None:
             listed = by_key(server, "resource", resources, lambda one: text_member(one, "uri"), MOST)
@@ -77,19 +84,19 @@ class ResourceCatalogue:
             formed = by_key(
                 server, "resource template", templates, lambda one: text_member(one, "uriTemplate"), MOST
             )
-        return self._set(server, _Offered(listed, formed, capable))
+        return self._set(server, _ServerResources(listed, formed, capable))
 
     def remove(self, server: str) -> bool:
         """Drop what a server offers."""
         return self._set(server, None)
 
     def has(self, server: str) -> bool:
-        """Whether the resources of that server are known."""
+        """Return whether the resources of that server are known."""
         return server in self._by_server
 
     def counts(self, server: str) -> tuple[int, int]:
-        """How many resources and templates a server offers."""
-        offered = self._by_server.get(server, _Offered())
+        """Return how many resources and templates a server offers."""
+        offered = self._by_server.get(server, _ServerResources())
         return len(offered.resources), len(offered.templates)
 
     def items(self) -> Sequence[tuple[str, bytes]]:
@@ -106,21 +113,21 @@ class ResourceCatalogue:
             self._template_items = tuple(_shown(formed, "uriTemplate", template_address))
         return self._template_items
 
-    def find(self, uri: str) -> tuple[Source, ...]:
-        """Where to read a URI, the likeliest first; empty where no server reads resources.
+    def find(self, uri: str) -> tuple[ResourceSource, ...]:
+        """Return where to read a URI, the likeliest first; empty if no server reads resources.
 
         An address belongs to the server in it, a listed URI or template to those that list it. Otherwise
         it may be of those whose templates make it, then of those that list something of the same
-        authority or scheme. Where no template makes it either, a tool may have named it: then every
+        authority or scheme. If no template makes it either, a tool may have named it: then every
         server is a candidate.
         """
         return self.known(uri) or self.guessed(uri)
 
-    def known(self, uri: str) -> tuple[Source, ...]:
-        """As :meth:`find`, but only where something that is listed speaks for a server."""
+    def known(self, uri: str) -> tuple[ResourceSource, ...]:
+        """As :meth:`find`, but only if something that is listed speaks for a server."""
         at = addressed(uri)
         if at is not None and at[0] in self._by_server:
-            return (Source(*at, uri),)
+            return (ResourceSource(*at, uri),)
         owners = self._by_uri().get(uri)
         if owners:
             return _sources(owners, uri)
@@ -131,8 +138,8 @@ class ResourceCatalogue:
         ]
         return _sources([*makers, *self._neighbours(uri)], uri) if makers else ()
 
-    def guessed(self, uri: str) -> tuple[Source, ...]:
-        """Every server that reads resources, those first that list something of the same kind."""
+    def guessed(self, uri: str) -> tuple[ResourceSource, ...]:
+        """Return every server that reads resources, those first that list something of the same kind."""
         capable = [server for server, offered in self._by_server.items() if offered.capable]
         return _sources([*self._neighbours(uri), *capable], uri)
 
@@ -150,10 +157,10 @@ class ResourceCatalogue:
             )
         return self._owners
 
-    def _templates(self, server: str) -> tuple[Template, ...]:
+    def _templates(self, server: str) -> tuple[UriTemplate, ...]:
         if server not in self._compiled:
             listed = islice(self._by_server[server].templates, MOST_MATCHED)
-            self._compiled[server] = tuple(map(Template, listed))
+            self._compiled[server] = tuple(map(UriTemplate, listed))
         return self._compiled[server]
 
     def _kinds(self, server: str) -> frozenset[str]:
@@ -163,7 +170,7 @@ class ResourceCatalogue:
             self._schemes[server] = frozenset(kind(uri) for uri in uris for kind in (authority, scheme))
         return self._schemes[server]
 
-    def _set(self, server: str, offered: _Offered | None) -> bool:
+    def _set(self, server: str, offered: _ServerResources | None) -> bool:
         before = self._by_server.get(server)
         if before == offered:
             return False
@@ -181,7 +188,7 @@ class ResourceCatalogue:
         return True
 
 
-def _visible(offered: _Offered | None) -> bool:
+def _visible(offered: _ServerResources | None) -> bool:
     return offered is not None and bool(offered.resources or offered.templates)
 
 
@@ -196,7 +203,7 @@ def _owners(listed: Mapping[str, Mapping[str, Raw]]) -> dict[str, list[str]]:
 def _shown(
     listed: Mapping[str, Mapping[str, Raw]], member: str, spelled: Callable[[str, str], str]
 ) -> Iterator[tuple[str, bytes]]:
-    """Each definition with what it is shown as, which ``member`` holds."""
+    """Yield each definition with what it is shown as, which ``member`` holds."""
     owners = _owners(listed)
     for server, definitions in listed.items():
         for key, definition in definitions.items():
@@ -207,5 +214,5 @@ def _shown(
                 yield shown, join({**fields(definition), member: Raw(quote(shown))})
 
 
-def _sources(servers: Iterable[str], uri: str) -> tuple[Source, ...]:
-    return tuple(Source(server, uri, uri) for server in islice(dict.fromkeys(servers), MOST_SOURCES))
+def _sources(servers: Iterable[str], uri: str) -> tuple[ResourceSource, ...]:
+    return tuple(ResourceSource(server, uri, uri) for server in islice(dict.fromkeys(servers), MOST_SOURCES))

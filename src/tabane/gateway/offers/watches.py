@@ -1,4 +1,4 @@
-"""Who watches which resource: clients' wishes, kept on whatever instance serves them."""
+"""Resources that clients watch, on whichever instances serve those clients."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Protocol
 from msgspec import Raw
 
 from tabane.errors import CallerError, TabaneError
-from tabane.gateway.offers.addresses import address
-from tabane.gateway.offers.resources import Source
+from tabane.gateway.offers.resource_uris import address
+from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.upstreams.upstream import Upstream
 from tabane.messages import say
 from tabane.operations import Caller
@@ -28,16 +28,16 @@ OnUpdated = Callable[[str, Raw], None]
 """Given the watched URI as its client calls it, and the notification's params for that client."""
 
 
-class Route(Protocol):
-    """The instance of a server that serves a caller. Raises TabaneError where none can."""
+class InstanceRoute(Protocol):
+    """The instance of a server that serves a caller. Raises TabaneError if none can."""
 
     def __call__(self, caller: Caller, server: str) -> Upstream: ...
 
 
-class Watch:
+class ResourceWatch:
     """One resource that one session watches."""
 
-    def __init__(self, caller: Caller, source: Source, on_updated: OnUpdated) -> None:
+    def __init__(self, caller: Caller, source: ResourceSource, on_updated: OnUpdated) -> None:
         self.caller, self.source, self.on_updated = caller, source, on_updated
         self.instance: Upstream | None = None
         self._ended = False
@@ -56,24 +56,26 @@ class Watch:
         self.on_updated(self.source.shown, renamed(params, self.source, uri))
 
 
-class Watches:
+class ResourceWatches:
     """The watched resources of all sessions, bounded.
 
     They follow a server to the instance that takes the place of another. ``spawn`` runs what goes on
     while nobody waits.
     """
 
-    def __init__(self, route: Route, spawn: Callable[[Coroutine[None, None, None]], object]) -> None:
+    def __init__(self, route: InstanceRoute, spawn: Callable[[Coroutine[None, None, None]], object]) -> None:
         self._route, self._spawn = route, spawn
-        self._by_session: dict[str, dict[str, Watch]] = {}
+        self._by_session: dict[str, dict[str, ResourceWatch]] = {}
         self._count = 0
 
-    async def watch(self, session: str, caller: Caller, source: Source, on_updated: OnUpdated) -> None:
+    async def watch(
+        self, session: str, caller: Caller, source: ResourceSource, on_updated: OnUpdated
+    ) -> None:
         """Tell ``on_updated`` whenever the resource changes; instead of another of the session's for it.
 
-        Raises TabaneError where its server cannot be reached or refuses, or there are too many.
+        Raises TabaneError if its server cannot be reached or refuses, or there are too many.
         """
-        watch = Watch(caller, source, on_updated)
+        watch = ResourceWatch(caller, source, on_updated)
         before = self._by_session.get(session, {}).get(source.shown)
         if before is None:
             self._check_room(session)
@@ -99,7 +101,7 @@ class Watches:
             watch.end()
 
     def leave(self, session: str) -> None:
-        """A session is over."""
+        """Stop watching for a session that has ended."""
         for uri in list(self._by_session.get(session, ())):
             self.unwatch(session, uri)
 
@@ -110,7 +112,7 @@ class Watches:
                 if watch.source.server == server:
                     self._spawn(self._follow(watch))
 
-    async def _follow(self, watch: Watch) -> None:
+    async def _follow(self, watch: ResourceWatch) -> None:
         try:
             instance = self._route(watch.caller, watch.source.server)
             if instance is not watch.instance:
@@ -128,7 +130,7 @@ class Watches:
                 "{count} resources are watched already, which is the most for all clients together.",
                 count=MOST))  # fmt: skip
 
-    def _forget(self, session: str, watch: Watch) -> None:
+    def _forget(self, session: str, watch: ResourceWatch) -> None:
         watches = self._by_session.get(session, {})
         if watches.get(watch.source.shown) is watch:
             del watches[watch.source.shown]
@@ -137,7 +139,7 @@ class Watches:
                 del self._by_session[session]
 
 
-def renamed(params: Raw, source: Source, uri: str) -> Raw:
+def renamed(params: Raw, source: ResourceSource, uri: str) -> Raw:
     """A notification as the client is told it: its own URI, and nothing of the server's subscription."""
     try:
         members = json.fields(params)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    """A frame: four bytes of length, big-endian, and the message."""
+    """Return a frame: four bytes of length, big-endian, and the message."""
     body = marshal.dumps(message)
     return len(body).to_bytes(4, "big") + body
 
 
-class Frames:
+class KeeperFrames:
     """Takes bytes as they come and gives the messages that are complete."""
 
     def __init__(self) -> None:

@@ -26,8 +26,8 @@ import select
 import sys
 import time
 
-from tabane.gateway.processes import launch, lineage
-from tabane.gateway.processes.frames import Frames, pack
+from tabane.gateway.processes import launch, process_table
+from tabane.gateway.processes.frames import KeeperFrames, pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _AGAIN = 0.02, 1.0  # seconds between two rounds of SIGKILL, the first and at mo
 _CHUNK = 1 << 16
 
 
-class Instance:
+class SupervisedProcess:
     """A server that was asked for, until nothing of it is left."""
 
     __slots__ = ("again", "alive", "deadline", "grace", "key", "marker", "pid", "pipe", "sent")
@@ -66,11 +66,11 @@ class Keeper:
     def __init__(self, channel: _socket.socket, control: Callable[..., int] | None) -> None:
         self._channel = channel
         self._control = control
-        self._frames = Frames()
+        self._frames = KeeperFrames()
         self._fds: list[int] = []
         self._unsent = bytearray()
-        self._instances: dict[int, Instance] = {}
-        self._table: dict[int, lineage.Process] | None = None
+        self._instances: dict[int, SupervisedProcess] = {}
+        self._table: dict[int, process_table.ProcessEntry] | None = None
         self._over: float | None = None  # when to have ended, once the hub is gone
         self._wake = _alarm()
 
@@ -90,7 +90,7 @@ class Keeper:
 
     def end(self) -> None:
         """Kill whatever is left below this process."""
-        for pid in lineage.descendants(lineage.processes(), [os.getpid()]):
+        for pid in process_table.descendants(process_table.processes(), [os.getpid()]):
             _sent(os.kill, pid, signal.SIGKILL)
         for instance in self._instances.values():
             _sent(os.killpg, instance.pid, signal.SIGKILL)
@@ -111,14 +111,14 @@ class Keeper:
         return ready
 
     def _timeout(self) -> float | None:
-        """Milliseconds until the next deadline; None where there is none."""
+        """Milliseconds until the next deadline; None if there is none."""
         deadlines = [i.deadline for i in self._instances.values() if i.deadline is not None]
         return max(0.0, min(deadlines) - time.monotonic()) * 1000 + 1 if deadlines else None
 
     # What the hub asks for
 
     def _receive(self) -> bool:
-        """Handle what the hub has sent. False where it is gone, or can no longer be understood."""
+        """Handle what the hub has sent. False if it is gone, or can no longer be understood."""
         try:
             data, ancillary, flags, _ = self._channel.recvmsg(
                 _CHUNK, _socket.CMSG_SPACE(64), getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
@@ -158,7 +158,7 @@ class Keeper:
         key, stdio, self._fds = request["key"], self._fds[:3], self._fds[3:]
         try:
             pid, pipe = launch.launch(request["argv"], request["env"], request["cwd"], stdio, self._control)
-            self._instances[key] = Instance(key, request["marker"], pid, pipe)
+            self._instances[key] = SupervisedProcess(key, request["marker"], pid, pipe)
         except OSError as error:
             self._tell({"is": "failed", "key": key, "step": "fork", "errno": error.errno})
         for fd in stdio:
@@ -166,7 +166,7 @@ class Keeper:
 
     # What becomes of the servers
 
-    def _settle(self, instance: Instance) -> None:
+    def _settle(self, instance: SupervisedProcess) -> None:
         """Read how exec went: a pipe that ends without a word means well."""
         if instance.pipe is None:
             return
@@ -190,7 +190,7 @@ class Keeper:
                     self._bury(instance, os.waitstatus_to_exitcode(status))
         self._table = None
 
-    def _bury(self, instance: Instance, code: int) -> None:
+    def _bury(self, instance: SupervisedProcess, code: int) -> None:
         instance.alive = False
         killed = code < 0
         self._tell(
@@ -218,27 +218,27 @@ class Keeper:
                 del self._instances[instance.key]
                 self._tell({"is": "gone", "key": instance.key})
 
-    def _left(self, instance: Instance) -> bool:
+    def _left(self, instance: SupervisedProcess) -> bool:
         if not launch.LINUX:
             return _sent(os.killpg, instance.pid, 0)
         return bool(self._members(instance))
 
-    def _members(self, instance: Instance) -> set[int]:
+    def _members(self, instance: SupervisedProcess) -> set[int]:
         """Its processes, wherever they went. One whose owner cannot be told is the last server's."""
         table, keeper = self._processes(), os.getpid()
         if len(self._instances) == 1:
-            return lineage.descendants(table, [keeper])
-        return lineage.belonging(
-            table, keeper, (instance.pid,), lambda pid: lineage.carries(pid, instance.marker)
+            return process_table.descendants(table, [keeper])
+        return process_table.belonging(
+            table, keeper, (instance.pid,), lambda pid: process_table.carries(pid, instance.marker)
         )
 
-    def _processes(self) -> dict[int, lineage.Process]:
-        """The table of processes, read once in a round of the loop."""
+    def _processes(self) -> dict[int, process_table.ProcessEntry]:
+        """Return the table of processes, read once in a round of the loop."""
         if self._table is None:
-            self._table = lineage.processes()
+            self._table = process_table.processes()
         return self._table
 
-    def _signal(self, instance: Instance, number: int) -> None:
+    def _signal(self, instance: SupervisedProcess, number: int) -> None:
         """Send ``number`` to the group, and to each process of the server that has left it."""
         self._schedule(instance, number)
         table, members = self._processes(), self._members(instance)
@@ -252,7 +252,7 @@ class Keeper:
         for pid in outside:
             _sent(os.kill, pid, number)
 
-    def _schedule(self, instance: Instance, number: int) -> None:
+    def _schedule(self, instance: SupervisedProcess, number: int) -> None:
         if number == signal.SIGTERM:
             wait = GRACE if instance.grace is None else instance.grace
         else:
@@ -264,7 +264,7 @@ class Keeper:
     def _abandon(self) -> None:
         """The hub is gone: end everything."""
         self._over = time.monotonic() + PATIENCE
-        strays = lineage.descendants(self._processes(), [os.getpid()])
+        strays = process_table.descendants(self._processes(), [os.getpid()])
         for instance in self._instances.values():
             strays -= self._members(instance)
             if not instance.sent:
@@ -289,7 +289,7 @@ class Keeper:
 
 
 def _alarm() -> int:
-    """A pipe that becomes readable when a child has ended."""
+    """Return a pipe that becomes readable when a child has ended."""
     wake, bell = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(bell, False)
@@ -299,7 +299,7 @@ def _alarm() -> int:
 
 
 def _ended() -> tuple[int, int] | None:
-    """The pid and status of a child that has ended, reaped; None where there is none."""
+    """Return the pid and status of a child that has ended, reaped; None if there is none."""
     try:
         pid, status = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -308,7 +308,7 @@ def _ended() -> tuple[int, int] | None:
 
 
 def _sent(send: Callable[[int, int], None], target: int, number: int) -> bool:
-    """Whether there was something to send the signal to."""
+    """Return whether there was something to send the signal to."""
     try:
         send(target, number)
     except (ProcessLookupError, PermissionError):

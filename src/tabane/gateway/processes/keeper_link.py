@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.processes.frames import Frames, pack
+from tabane.gateway.processes.frames import KeeperFrames, pack
 
 _CHUNK = 1 << 16
 _PACKAGE = str(Path(__file__).resolve().parents[3])
-# As a module, not as a script: a script would be compiled anew at each start.
+# As a module, not as a script: a script would be compiled again at each start.
 _RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.gateway.processes.keeper import main; main()"
 _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # where an interpreter may need to find its library
 
@@ -36,9 +36,9 @@ class KeeperLink:
         lost: Callable[[], None],
         log_fd: int | None = None,
     ) -> None:
-        """Start a keeper. Raises OSError where the system has no room for one."""
+        """Start a keeper. Raises OSError if the system has no room for one."""
         self._loop, self._report, self._lost = loop, report, lost
-        self._frames = Frames()
+        self._frames = KeeperFrames()
         self._outbox: deque[tuple[memoryview, Sequence[int]]] = deque()
         self._blocked = False
         self._socket, theirs = socket.socketpair()

@@ -48,7 +48,7 @@ def launch(
     """Start a process; its pid, and a pipe that says how exec went.
 
     The pipe ends without a word once the program runs, else with the marshalled pair (step, errno),
-    step being ``cwd`` or ``exec``. ``control`` is prctl, on Linux. Raises OSError where the system
+    step being ``cwd`` or ``exec``. ``control`` is prctl, on Linux. Raises OSError if the system
     has no room for another process.
     """
     said, say = os.pipe()

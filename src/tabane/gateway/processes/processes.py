@@ -18,9 +18,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.processes import leavings, lineage
+from tabane.gateway.processes import orphans, process_table
 from tabane.gateway.processes.keeper_link import KeeperLink
-from tabane.gateway.processes.refusals import refusal
+from tabane.gateway.processes.launch_errors import launch_error
 from tabane.messages import Message, say
 
 _T = TypeVar("_T")
@@ -36,7 +36,7 @@ SLACK = 3.0
 
 
 def child_environment(hub_env: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
-    """A child's environment: six variables of the hub's own, and what the configuration names.
+    """Return a child's environment: six variables of the hub's own, and what the configuration names.
 
     A value of the hub's that begins with ``()`` is a function exported by a shell, and is left out.
     """
@@ -45,7 +45,7 @@ def child_environment(hub_env: Mapping[str, str], configured: Mapping[str, str])
 
 
 @dataclass(frozen=True)
-class Exit:
+class ChildExit:
     """How a child ended: its status, or the signal that killed it; neither where nobody saw it."""
 
     code: int | None = None
@@ -63,7 +63,7 @@ class Exit:
         return self.describe().render("en")
 
 
-class Child:
+class ChildProcess:
     """A running child.
 
     The three descriptors are the hub's ends of its pipes, non-blocking; they belong to the caller,
@@ -71,16 +71,16 @@ class Child:
     left of it, neither in its group nor outside.
     """
 
-    def __init__(self, key: int, pid: int, fds: Sequence[int], processes: Processes) -> None:
+    def __init__(self, key: int, pid: int, fds: Sequence[int], processes: ChildProcesses) -> None:
         loop = asyncio.get_running_loop()
         self.key = key
         self.pid = pid
         self.stdin_fd, self.stdout_fd, self.stderr_fd = fds
-        self.exited: asyncio.Future[Exit] = loop.create_future()
+        self.exited: asyncio.Future[ChildExit] = loop.create_future()
         self.gone: asyncio.Future[None] = loop.create_future()
         self._processes = processes
 
-    async def stop(self, grace: float = GRACE) -> Exit:
+    async def stop(self, grace: float = GRACE) -> ChildExit:
         """End it: after ``grace`` seconds SIGTERM, after as many more SIGKILL, to all that is left of it.
 
         Close its stdin first: the first seconds are what end of file is given. Returns when nothing is
@@ -89,7 +89,7 @@ class Child:
         self._processes.ask({"do": "stop", "key": self.key, "grace": float(grace)})
         if not (await asyncio.wait([self.gone], timeout=2 * grace + SLACK))[0]:
             await self._processes.prod()
-        return self.exited.result() if self.exited.done() else Exit()
+        return self.exited.result() if self.exited.done() else ChildExit()
 
     def kill(self) -> None:
         """SIGKILL, to all of it, at once."""
@@ -97,21 +97,21 @@ class Child:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _SpawnRequest:
     """A start that the keeper was asked for, the hub's ends of the pipes, and who waits for it."""
 
     argv: list[bytes]
     env: dict[bytes, bytes]
     cwd: bytes | None
     fds: list[int]
-    answer: asyncio.Future[Child]
+    answer: asyncio.Future[ChildProcess]
 
 
-class Processes:
+class ChildProcesses:
     """Starts and ends children through a keeper, which is started with the first of them.
 
     ``log_fd`` takes the keeper's stderr, which is silent unless it fails. A start that takes more
-    than ``timeout`` seconds is given up. ``umask`` is the children's, where it is not the hub's own:
+    than ``timeout`` seconds is given up. ``umask`` is the children's, if it is not the hub's own:
     what Tabane writes is private, what a server writes for its user is as that user wants it.
     Belongs to one event loop, in the main thread.
     """
@@ -122,9 +122,9 @@ class Processes:
         self._token = os.urandom(8).hex()
         self._keys = count(1)
         self._link: KeeperLink | None = None
-        self._requests: dict[int, _Request] = {}
-        self._children: dict[int, Child] = {}
-        self._adoption: leavings.Adoption | None = None
+        self._requests: dict[int, _SpawnRequest] = {}
+        self._children: dict[int, ChildProcess] = {}
+        self._adoption: orphans.Subreaper | None = None
         self._sweep: asyncio.Task[None] | None = None
         self._clear = asyncio.Event()  # there is no keeper, and nothing left of one
         self._clear.set()
@@ -133,14 +133,16 @@ class Processes:
 
     @property
     def keeper_pid(self) -> int | None:
-        """The pid of the keeper; None where there is none."""
+        """Return the pid of the keeper; None if there is none."""
         return None if self._link is None else self._link.pid
 
-    async def spawn(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None) -> Child:
+    async def spawn(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None
+    ) -> ChildProcess:
         """Start a program, in a session of its own, with ``env`` and the marker alone.
 
         ``argv[0]`` is looked up on the PATH of ``env``. Raises UpstreamUnavailable, whose message
-        says what is missing, where it could not be started.
+        says what is missing, if it could not be started.
         """
         command = _encoded(argv, env, cwd)
         link = await self._keeper()
@@ -190,10 +192,10 @@ class Processes:
 
     def _kill_keeper(self) -> None:
         if self._link is not None:
-            leavings.send(os.kill, self._link.pid)
+            orphans.send(os.kill, self._link.pid)
 
     async def _keeper(self) -> KeeperLink:
-        """The keeper, or a new one once what the last one left is ended."""
+        """Return the keeper, or a new one once what the last one left is ended."""
         while self._link is None:
             await self._clear.wait()
             if self._closed:
@@ -205,7 +207,7 @@ class Processes:
 
     def _start(self) -> KeeperLink:
         if self._adoption is None:
-            self._adoption = leavings.Adoption()
+            self._adoption = orphans.Subreaper()
         before = os.umask(self.umask) if self.umask is not None else None
         try:
             return KeeperLink(asyncio.get_running_loop(), self._report, self._lost, self._log_fd)
@@ -222,11 +224,13 @@ class Processes:
 
     def _request(
         self, link: KeeperLink, argv: list[bytes], env: dict[bytes, bytes], cwd: bytes | None
-    ) -> tuple[int, _Request]:
+    ) -> tuple[int, _SpawnRequest]:
         key = next(self._keys)
         ours, theirs = _pipes()
-        name, _, value = lineage.marker(self._token, key).rstrip(b"\0").partition(b"=")
-        request = _Request(argv, {**env, name: value}, cwd, ours, asyncio.get_running_loop().create_future())
+        name, _, value = process_table.marker(self._token, key).rstrip(b"\0").partition(b"=")
+        request = _SpawnRequest(
+            argv, {**env, name: value}, cwd, ours, asyncio.get_running_loop().create_future()
+        )
         self._requests[key] = request
         link.send(
             {
@@ -235,13 +239,13 @@ class Processes:
                 "argv": argv,
                 "env": request.env,
                 "cwd": cwd,
-                "marker": lineage.marker(self._token, key),
+                "marker": process_table.marker(self._token, key),
             },
             theirs,
         )
         return key, request
 
-    def _withdraw(self, key: int, request: _Request) -> None:
+    def _withdraw(self, key: int, request: _SpawnRequest) -> None:
         """Nobody waits for this start any more: end what became of it."""
         self.ask({"do": "kill", "key": key})
         if request.answer.cancelled() or request.answer.exception() is None:
@@ -258,22 +262,22 @@ class Processes:
         elif kind == "failed":
             self._failed(key, report["step"], report["errno"])
         elif kind == "exited":
-            _settle(self._children[key].exited, Exit(report["code"], report["signal"]))
+            _settle(self._children[key].exited, ChildExit(report["code"], report["signal"]))
         elif kind == "gone":
             _settle(self._children.pop(key).gone, None)
 
     def _spawned(self, key: int, pid: int) -> None:
         request = self._requests.pop(key)
-        self._children[key] = child = Child(key, pid, request.fds, self)
+        self._children[key] = child = ChildProcess(key, pid, request.fds, self)
         if not request.answer.done():
             request.answer.set_result(child)
 
     def _failed(self, key: int, step: str, number: int) -> None:
         request = self._requests.pop(key)
-        message = refusal(request.argv, request.env, request.cwd, step, number)
+        message = launch_error(request.argv, request.env, request.cwd, step, number)
         self._refuse(request, UpstreamUnavailable(message))
 
-    def _refuse(self, request: _Request, error: UpstreamUnavailable) -> None:
+    def _refuse(self, request: _SpawnRequest, error: UpstreamUnavailable) -> None:
         if not request.answer.done():
             _close(request.fds)
             request.answer.set_exception(error)
@@ -288,12 +292,12 @@ class Processes:
         for request in requests.values():
             self._refuse(request, UpstreamUnavailable(self._why_lost()))
         for child in children.values():
-            _settle(child.exited, Exit())
+            _settle(child.exited, ChildExit())
         self._sweep = asyncio.get_running_loop().create_task(self._end_leavings(link.pid, children))
 
-    async def _end_leavings(self, keeper: int, children: dict[int, Child]) -> None:
+    async def _end_leavings(self, keeper: int, children: dict[int, ChildProcess]) -> None:
         try:
-            await leavings.end_leavings(keeper, {child.pid for child in children.values()}, self._token)
+            await orphans.end_orphans(keeper, {child.pid for child in children.values()}, self._token)
         finally:
             for child in children.values():
                 _settle(child.gone, None)
@@ -308,7 +312,7 @@ class Processes:
 def _encoded(
     argv: Sequence[str], env: Mapping[str, str], cwd: str | None
 ) -> tuple[list[bytes], dict[bytes, bytes], bytes | None]:
-    """The command as the system takes it. Raises UpstreamUnavailable where it has no way to."""
+    """Return the command as the system takes it. Raises UpstreamUnavailable if it has no way to."""
     try:
         command = [os.fsencode(part) for part in argv]
         variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}

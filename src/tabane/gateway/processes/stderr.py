@@ -65,7 +65,7 @@ def plain(text: str) -> str:
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
-class Lines:
+class StderrLines:
     """Takes bytes as they come and gives the lines that are complete, each with whether it was cut."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ def _short(text: str, cut: bool) -> str:
     return text[:LINE_LIMIT] + " …" if cut or len(text) > LINE_LIMIT else text
 
 
-class Allowance:
+class StderrRateLimit:
     """So many bytes a second, and so many at once after a rest."""
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
@@ -135,7 +135,7 @@ class Allowance:
         return True
 
 
-class LogFile:
+class ServerLogFile:
     """A server's log in ``folder``, one predecessor beside it; both readable by the user alone."""
 
     def __init__(self, folder: str | os.PathLike[str], server: str) -> None:
@@ -189,10 +189,10 @@ class StderrLog:
         redact: Callable[[str], str],
     ) -> None:
         self._loop, self._fd, self._redact = loop, fd, redact
-        self._file = LogFile(folder, server)
-        self._lines = Lines()
+        self._file = ServerLogFile(folder, server)
+        self._lines = StderrLines()
         self._kept: deque[str] = deque(maxlen=KEPT_LINES)
-        self._allowance = Allowance(RATE, BURST, loop.time())
+        self._allowance = StderrRateLimit(RATE, BURST, loop.time())
         self._left_out = 0  # bytes of a flood since the last line that was logged
         self._heard = loop.time()
         self._rest: asyncio.TimerHandle | None = None

@@ -49,7 +49,7 @@ class Client:
     def files(
         self, platform: str, home: Path, cwd: Path | None = None, config: Path | None = None
     ) -> tuple[ClientFile, ...]:
-        """Where its servers stand: always the user's file first, then the project's where ``cwd`` is given.
+        """Return the files with its servers: the user's first, then the project's if ``cwd`` is given.
 
         ``platform`` is ``sys.platform``; ``config`` is the folder that stands for ``~/.config``
         (XDG_CONFIG_HOME), which macOS has no use for. The files need not exist.

@@ -23,7 +23,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
-class Broken(ValueError):
+class JsonSyntaxError(ValueError):
     """Text that is not JSON. ``line`` and ``column`` count from 1; ``expected`` says what belongs there."""
 
     def __init__(self, text: str, position: int, expected: Message) -> None:
@@ -34,7 +34,7 @@ class Broken(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class JsonMember:
     """One ``"key": value`` of an object: its line, and the offset at which the value begins.
 
     ``begin`` is the offset of the key, ``end`` the one behind the value.
@@ -49,7 +49,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class JsonDocument:
     """A file that was read: its value, and the means to find the lines of its parts.
 
     ``commented`` says whether it has comments, which a rewritten file would lose.
@@ -59,33 +59,35 @@ class Document:
     text: str
     commented: bool
 
-    def members(self, start: int = 0) -> tuple[Member, ...]:
-        """The members of the object at that offset, in the file's order, doubled keys included.
+    def members(self, start: int = 0) -> tuple[JsonMember, ...]:
+        """Return the members of the object at that offset, in the file's order, doubled keys included.
 
-        Empty where what begins there is no object.
+        Empty if what begins there is no object.
         """
         return tuple(_members(self.text, start))
 
 
-def read_document(text: str) -> Document:
-    """Read JSON that may have comments and trailing commas. Raises :class:`Broken`."""
+def read_document(text: str) -> JsonDocument:
+    """Read JSON that may have comments and trailing commas. Raises :class:`JsonSyntaxError`."""
     blanked = blank_comments(text)
     strict = blank_trailing_commas(blanked)
     try:
         value = _DECODER.decode(strict)
     except json.JSONDecodeError as error:
-        raise Broken(text, error.pos, _expected(error.msg, strict[error.pos : error.pos + 1])) from None
+        raise JsonSyntaxError(
+            text, error.pos, _expected(error.msg, strict[error.pos : error.pos + 1])
+        ) from None
     except RecursionError:
-        raise Broken(text, 0, say("it is nested too deeply")) from None
+        raise JsonSyntaxError(text, 0, say("it is nested too deeply")) from None
     except ValueError:
-        raise Broken(text, 0, say("a number in it is too long")) from None
-    return Document(value, strict, commented=blanked != text)
+        raise JsonSyntaxError(text, 0, say("a number in it is too long")) from None
+    return JsonDocument(value, strict, commented=blanked != text)
 
 
 def blank_comments(text: str) -> str:
     """The text with spaces where ``//`` and ``/* */`` comments were: as long, with the same line breaks.
 
-    Raises :class:`Broken` at a comment that does not end.
+    Raises :class:`JsonSyntaxError` at a comment that does not end.
     """
 
     def blanked(token: re.Match[str]) -> str:
@@ -93,14 +95,14 @@ def blank_comments(text: str) -> str:
         if found.startswith('"'):
             return found
         if found == "/*":
-            raise Broken(text, token.start(), say("this comment has no closing */"))
+            raise JsonSyntaxError(text, token.start(), say("this comment has no closing */"))
         return _VISIBLE.sub(" ", found)
 
     return _TOKENS.sub(blanked, text)
 
 
 def blank_trailing_commas(text: str) -> str:
-    """The text with a space for each comma that stands between an element and a closing bracket.
+    """Return the text with a space for each comma that stands between an element and a closing bracket.
 
     A comma with nothing before it, as in ``[,]``, is a mistake and stays one.
     """
@@ -114,7 +116,7 @@ def blank_trailing_commas(text: str) -> str:
 
 
 def _last_before(text: str, position: int) -> str:
-    """The last character before ``position`` that is no white space; a bracket at the begin of all."""
+    """Return the last character before ``position`` that is no white space; a bracket at the start."""
     while position > 0:
         position -= 1
         if text[position] not in " \t\r\n":
@@ -122,7 +124,7 @@ def _last_before(text: str, position: int) -> str:
     return "["
 
 
-def _members(text: str, start: int) -> Iterator[Member]:
+def _members(text: str, start: int) -> Iterator[JsonMember]:
     """Walk an object of text that is known to be strict JSON."""
     position = _skip(text, start)
     if text[position : position + 1] != "{":
@@ -135,7 +137,7 @@ def _members(text: str, start: int) -> Iterator[Member]:
         key, position = _DECODER.raw_decode(text, begin)
         value_at = _skip(text, _skip(text, position) + 1)
         value, position = _DECODER.raw_decode(text, value_at)
-        yield Member(key, value, line, value_at, begin, position)
+        yield JsonMember(key, value, line, value_at, begin, position)
         position = _skip(text, position)
         if text[position] == ",":
             position = _skip(text, position + 1)

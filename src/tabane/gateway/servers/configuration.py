@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers.commented_json import Broken, Document, Member, read_document
-from tabane.gateway.servers.definitions import Place, read_server
-from tabane.gateway.servers.keys import is_plain
+from tabane.gateway.servers.commented_json import JsonDocument, JsonMember, JsonSyntaxError, read_document
 from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.server_keys import is_plain
+from tabane.gateway.servers.server_parser import DefinitionSource, read_server
 from tabane.gateway.servers.variables import Variables
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted
@@ -29,7 +29,7 @@ _IGNORED = ("inputs", "$schema")
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class ServersConfiguration:
     """What the servers file says: its servers in the file's order, disabled ones too, and warnings."""
 
     path: Path
@@ -42,10 +42,10 @@ class Configuration:
 
 def read_configuration(
     path: str | os.PathLike[str], variables: Variables, *, required: bool = False
-) -> Configuration:
+) -> ServersConfiguration:
     """Read the servers file. ``required`` is for a file that the user named: it has to exist.
 
-    Raises ConfigurationError where the file is missing though required, may be written by others, or is
+    Raises ConfigurationError if the file is missing though required, may be written by others, or is
     not the JSON it should be: then with path, line, column and what was expected there.
     """
     path = Path(os.path.abspath(path))
@@ -55,13 +55,13 @@ def read_configuration(
         if required:
             raise ConfigurationError(say("There is no servers file {path}.", path=path)) from None
         what = say("There are no servers yet. Add one with tabane servers add, or write {path}.", path=path)
-        return Configuration(path, (), (what,))
+        return ServersConfiguration(path, (), (what,))
     return _configured(path, document, variables)
 
 
 def configuration_of(
     path: str | os.PathLike[str], definitions: Mapping[str, object], variables: Variables
-) -> Configuration:
+) -> ServersConfiguration:
     """What the servers file at ``path`` would say if it held these definitions: nothing is read or written.
 
     Lines in its messages mean nothing.
@@ -71,24 +71,24 @@ def configuration_of(
 
 
 def why_disabled(server: Server) -> Message | None:
-    """Why the server may not be started, without the file and line that say so; None where it may."""
+    """Return why the server may not be started, without the file and line that say so; None if it may."""
     why = server.disabled.fields.get("why") if server.disabled else None
     return why if isinstance(why, Message) else server.disabled
 
 
-def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> Document:
-    """The servers file as a document. Raises FileNotFoundError, and ConfigurationError as above."""
+def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> JsonDocument:
+    """Return the servers file as a document. Raises FileNotFoundError, and ConfigurationError as above."""
     data = read(path)
     try:
         return read_document(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise _broken(path, *_place_of_byte(data, error.start), say("expected UTF-8")) from None
-    except Broken as broken:
+    except JsonSyntaxError as broken:
         raise _broken(path, broken.line, broken.column, broken.expected) from None
 
 
-def server_tables(path: Path, document: Document) -> tuple[Member, ...]:
-    """The objects of the file that hold servers. Raises ConfigurationError where one is no object."""
+def server_tables(path: Path, document: JsonDocument) -> tuple[JsonMember, ...]:
+    """Return the objects of the file that hold servers. Raises ConfigurationError if one is no object."""
     if not isinstance(document.value, dict):
         raise _broken(path, 1, 1, say('expected an object such as {"mcpServers": {}}'))
     tables = tuple(member for member in document.members() if member.key in TABLES)
@@ -98,8 +98,8 @@ def server_tables(path: Path, document: Document) -> tuple[Member, ...]:
     return tables
 
 
-def _configured(path: Path, document: Document, variables: Variables) -> Configuration:
-    place = Place(str(path), document)
+def _configured(path: Path, document: JsonDocument, variables: Variables) -> ServersConfiguration:
+    place = DefinitionSource(str(path), document)
     tables = server_tables(path, document)
     warnings = list(_strange_keys(path, document))
     servers: dict[str, Server] = {}
@@ -115,10 +115,10 @@ def _configured(path: Path, document: Document, variables: Variables) -> Configu
         lines[member.key] = member.line
         servers[member.key], found = read_server(member, place, variables)
         warnings += found
-    return Configuration(path, tuple(servers.values()), tuple(warnings))
+    return ServersConfiguration(path, tuple(servers.values()), tuple(warnings))
 
 
-def _twice(path: Path, member: Member, first: int) -> Message:
+def _twice(path: Path, member: JsonMember, first: int) -> Message:
     return say(
         "{path}:{line}: the server {server} stands here and in line {first}; this one is used.",
         path=path,
@@ -128,7 +128,7 @@ def _twice(path: Path, member: Member, first: int) -> Message:
     )
 
 
-def _strange_keys(path: Path, document: Document) -> Iterator[Message]:
+def _strange_keys(path: Path, document: JsonDocument) -> Iterator[Message]:
     members = document.members()
     for member in members:
         if member.key in TABLES or member.key in _IGNORED:

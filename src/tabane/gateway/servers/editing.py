@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
-from tabane.gateway.servers.commented_json import Document, read_document
+from tabane.gateway.servers.commented_json import JsonDocument, read_document
 from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
-from tabane.gateway.servers.keys import is_plain
-from tabane.gateway.servers.splicing import NoObject, Unsafe, with_member, without_member
+from tabane.gateway.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
+from tabane.gateway.servers.server_keys import is_plain
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
 from tabane.text.nearest_names import nearest
@@ -39,9 +39,9 @@ _EMPTY = '{"mcpServers": {}}'
 
 
 def add_server(path: str | os.PathLike[str], name: str, definition: Mapping[str, Any]) -> None:
-    """Add a server at the end of the file, which is made where there is none.
+    """Add a server at the end of the file, which is made if there is none.
 
-    Raises BadArguments where the name is empty or taken, and as :func:`edit_servers`.
+    Raises BadArguments if the name is empty or taken, and as :func:`edit_servers`.
     """
     add_servers(path, {name: definition})
 
@@ -108,7 +108,7 @@ def edit_servers(path: str | os.PathLike[str], change: Change) -> None:
 def alone(path: Path, limit: float = PATIENCE) -> Iterator[None]:
     """Only one program at a time is within such a block for files of the same folder.
 
-    The folder itself is locked, so that no file is left behind. Raises ConfigurationError where another
+    The folder itself is locked, so that no file is left behind. Raises ConfigurationError if another
     program stays within for ``limit`` seconds, and OSError.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
@@ -154,18 +154,18 @@ def _edit(path: Path, change: Change) -> None:
 
 
 def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table, by_hand: Message) -> bytes:
-    """The former text with what changed between the two tables put in and taken out, comments kept."""
+    """Return the former text with what changed between the two tables put in and taken out, comments kept."""
     text = previous.decode("utf-8-sig")
     try:
         for place, value in _differences((key,), before, after):
             text = without_member(text, place) if value is _GONE else with_member(text, place, value)
-    except (NoObject, Unsafe):
+    except (NotAnObject, UnsafeJsonEdit):
         raise _lost(path, by_hand) from None
     return text.encode()
 
 
 def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The members that are to be set or taken out, the deepest that differ."""
+    """Yield the members that are to be set or taken out, the deepest that differ."""
     for key in before.keys() - after.keys():
         yield (*path, key), _GONE
     for key, value in after.items():
@@ -186,13 +186,13 @@ def _lost(path: Path, by_hand: Message) -> ConfigurationError:
     )
 
 
-def _table(path: Path, document: Document) -> Table:
-    """The object that holds the servers: where the file has one already, else a new one."""
+def _table(path: Path, document: JsonDocument) -> Table:
+    """Return the object that holds the servers: the one in the file, else a new one."""
     table: Table = document.value.setdefault(_key(path, document), {})
     return table
 
 
-def _key(path: Path, document: Document) -> str:
+def _key(path: Path, document: JsonDocument) -> str:
     tables = server_tables(path, document)
     return tables[0].key if tables else TABLES[0]
 
@@ -230,7 +230,7 @@ def _known(table: Table, name: str) -> Table:
     raise UnknownName(say("There is no server {name}.", name=name))
 
 
-def _refuse_loss(path: Path, document: Document, by_hand: Message) -> None:
+def _refuse_loss(path: Path, document: JsonDocument, by_hand: Message) -> None:
     if _has_doubles(path, document):
         raise ConfigurationError(
             say(
@@ -241,7 +241,7 @@ def _refuse_loss(path: Path, document: Document, by_hand: Message) -> None:
         )
 
 
-def _has_doubles(path: Path, document: Document) -> bool:
+def _has_doubles(path: Path, document: JsonDocument) -> bool:
     tables = server_tables(path, document)
     objects = [document.members(), *(document.members(table.start) for table in tables)]
     objects += [document.members(server.start) for server in [m for o in objects[1:] for m in o]]

@@ -12,9 +12,9 @@ from typing import Any
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers.clients import Client
 from tabane.gateway.servers.configuration import open_document, server_tables
-from tabane.gateway.servers.contained import contained
-from tabane.gateway.servers.keys import ELSEWHERE, KEYS, SYNONYMS, is_plain
-from tabane.gateway.servers.urls import is_hub
+from tabane.gateway.servers.replaced_servers import replacement_for
+from tabane.gateway.servers.server import is_hub
+from tabane.gateway.servers.server_keys import ELSEWHERE, KEYS, SYNONYMS, is_plain
 from tabane.messages import Message, say
 from tabane.settings.files import read_owned
 
@@ -25,9 +25,9 @@ Definition = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImportCandidate:
     """A server as it stands in a file of another program: ``title`` is the program's own name, and
-    ``origin`` the short word that tells it apart; ``folder`` is the project it is of, where it is of one.
+    ``origin`` the short word that tells it apart; ``folder`` is the project it is of, if it is of one.
     """
 
     name: str
@@ -39,17 +39,17 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ImportSource:
     """A file that was looked at: the servers in it, or why it could not be read."""
 
     title: str
     path: Path
-    servers: tuple[Found, ...] = ()
+    servers: tuple[ImportCandidate, ...] = ()
     problem: Message | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ImportedServer:
     """A server that is to be added, where it was found, and the keys that are left behind."""
 
     name: str
@@ -59,7 +59,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedServer:
     """A server that is not added, and why."""
 
     name: str
@@ -68,11 +68,11 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ServerImportPlan:
     """What an import would do."""
 
-    taken: tuple[Taken, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    taken: tuple[ImportedServer, ...] = ()
+    skipped: tuple[SkippedServer, ...] = ()
 
     @property
     def definitions(self) -> dict[str, Definition]:
@@ -84,8 +84,8 @@ class Plan:
 
 def sources(
     clients: Iterable[Client], platform: str, home: Path, cwd: Path, config: Path | None = None
-) -> Iterator[Source]:
-    """The files of the clients that exist. A broken one says so, and the others are read."""
+) -> Iterator[ImportSource]:
+    """Yield the files of the clients that exist. A broken one says so, and the others are read."""
     seen: set[Path] = set()
     for client in clients:
         for file in client.files(platform, home, cwd, config):
@@ -96,34 +96,36 @@ def sources(
                 yield _read(file.path, client.title, client.name, folder, client.per_project)
 
 
-def source_of(path: Path) -> Source:
+def source_of(path: Path) -> ImportSource:
     """One file that was named. Of no project: it may have been copied from anywhere."""
     if not path.exists():
-        return Source(path.name, path, problem=say("There is no file {path}.", path=path))
+        return ImportSource(path.name, path, problem=say("There is no file {path}.", path=path))
     return _read(path, path.name, _word(path.stem), None, per_project=True)
 
 
-def _read(path: Path, title: str, origin: str, folder: Path | None, per_project: bool) -> Source:
+def _read(path: Path, title: str, origin: str, folder: Path | None, per_project: bool) -> ImportSource:
     try:
         document = open_document(path, lambda path: read_owned(path, LIMIT))
         tables = [table.value for table in server_tables(path, document)]
     except ConfigurationError as error:
-        return Source(title, path, problem=error.message)
+        return ImportSource(title, path, problem=error.message)
     except FileNotFoundError:
-        return Source(title, path)
-    found = [Found(name, value, title, origin, path, folder) for name, value in _entries(tables)]
+        return ImportSource(title, path)
+    found = [ImportCandidate(name, value, title, origin, path, folder) for name, value in _entries(tables)]
     if per_project and folder is None:
         found += _of_projects(document.value, title, path)
-    return Source(title, path, tuple(found))
+    return ImportSource(title, path, tuple(found))
 
 
-def _of_projects(root: Any, title: str, path: Path) -> Iterator[Found]:
+def _of_projects(root: Any, title: str, path: Path) -> Iterator[ImportCandidate]:
     projects = root.get("projects")
     for name, project in projects.items() if isinstance(projects, dict) else ():
         table = project.get("mcpServers") if isinstance(project, dict) else None
         folder = Path(name)
         for server, definition in _entries([table]):
-            yield Found(server, definition, f"{title} ({folder.name})", _word(folder.name), path, folder)
+            yield ImportCandidate(
+                server, definition, f"{title} ({folder.name})", _word(folder.name), path, folder
+            )
 
 
 def _entries(tables: Iterable[Any]) -> Iterator[tuple[str, Definition]]:
@@ -136,7 +138,9 @@ def _entries(tables: Iterable[Any]) -> Iterator[tuple[str, Definition]]:
 # -- planning ------------------------------------------------------------------------------------
 
 
-def plan(found: Iterable[Found], ours: Mapping[str, Any], *, forced: bool = False) -> Plan:
+def plan(
+    found: Iterable[ImportCandidate], ours: Mapping[str, Any], *, forced: bool = False
+) -> ServerImportPlan:
     """Return what to add to ``ours``, the servers that the file already contains.
 
     Pure, except that project folders are read to resolve relative paths. The same command, arguments and URL
@@ -144,25 +148,25 @@ def plan(found: Iterable[Found], ours: Mapping[str, Any], *, forced: bool = Fals
     gets the client's name as a suffix. Servers whose tools the hub already has are left out, unless
     ``forced``.
     """
-    planning = _Planning(ours, forced)
+    planning = _ServerImportPlanner(ours, forced)
     for server in found:
         planning.take(server)
-    return Plan(tuple(planning.taken.values()), tuple(planning.skipped))
+    return ServerImportPlan(tuple(planning.taken.values()), tuple(planning.skipped))
 
 
-class _Planning:
+class _ServerImportPlanner:
     def __init__(self, ours: Mapping[str, Any], forced: bool) -> None:
         self._forced = forced
         self._ours = {name: written for name, written in ours.items() if isinstance(written, dict)}
         self._names = set(ours)
-        self.taken: dict[str, Taken] = {}
-        self.skipped: list[Skipped] = []
+        self.taken: dict[str, ImportedServer] = {}
+        self.skipped: list[SkippedServer] = []
 
-    def take(self, found: Found) -> None:
+    def take(self, found: ImportCandidate) -> None:
         if is_tabane(found.definition):
             self._skip(found, say("this is Tabane itself"))
             return
-        needless = None if self._forced else contained(found.name, found.definition)
+        needless = None if self._forced else replacement_for(found.name, found.definition)
         if needless is not None:
             self._skip(found, needless)
             return
@@ -177,9 +181,9 @@ class _Planning:
         if not self._fold(found, definition, left):
             name = self._free_name(found)
             self._names.add(name)
-            self.taken[name] = Taken(name, definition, (found.title,), left)
+            self.taken[name] = ImportedServer(name, definition, (found.title,), left)
 
-    def _fold(self, found: Found, definition: Definition, left: tuple[str, ...]) -> bool:
+    def _fold(self, found: ImportCandidate, definition: Definition, left: tuple[str, ...]) -> bool:
         for name, taken in self.taken.items():
             whole = joined(taken.definition, definition)
             if whole is not None:
@@ -189,17 +193,17 @@ class _Planning:
                 return True
         return False
 
-    def _free_name(self, found: Found) -> str:
+    def _free_name(self, found: ImportCandidate) -> str:
         candidates = [found.name, f"{found.name}-{found.origin}"]
         candidates += [f"{candidates[1]}-{number}" for number in range(2, len(self._names) + 3)]
         return next(name for name in candidates if name not in self._names)
 
-    def _skip(self, found: Found, why: Message) -> None:
-        self.skipped.append(Skipped(found.name, found.title, why))
+    def _skip(self, found: ImportCandidate, why: Message) -> None:
+        self.skipped.append(SkippedServer(found.name, found.title, why))
 
 
-def adopted(found: Found) -> tuple[Definition, tuple[str, ...]]:
-    """The definition with our keys alone, and the names of those that were left behind.
+def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...]]:
+    """Return the definition with our keys alone, and the names of those that were left behind.
 
     A project's server goes on running in its folder, where that makes a difference.
     """
@@ -216,7 +220,7 @@ def adopted(found: Found) -> tuple[Definition, tuple[str, ...]]:
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | None:
-    """Both definitions as one, where they are of the same server; None where they are not."""
+    """Return both definitions as one, if they are of the same server; None if they are not."""
     if _identity(one) != _identity(other):
         return None
     whole = dict(one)
@@ -243,7 +247,7 @@ def is_tabane(definition: Mapping[str, Any]) -> bool:
     return at is not None and "mcp" in plain[at + 1 :]
 
 
-def _folder(found: Found, definition: Definition) -> str | None:
+def _folder(found: ImportCandidate, definition: Definition) -> str | None:
     if found.folder is None or not definition.get("command"):
         return None
     given = definition.get("cwd")
@@ -267,7 +271,7 @@ def _url(definition: Mapping[str, Any]) -> str:
 
 
 def _word(text: str) -> str:
-    """A text as a part of a server's name."""
+    """Return a text as a part of a server's name."""
     return re.sub(r"[^\w.-]+", "-", text).strip("-.") or "2"
 
 

@@ -1,7 +1,7 @@
 """Tabane as an entry in an assistant's own file: put there, changed, taken out, the rest left as it was.
 
 The file is replaced in one step and keeps its mode, and what it was stays beside it as ``….bak``.
-Comments stay: the text is changed, not written anew.
+Comments stay: the text is changed, not written again.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.servers.clients import Client
-from tabane.gateway.servers.commented_json import Broken, read_document
+from tabane.gateway.servers.commented_json import JsonSyntaxError, read_document
 from tabane.gateway.servers.editing import alone
 from tabane.gateway.servers.importing import LIMIT, is_tabane
-from tabane.gateway.servers.splicing import NoObject, Unsafe, with_member, without_member
+from tabane.gateway.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
 from tabane.messages import Message, say
 from tabane.settings.files import read_owned, write_private
 
@@ -37,7 +37,7 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class InstallChange:
     """What was, or would be, done to a file. ``others`` counts the other servers that stand in it."""
 
     status: Status
@@ -60,24 +60,26 @@ def present(client: Client, path: Path, home: Path) -> bool:
 
 
 def installed(path: Path, key: str) -> dict[str, Any]:
-    """The servers that stand in an assistant's file by name, empty where there is none.
+    """Return the servers that stand in an assistant's file by name, empty if there is none.
 
-    Raises ConfigurationError where the file cannot be read.
+    Raises ConfigurationError if the file cannot be read.
     """
     try:
         value = read_document(_text(path).removeprefix("\ufeff") or "{}").value
     except FileNotFoundError:
         return {}
-    except Broken as broken:
+    except JsonSyntaxError as broken:
         raise _broken(path, broken) from None
     table = value.get(key) if isinstance(value, dict) else None
     return table if isinstance(table, dict) else {}
 
 
-def install(path: Path, key: str, name: str, wanted: Entry, *, force: bool, dry: bool = False) -> Change:
+def install(
+    path: Path, key: str, name: str, wanted: Entry, *, force: bool, dry: bool = False
+) -> InstallChange:
     """Put Tabane into an assistant's file under ``name``, or bring what stands there up to date.
 
-    What a person added to the entry stays. Raises BadArguments where another server has that name
+    What a person added to the entry stays. Raises BadArguments if another server has that name
     (``force`` replaces it), and ConfigurationError where the file cannot be read, changed or written;
     then with the lines to add by hand. ``dry`` writes nothing.
     """
@@ -101,14 +103,14 @@ def install(path: Path, key: str, name: str, wanted: Entry, *, force: bool, dry:
     return _changed(path, key, name, change, by_hand, lambda: status[-1], dry=dry)
 
 
-def uninstall(path: Path, key: str, name: str, *, dry: bool = False) -> Change:
+def uninstall(path: Path, key: str, name: str, *, dry: bool = False) -> InstallChange:
     """Take Tabane out of an assistant's file. Where only :func:`install` changed it, it is as before.
 
-    Raises BadArguments where another server has that name, and ConfigurationError as there.
+    Raises BadArguments if another server has that name, and ConfigurationError as there.
     """
     status: list[Status] = ["absent"]
     if not path.exists():
-        return Change("absent")
+        return InstallChange("absent")
 
     def change(text: str, table: Mapping[str, Any]) -> str:
         if name not in table:
@@ -138,11 +140,11 @@ def _changed(
     status: Callable[[], Status],
     *,
     dry: bool,
-) -> Change:
+) -> InstallChange:
     target = Path(os.path.realpath(path))
     try:
         if dry and not target.parent.exists():
-            return Change("installed")
+            return InstallChange("installed")
         os.makedirs(target.parent, mode=0o700, exist_ok=True)
         with alone(target):
             before = _read(target)
@@ -151,12 +153,12 @@ def _changed(
             after = mark + change(before.removeprefix(mark), table)
             others = len(table.keys() - {name})
             if after == before:
-                return Change("absent" if status() == "absent" else "unchanged", None, others)
+                return InstallChange("absent" if status() == "absent" else "unchanged", None, others)
             backup = None if dry else _write(target, before, after)
-            return Change(status(), backup, others)
-    except Broken as broken:
+            return InstallChange(status(), backup, others)
+    except JsonSyntaxError as broken:
         raise _broken(path, broken) from None
-    except (NoObject, Unsafe):
+    except (NotAnObject, UnsafeJsonEdit):
         raise ConfigurationError(
             say("{path} cannot be changed safely. Edit it by hand: {change}", path=path, change=by_hand)
         ) from None
@@ -171,7 +173,7 @@ def _ours(definition: object) -> bool:
 
 
 def _before(path: Path, text: str, place: tuple[str, str], there: object) -> str | None:
-    """What the file was before Tabane was put in, where nothing else has changed since."""
+    """Return what the file was before Tabane was put in, if nothing else has changed since."""
     backup = _read(_backup(Path(os.path.realpath(path)))).removeprefix("\ufeff")
     try:
         was = read_document(backup or "{}").value
@@ -184,7 +186,7 @@ def _before(path: Path, text: str, place: tuple[str, str], there: object) -> str
 
 
 def _write(target: Path, before: str, after: str) -> Path | None:
-    """Replace the file, and keep what it was; the path of that, None where there was no file."""
+    """Replace the file, and keep what it was; the path of that, None if there was no file."""
     mode, backup = 0o600, None
     if target.exists():
         mode = stat.S_IMODE(target.stat().st_mode)
@@ -212,7 +214,7 @@ def _text(path: Path) -> str:
         raise ConfigurationError(say("{path} is not written in UTF-8.", path=path)) from None
 
 
-def _broken(path: Path, broken: Broken) -> ConfigurationError:
+def _broken(path: Path, broken: JsonSyntaxError) -> ConfigurationError:
     return ConfigurationError(
         say(
             "{path}:{line}:{column}: {expected}.",

@@ -1,8 +1,12 @@
-"""Hides secrets by their value in whatever is shown or logged."""
+"""Secrets in the configuration of a server: detected by name, masked in fingerprints, hidden in texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 SHORTEST = 4
 """Characters below which a value is not hidden: it would be found everywhere."""
@@ -19,25 +23,17 @@ class Redactor:
     without values gives back what it is given.
     """
 
-    __slots__ = ("_bytes", "_texts")
+    __slots__ = ("_texts",)
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         forms = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
         self._texts = tuple(sorted(forms, key=lambda form: (-len(form), form)))
-        self._bytes = tuple(form.encode("utf-8", "surrogatepass") for form in self._texts)
 
     def text(self, text: str) -> str:
         for form in self._texts:
             if form in text:
                 text = text.replace(form, _HIDDEN)
         return text
-
-    def raw(self, data: bytes) -> bytes:
-        """The same for bytes; hand in whole lines, since half a secret is not recognised."""
-        for form in self._bytes:
-            if form in data:
-                data = data.replace(form, _HIDDEN.encode())
-        return data
 
 
 def _forms(value: str) -> Iterator[str]:
@@ -73,7 +69,7 @@ def _lower_hex(text: str) -> str:
 
 
 def _base64(data: bytes) -> Iterator[str]:
-    """What stands in base64 wherever the value begins in what is encoded, as in ``user:secret``."""
+    """Yield what stands in base64 wherever the value begins in what is encoded, as in ``user:secret``."""
     import base64
 
     if len(data) < _SHORTEST_LINE:
@@ -84,3 +80,89 @@ def _base64(data: bytes) -> Iterator[str]:
         last = (before + len(data)) * 8 // 6
         for alphabet in (whole, whole.replace("+", "-").replace("/", "_")):
             yield alphabet[first:last]
+
+
+# -- secrets by name ---------------------------------------------------------------------------------
+
+_SECRET_NAME = re.compile(
+    r"(?i)(?:^|[-_.])(?:keys?|tokens?|pass|pat|auth|authorization|cookies?|credentials?)$"
+    r"|secret|password|passwd|api[-_]?key|access[-_]?key|token$"
+)
+_MASK = "***"
+
+_URL_SECRETS = re.compile(
+    r"(?P<head>(?P<user>://[^/?#@:]*:)|[?&](?P<name>[^=&#]+)=)(?P<value>(?(user)[^/?#@]*(?=@)|[^&#]+))"
+)
+"""A password in a URL, and each value of its query."""
+
+
+def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
+    """Return a hash of what decides which tools a server lists, as it is written: 32 hexadecimal digits.
+
+    Variables enter by name, not by value, and a value whose name says that it is secret not at all, so
+    that nothing can be learned of a secret from the hash.
+    """
+    parts = [
+        transport,
+        values.get("command"),
+        _masked_arguments(values.get("args", ())),
+        _masked(values.get("env", {})),
+        values.get("cwd"),
+        _masked_url(values.get("url")),
+        _masked(values.get("headers", {})),
+        *(part for key in ("ca", "proxy") if (part := _masked_url(values.get(key)))),
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def written_secrets(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the values that stand in clear under a name such as API_KEY, ``--token`` or Authorization."""
+    named = (pair for key in ("env", "headers") for pair in values.get(key, {}).items())
+    found = [value for name, value in named if is_secret_name(name)]
+    found += [value for _, value, secret in _arguments(values.get("args", ())) if secret]
+    for url in (values.get("url", ""), values.get("proxy", "")):
+        parts = _URL_SECRETS.finditer(url)
+        found += [part["value"] for part in parts if part["user"] or is_secret_name(part["name"])]
+    return tuple(part for value in found for part in _secret_parts(value))
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable, header or flag of that name is likely to hold a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def _secret_parts(value: str) -> Iterator[str]:
+    """The value, and for ``Bearer abc`` the word after the scheme; nothing that is put in by a variable."""
+    for part in dict.fromkeys((value, value.rpartition(" ")[2])):
+        if "${" not in part and len(part) >= SHORTEST:
+            yield part
+
+
+def _masked(named: Mapping[str, str]) -> list[list[str]]:
+    return sorted([name, _MASK if is_secret_name(name) else value] for name, value in named.items())
+
+
+def _masked_url(url: str | None) -> str | None:
+    return None if url is None else _URL_SECRETS.sub(_without_secret, url)
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    secret = found["user"] or is_secret_name(found["name"])
+    return found["head"] + (_MASK if secret else found["value"])
+
+
+def _masked_arguments(args: tuple[str, ...]) -> list[str]:
+    return [flag + (_MASK if secret else value) for flag, value, secret in _arguments(args)]
+
+
+def _arguments(args: tuple[str, ...]) -> Iterator[tuple[str, str, bool]]:
+    """Yield each argument as (what stands before the value, the value, whether that is a secret by name)."""
+    before = ""
+    for argument in args:
+        flag, equals, value = argument.partition("=")
+        if equals and argument.startswith("-"):
+            yield flag + equals, value, is_secret_name(flag)
+        else:
+            secret = before.startswith("-") and is_secret_name(before) and not argument.startswith("-")
+            yield "", argument, secret
+        before = argument

@@ -1,13 +1,14 @@
-"""What the user configured: one frozen value per upstream server."""
+"""One upstream server as the user configured it, and checks of its URL."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tabane.gateway.servers.variables import with_folder
-from tabane.messages import Message
+from tabane.messages import Message, say
 
 Transport = Literal["stdio", "http", "sse"]
 Share = Literal["hub", "roots", "client"]
@@ -25,11 +26,11 @@ class Server:
     ``max_result_tokens`` None stands for the setting ``result_tokens``.
     ``ca`` is the path of a file of authorities that are trusted beside the system's, ``proxy`` the URL of
     the proxy that its URL is reached through where the environment's is not meant. ``transport_given``
-    tells whether the file says ``type``; where it does not, a URL may be of either kind.
-    ``needs_folder`` is True where the client's folder is still to be put into the texts: such a server
+    tells whether the file says ``type``; if it does not, a URL may be of either kind.
+    ``needs_folder`` is True if the client's folder is still to be put into the texts: such a server
     is started as :meth:`in_folder` gives it. ``share_given`` tells whether the file says ``share``;
     where it does not, what the server asks its client decides. ``roots`` are the folders (file URIs) of
-    the clients that an instance serves; None where it serves all. ``capabilities`` (a JSON object) are
+    the clients that an instance serves; None if it serves all. ``capabilities`` (a JSON object) are
     those of the one client that an instance serves.
     """
 
@@ -65,7 +66,7 @@ class Server:
 
     @property
     def namespace(self) -> str:
-        """What stands before ``__`` in the names of its tools; empty for none."""
+        """Return what stands before ``__`` in the names of its tools; empty for none."""
         return self.name if self.prefix is None else self.prefix
 
     def in_folder(self, folder: str) -> Server:
@@ -86,7 +87,7 @@ class Server:
         )
 
     def runs_like(self, other: Server) -> bool:
-        """Whether a process started for the one serves the other: they differ in policy at most."""
+        """Return whether a process started for the one serves the other: they differ in policy at most."""
         return all(getattr(self, name) == getattr(other, name) for name in _PROCESS)
 
     def with_policy_of(self, other: Server) -> Server:
@@ -98,3 +99,91 @@ _PROCESS = (
     *("transport", "transport_given", "command", "args", "env", "cwd", "url", "headers", "ca", "proxy"),
     *("share", "needs_folder", "roots", "capabilities"),
 )
+
+
+# -- URLs -------------------------------------------------------------------------------------------
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BREAKS = re.compile(r"[\r\n\0]")
+_OURS = frozenset(
+    ("connection", "content-length", "content-type", "accept", "transfer-encoding", "mcp-session-id")
+)
+
+_HUB_PORT = 8765
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrlFault:
+    """What is wrong, and the key that it stands under."""
+
+    key: str
+    why: Message
+
+
+def unusable(server: Server, values: Iterable[str]) -> ServerUrlFault | None:
+    """Return why a server at a URL cannot be asked, None if it can. ``values`` are those of its headers.
+
+    Secrets are not repeated in what it says.
+    """
+    if not is_web(server.url):
+        return ServerUrlFault("url", say("its URL is not one of http:// or https://."))
+    if server.proxy and not is_web(server.proxy):
+        return ServerUrlFault(
+            "proxy", say("the proxy is not a URL of http:// or https://; no others are supported.")
+        )
+    for name, value in zip(server.headers, values, strict=True):
+        if not _NAME.fullmatch(name):
+            return ServerUrlFault("headers", say('"{name}" is no name of a header.', name=name))
+        if name.lower() in _OURS or name.lower().startswith("mcp-"):
+            return ServerUrlFault("headers", say("the header {name} is set by Tabane itself.", name=name))
+        if _BREAKS.search(value):
+            why = say("the header {name} is more than one line. Was it copied with a line break?", name=name)
+            return ServerUrlFault("headers", why)
+    return None
+
+
+def is_web(url: str) -> bool:
+    """Return whether a URL is one of HTTP that names a host."""
+    from urllib.parse import urlsplit  # needed where there is a server at a URL
+
+    if _BREAKS.search(url) or " " in url.strip():
+        return False
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this computer: by name or by address."""
+    host = host.lower().rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    from ipaddress import ip_address  # needed where a server is at a URL
+
+    try:
+        return ip_address(host.strip("[]").partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def tells_secrets(server: Server) -> bool:
+    """Return whether a server is sent secrets over a network on which others can read them."""
+    from urllib.parse import urlsplit
+
+    if server.transport == "stdio" or not is_web(server.url):
+        return False
+    parts = urlsplit(server.url)
+    return parts.scheme == "http" and bool(server.secrets) and not is_loopback(parts.hostname or "")
+
+
+def is_hub(url: str) -> bool:
+    """Return whether a URL is that of a hub on this computer, as it is where nobody has set another port."""
+    from urllib.parse import urlsplit
+
+    if not is_web(url):
+        return False
+    parts = urlsplit(url)
+    own = parts.port == _HUB_PORT and is_loopback(parts.hostname or "")
+    return own and (parts.path.rstrip("/") == "/mcp" or parts.path.startswith("/mcp/"))

@@ -9,6 +9,11 @@
 
 Anything else after ``${`` is a mistake that is named, never passed on silently. ``$NAME`` without
 braces is plain text.
+
+Values come from TABANE_HOME/secrets.env, the system's keyring if the setting is on, and the environment.
+secrets.env has lines ``NAME=value``, with comments after ``#``, an optional ``export`` before the name, and
+values bare, in single quotes (verbatim) or in double quotes (with ``\\n``, ``\\t``, ``\\r``, ``\\"``,
+``\\\\`` and ``\\$``). A quoted value may span several lines. Nothing is expanded in that file.
 """
 
 from __future__ import annotations
@@ -17,8 +22,11 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 
+from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
+from tabane.settings.files import read_private
 from tabane.settings.places import home_folder
 
 PLAIN = frozenset(
@@ -39,7 +47,7 @@ class Variables:
     """Looks variables up: the secrets file, then the keyring, then the hub's environment.
 
     ``secrets`` is the content of TABANE_HOME/secrets.env; ``environ`` is the hub's own environment,
-    never that of an assistant's connection; ``keyring`` is asked for a name and answers None where it
+    never that of an assistant's connection; ``keyring`` is asked for a name and answers None if it
     has none.
     """
 
@@ -54,14 +62,14 @@ class Variables:
         self._keyring = keyring
 
     def get(self, name: str) -> str | None:
-        """The variable's value; None where it is nowhere."""
+        """Return the variable's value; None if it is nowhere."""
         if name in self._secrets:
             return self._secrets[name]
         kept = self._keyring(name) if self._keyring else None
         return kept if kept is not None else self._environ.get(name)
 
     def is_secret(self, name: str, value: str) -> bool:
-        """Whether the value of that variable is to be hidden in logs."""
+        """Return whether the value of that variable is to be hidden in logs."""
         if name in self._secrets:
             return True
         return name not in PLAIN and value.lower() not in _PLAIN_VALUES
@@ -72,13 +80,13 @@ class Variables:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class FolderPlaceholder:
     """A place in a text that is filled when the client's folder is known."""
 
     name: str
 
 
-Part = str | Folder
+Part = str | FolderPlaceholder
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +104,23 @@ class Expansion:
 
     @property
     def needs_folder(self) -> bool:
-        return any(isinstance(part, Folder) for part in self.parts)
+        return any(isinstance(part, FolderPlaceholder) for part in self.parts)
 
     def text(self) -> str:
-        """The finished text; to be asked for where nothing of the server needs a folder."""
+        """Return the finished text; to be asked for where nothing of the server needs a folder."""
         return "".join(part for part in self.parts if isinstance(part, str))
 
     def template(self) -> str:
         """A text that :func:`with_folder` finishes: everything but the folder is put in and escaped."""
         return "".join(
-            f"${{{part.name}}}" if isinstance(part, Folder) else escaped(part) for part in self.parts
+            f"${{{part.name}}}" if isinstance(part, FolderPlaceholder) else escaped(part)
+            for part in self.parts
         )
 
 
 def expand(text: str, variables: Variables) -> Expansion:
     """Put the variables into ``text``. Never raises: what is missing or wrong is said in the result."""
-    reading = _Reading(variables)
+    reading = _Expander(variables)
     position = 0
     for found in _PATTERN.finditer(text):
         reading.parts.append(text[position : found.start()])
@@ -144,7 +153,7 @@ def with_folder(template: str, folder: str) -> str:
     return _PATTERN.sub(filled, template)
 
 
-class _Reading:
+class _Expander:
     """One text while it is being expanded."""
 
     def __init__(self, variables: Variables) -> None:
@@ -159,7 +168,7 @@ class _Reading:
         if found.group() == "$${":
             self.parts.append("${")
         elif name in _FOLDERS:
-            self.parts.append(Folder(name))
+            self.parts.append(FolderPlaceholder(name))
         elif name == "userHome":
             self.parts.append(self._variables.home)
         elif reference := _REFERENCE.fullmatch(name):
@@ -188,3 +197,104 @@ def _no_variable(name: str, text: str) -> Message:
         "characters themselves write $${{.",
         text=text,
     )
+
+
+# -- sources of variables ------------------------------------------------------------------------------
+
+Lookup = Callable[[str], str | None]
+
+SERVICE = "tabane"
+"""The name under which the keyring holds Tabane's secrets."""
+
+_ENTRY = re.compile(
+    r"""[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*
+    (?: '(?P<single>[^']*)' | "(?P<double>(?:[^"\\]|\\.)*)" | (?P<bare>(?!['"])(?:(?![ \t]\#)[^\n])*?) )
+    [ \t]*(?:(?:(?<=[ \t='"])\#)[^\n]*)?(?:\n|\Z)""",
+    re.VERBOSE | re.DOTALL,
+)
+_NOTHING = re.compile(r"[ \t]*(?:\#[^\n]*)?(?:\n|\Z)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
+
+
+def load_variables(
+    home: str | os.PathLike[str], environ: Mapping[str, str], keyring: Lookup | None = None
+) -> Variables:
+    """Return the variables as the hub sees them: secrets.env of ``home``, then ``keyring``, then ``environ``.
+
+    Raises ConfigurationError if secrets.env may be read by others or a line of it is wrong.
+    """
+    path = os.path.join(home, "secrets.env")
+    try:
+        secrets = parse_secrets(_decoded(path, read_private(path)), path)
+    except FileNotFoundError:
+        secrets = {}
+    return Variables(environ, secrets, keyring)
+
+
+def parse_secrets(text: str, path: str) -> dict[str, str]:
+    """Return the entries of a secrets file; of a name that stands twice, the last.
+
+    Raises ConfigurationError with the line of the first that cannot be read, and without its content.
+    """
+    text = text.replace("\r\n", "\n").removeprefix("\ufeff")
+    entries: dict[str, str] = {}
+    position = 0
+    while position < len(text):
+        if nothing := _NOTHING.match(text, position):
+            position = nothing.end()
+            continue
+        entry = _ENTRY.match(text, position)
+        if entry is None:
+            raise ConfigurationError(
+                say(
+                    "{path}:{line}: expected NAME=value. A value with # or line breaks stands in quotes.",
+                    path=path,
+                    line=text.count("\n", 0, position) + 1,
+                )
+            )
+        entries[entry["name"]] = _value(entry)
+        position = entry.end()
+    return entries
+
+
+def keyring_lookup() -> Lookup:
+    """Asks the system's keyring, where the setting ``keyring`` is on.
+
+    Raises ConfigurationError if the package is not installed; what it gives back raises it where
+    the keyring cannot be read.
+    """
+    try:
+        keyring = import_module("keyring")  # slow, and installed only where it is wanted
+    except ImportError:
+        raise ConfigurationError(
+            say(
+                "The setting keyring is on, but the Python package keyring is not installed. Install it "
+                "beside tabane, or turn the setting off."
+            )
+        ) from None
+
+    def lookup(name: str) -> str | None:
+        try:
+            found = keyring.get_password(SERVICE, name)
+        except keyring.errors.KeyringError as error:
+            raise ConfigurationError(
+                say("The system's keyring cannot be read: {detail}.", detail=error)
+            ) from None
+        return None if found is None else str(found)
+
+    return lookup
+
+
+def _value(entry: re.Match[str]) -> str:
+    if entry["single"] is not None:
+        return entry["single"]
+    if entry["double"] is not None:
+        return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[0]), entry["double"], flags=re.DOTALL)
+    return entry["bare"].rstrip()
+
+
+def _decoded(path: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigurationError(say("{path} is not written in UTF-8.", path=path)) from None

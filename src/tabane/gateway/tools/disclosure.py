@@ -1,21 +1,38 @@
-"""Tools as a model sees them: a line to choose by, a page to call by, in as few tokens as possible.
+"""Tools as a model sees them: a line to choose by, and a page to call by, in as few tokens as possible.
 
 Pure: takes tools and hits, returns text, JSON values or JSON bytes. A line reads ``server__tool(arg: type,
 opt?: type) [read-only]: first sentence``; a search leaves out the types of optional arguments.
+
+A page has the description, then one line for each parameter, as in TypeScript. ``path: string — Absolute
+path.`` is required, ``limit?: integer 1..1000 = 100 — …`` is optional with its range and default. Members of
+objects are indented below them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
 
-from tabane.gateway.tools.page import page
-from tabane.gateway.tools.schemas import BRIEF, BRIEFEST, Parameter, Root, parameters, type_of
+from tabane.gateway.tools.schemas import (
+    BRIEF,
+    BRIEFEST,
+    FLAT,
+    WHOLE,
+    Schema,
+    SchemaParameter,
+    SchemaRoot,
+    TypeDetail,
+    literal,
+    parameters,
+    resolved,
+    type_of,
+)
 from tabane.messages import say
 from tabane.search.sentences import first_sentence, one_line
 from tabane.text.cutting import shortened
 from tabane.text.nearest_names import nearest_qualified
-from tabane.wire.json import encode
+from tabane.wire.json import InvalidJson, decode, encode, fields
 
 if TYPE_CHECKING:
     from tabane.gateway.tools.tool import Tool
@@ -75,11 +92,11 @@ def describe(tool: Tool, detail: Literal["compact", "full"] = "compact") -> str:
     """All that is needed to call a tool right: as a page, or as the definition that the upstream gave."""
     if detail == "full":
         return tool.definition.decode("utf-8", "replace")
-    return page(tool)
+    return tool_page(tool)
 
 
 def light_definition(tool: Tool) -> bytes:
-    """The definition of light mode: name, first sentence, and that arguments are an object."""
+    """Return the definition of light mode: name, first sentence, and that arguments are an object."""
     return encode(
         {
             "name": tool.alias,
@@ -90,12 +107,12 @@ def light_definition(tool: Tool) -> bytes:
 
 
 def _marks(tool: Tool) -> str:
-    """What a caller must know before calling: `` [read-only]``, `` [destructive]`` or nothing."""
+    """Return what a caller must know before calling: `` [read-only]``, `` [destructive]`` or nothing."""
     return " [read-only]" if tool.read_only else " [destructive]" if tool.destructive else ""
 
 
 def _arguments(tool: Tool, typed: bool) -> str:
-    root = Root(tool.schema)
+    root = SchemaRoot(tool.schema)
     found = parameters(tool.schema, root)
     required = [parameter for parameter in found if parameter.required]
     optional = [parameter for parameter in found if not parameter.required]
@@ -108,7 +125,7 @@ def _arguments(tool: Tool, typed: bool) -> str:
     return ", ".join(shown)
 
 
-def _argument(parameter: Parameter, root: Root, typed: bool) -> str:
+def _argument(parameter: SchemaParameter, root: SchemaRoot, typed: bool) -> str:
     # An optional choice is shown by its first value: that there is a choice is all one needs to choose.
     if parameter.required:
         return f"{parameter.name}: {type_of(parameter.schema, root, BRIEF)}"
@@ -136,3 +153,137 @@ def _nothing(query: str, near: Sequence[str]) -> Message:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+
+
+# -- the page of a tool ------------------------------------------------------------------------------
+
+_DESCRIPTION = 1500
+_HINT = 180
+_LONGEST_HINT = 4_000
+_BRIEF_HINT = 90  # of a tool with many parameters, and of nested members
+_MANY = 16
+_DEEPEST = 3
+_MOST_LINES = 80
+_TYPE = 600
+_RESULT = 300
+_LONGEST_RESULT = 100_000  # bytes of JSON that are read for it
+# What JavaScript calls a safe integer is what generators write for "no limit".
+_SAFE_INTEGER = 2**53 - 1
+_MORE = "(more: detail full)"
+
+
+def tool_page(tool: Tool) -> str:
+    """Return a tool as text, some 150 tokens: what a model needs to call it right the first time."""
+    lines = [f"{tool.alias}{_traits(tool)}"]
+    if description := one_line(tool.description or tool.title):
+        whole = len(description) <= _DESCRIPTION
+        lines.append(description if whole else f"{shortened(description, _DESCRIPTION)} {_MORE}")
+    lines.extend(_parameter_lines(tool.schema))
+    if result := _result(tool):
+        lines.append(result)
+    return "\n".join(lines)
+
+
+def _parameter_lines(schema: Schema) -> list[str]:
+    # References may make endless members: no more are read than are shown.
+    members = list(islice(_members(schema, SchemaRoot(schema), 0), _MOST_LINES + 1))
+    if len(members) > _MOST_LINES:
+        members[-1] = f"… {_MORE}"
+    if members:
+        return members
+    return ["(any arguments)" if schema.get("additionalProperties") else "(no arguments)"]
+
+
+def _traits(tool: Tool) -> str:
+    if tool.read_only:
+        return " [read-only]"
+    try:
+        raw = fields(tool.definition).get("annotations", b"null")
+        annotations = decode(raw) if len(raw) <= _LONGEST_RESULT else None
+    except InvalidJson:
+        annotations = None
+    idempotent = isinstance(annotations, dict) and annotations.get("idempotentHint") is True
+    traits = [name for name, has in (("destructive", tool.destructive), ("idempotent", idempotent)) if has]
+    return f" [{', '.join(traits)}]" if traits else ""
+
+
+def _members(schema: Any, root: SchemaRoot, level: int) -> Iterator[str]:
+    found = parameters(schema, root)
+    most = _BRIEF_HINT if level or len(found) > _MANY else _HINT
+    for parameter in found:
+        inner = _inner(parameter.schema, root) if level < _DEEPEST else None
+        kind = _kind(parameter.schema, root, inner, WHOLE if level < _DEEPEST else FLAT)
+        yield "  " * level + _line(parameter, kind, most)
+        if inner is not None:
+            yield from _members(inner, root, level + 1)
+
+
+def _inner(schema: Schema, root: SchemaRoot) -> Schema | None:
+    """Return the object whose members are shown below a parameter: its own, or those of its items."""
+    if isinstance(schema.get("items"), dict):
+        schema = resolved(schema["items"], root)
+    return schema if isinstance(schema.get("properties"), dict) and schema["properties"] else None
+
+
+def _kind(schema: Schema, root: SchemaRoot, inner: Schema | None, detail: TypeDetail) -> str:
+    if inner is None:
+        return shortened(type_of(schema, root, detail), _TYPE)
+    return "object[]" if isinstance(schema.get("items"), dict) else "object"
+
+
+def _line(parameter: SchemaParameter, kind: str, most: int) -> str:
+    schema = parameter.schema
+    text = f"{parameter.name}{'' if parameter.required else '?'}: {kind}{limits(schema)}"
+    if schema.get("default") is not None:
+        text += f" = {literal(schema['default'])}"
+    hint = schema.get("description")
+    hint = shortened(one_line(hint[:_LONGEST_HINT]), most) if isinstance(hint, str) else ""
+    return f"{text} — {hint}" if hint else text
+
+
+def limits(schema: Schema) -> str:
+    """The limits of a value: `` 1..1000``, `` ≥ 0``, `` (≤ 40000 chars)``, `` /^[A-Z]{2}$/``, `` <uri>``."""
+    found = [
+        _range(schema.get("minimum"), schema.get("maximum")),
+        _range(schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"), strict=True),
+        _counted(schema.get("minLength"), schema.get("maxLength"), "chars"),
+        _counted(schema.get("minItems"), schema.get("maxItems"), "items"),
+    ]
+    if isinstance(step := schema.get("multipleOf"), int | float) and abs(step) < _SAFE_INTEGER:
+        found.append(f"multiple of {step}")
+    if isinstance(pattern := schema.get("pattern"), str):
+        found.append(f"/{shortened(pattern, 120)}/")
+    if isinstance(form := schema.get("format"), str):
+        found.append(f"<{shortened(form, 40)}>")
+    return "".join(f" {part}" for part in found if part)
+
+
+def _range(low: Any, high: Any, *, strict: bool = False) -> str:
+    low, high = _bound(low), _bound(high)
+    if low and high and not strict:
+        return f"{low}..{high}"
+    equal = "" if strict else "="
+    return " ".join(part for part in (low and f">{equal}{low}", high and f"<{equal}{high}") if part)
+
+
+def _bound(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return ""
+    return "" if abs(value) >= _SAFE_INTEGER else str(value)
+
+
+def _counted(low: Any, high: Any, unit: str) -> str:
+    text = _range(low or None, high)
+    return f"({text} {unit})" if text else ""
+
+
+def _result(tool: Tool) -> str:
+    """Return what comes back, where the upstream says it."""
+    try:
+        raw = fields(tool.definition).get("outputSchema", b"null")
+        schema = decode(raw) if len(raw) <= _LONGEST_RESULT else None
+    except InvalidJson:
+        return ""
+    if not isinstance(schema, dict) or not schema:
+        return ""
+    return "→ " + shortened(type_of(schema, SchemaRoot(schema), WHOLE), _RESULT)

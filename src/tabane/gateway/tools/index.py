@@ -16,9 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tabane.gateway.tools.fitness import LOOKED_AT, fits
-from tabane.gateway.tools.likeness import measure
-from tabane.gateway.tools.ranking import FIELDS, ToolRanking, field_weights
+from tabane.gateway.tools.name_matching import measure
+from tabane.gateway.tools.ranking import FIELDS, LOOKED_AT, ToolRanking, field_weights, fits_query
 from tabane.gateway.tools.schemas import texts
 from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
 from tabane.search.concepts import concepts
@@ -154,7 +153,7 @@ class ToolIndex:
         # Rounded before they are sorted: the order is that of the scores a reader sees.
         found = {ToolHit(allowed[n], round(score, 3)): n for n, score in scores.items() if n in allowed}
         best = _best(found, max(query.limit, LOOKED_AT))
-        if called or fits(ranking, asked, [(found[hit], hit.score) for hit in best.hits]):
+        if called or fits_query(ranking, asked, [(found[hit], hit.score) for hit in best.hits]):
             return ToolHits(best.hits[: query.limit], best.total)
         return ToolHits((), 0, tuple(hit.alias for hit in best.hits[:_MOST_NEAREST]))
 

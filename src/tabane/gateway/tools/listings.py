@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Raw
 
 from tabane.errors import StoreNewer
-from tabane.gateway.tools.names import Entry
+from tabane.gateway.tools.aliases import Entry
 from tabane.messages import say
 from tabane.settings.files import private_folder
 from tabane.wire import json
@@ -52,11 +52,11 @@ _ALIASES: dict[Named, str] = {"tools": "alias", "prompts": "prompt_alias"}
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ServerListing:
     """What one server offers as it listed it. ``listed`` is a Unix time; ``about`` its own name.
 
     ``lists`` holds definitions by the name of the list (tools, prompts, resources, templates); one that
-    was never had is not in it. ``capabilities`` is the server's JSON object, empty where not known.
+    was never had is not in it. ``capabilities`` is the server's JSON object, empty if not known.
     """
 
     server: str
@@ -69,19 +69,19 @@ class Listing:
     capabilities: bytes = b"{}"
 
     def has(self, capability: str) -> bool:
-        """Whether the server said that it has that capability."""
+        """Return whether the server said that it has that capability."""
         try:
             return capability in json.fields(self.capabilities)
         except InvalidJson:
             return False
 
-    def with_list(self, name: str, items: Iterable[Raw]) -> Listing:
+    def with_list(self, name: str, items: Iterable[Raw]) -> ServerListing:
         """This listing with one list as it is now."""
         return replace(self, listed=time.time(), lists={**self.lists, name: tuple(items)})
 
 
-class Listings:
-    """The file of listings and aliases. A broken file is put aside and begun anew."""
+class ListingsFile:
+    """The file of listings and aliases. A broken file is put aside and started again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -92,8 +92,8 @@ class Listings:
                 path.replace(path.with_suffix(".broken"))
             self._database = self._open()
 
-    def load(self) -> dict[str, Listing]:
-        """All listings by server. A row that cannot be read is left out: its server lists anew."""
+    def load(self) -> dict[str, ServerListing]:
+        """Return all listings by server. A row that cannot be read is left out: its server lists again."""
         found = {}
         for row in self._database.execute(LOAD):
             with contextlib.suppress(ValueError):
@@ -101,7 +101,7 @@ class Listings:
                 found[listing.server] = listing
         return found
 
-    def save(self, listing: Listing) -> None:
+    def save(self, listing: ServerListing) -> None:
         about = (listing.server, listing.fingerprint, listing.era.value, listing.version, listing.about)
         offered = [_column(listing.lists.get(name)) for name in ("prompts", "resources", "templates")]
         with self._database:
@@ -122,7 +122,7 @@ class Listings:
             self._database.executemany("DELETE FROM offered WHERE server = ?", names)
 
     def learned(self) -> dict[tuple[str, str], str]:
-        """How servers have to be shared that showed it by what they asked: by name and fingerprint."""
+        """Return how servers have to be shared that showed it by what they asked: by name and fingerprint."""
         rows = self._database.execute("SELECT server, fingerprint, share FROM learned")
         return {(server, fingerprint): share for server, fingerprint, share in rows}
 
@@ -133,7 +133,7 @@ class Listings:
             )
 
     def aliases(self, of: Named = "tools") -> dict[str, Entry]:
-        """Every alias ever given, oldest first, and what it stands for."""
+        """Return every alias ever given, oldest first, and what it stands for."""
         rows = self._database.execute(
             f"SELECT alias, server, name, namespace FROM {_ALIASES[of]} ORDER BY rowid"
         )
@@ -177,9 +177,9 @@ class Listings:
 
 
 def remembered_names(path: Path, servers: Collection[str]) -> list[str]:
-    """The names of all tools that those servers were ever seen with; nothing is made or changed.
+    """Return the names of all tools that those servers were ever seen with; nothing is made or changed.
 
-    Empty where the file is not there or cannot be read.
+    Empty if the file is not there or cannot be read.
     """
     if not path.exists():
         return []
@@ -190,11 +190,11 @@ def remembered_names(path: Path, servers: Collection[str]) -> list[str]:
     return []
 
 
-def keep_listing(path: Path, listing: Listing) -> None:
+def keep_listing(path: Path, listing: ServerListing) -> None:
     """Keep the listing of a server in that file, unless it has one of that name. Ignores failures."""
     with contextlib.suppress(OSError, sqlite3.Error):
         private_folder(path.parent)
-        with contextlib.closing(Listings(path)) as listings:
+        with contextlib.closing(ListingsFile(path)) as listings:
             if listing.server not in listings.load():
                 listings.save(listing)
 
@@ -207,9 +207,9 @@ def listing_of(
     about: str,
     capabilities: bytes,
     lists: Mapping[str, tuple[Raw, ...]],
-) -> Listing:
-    """A listing made now."""
-    return Listing(server, fingerprint, era, version, about, time.time(), lists, capabilities)
+) -> ServerListing:
+    """Return a listing made now."""
+    return ServerListing(server, fingerprint, era, version, about, time.time(), lists, capabilities)
 
 
 def _listing(
@@ -222,10 +222,10 @@ def _listing(
     tools: bytes | None,
     capabilities: bytes | None,
     *offered: bytes | None,
-) -> Listing:
+) -> ServerListing:
     columns = {"tools": tools, **dict(zip(("prompts", "resources", "templates"), offered, strict=True))}
     lists = {name: tuple(json.elements(items)) for name, items in columns.items() if items is not None}
-    return Listing(server, fingerprint, Era(era), version, about, listed, lists, capabilities or b"{}")
+    return ServerListing(server, fingerprint, Era(era), version, about, listed, lists, capabilities or b"{}")
 
 
 def _column(items: Iterable[Raw] | None) -> bytes | None:

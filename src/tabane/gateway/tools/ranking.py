@@ -163,3 +163,26 @@ def _normalised(sums: dict[int, float], possible: float) -> dict[int, float]:
         return {}
     floor = max(_FAINT * possible, _RELATIVE * max(sums.values()))
     return {number: min(1.0, score / possible) for number, score in sums.items() if score >= floor}
+
+
+LOOKED_AT = 5
+"""Hits that are judged."""
+
+_SHORT = 5  # words of the object; longer queries are not judged
+_COVERED = 0.2  # the share of them that one of the hits has to cover
+_FAINT_SCORE = 0.08  # a score that means nothing for a hit that covers at most half
+
+
+def fits_query(ranking: ToolRanking, asked: Sequence[Concept], hits: Sequence[tuple[int, float]]) -> bool:
+    """Judge the best hits, as number and score, for a question of these concepts."""
+    objects = [concept for concept in asked if not concept.general] or asked
+    if len(objects) > _SHORT or not hits:
+        return True
+    covered = max(_covered(ranking, objects, number) for number, _ in hits[:LOOKED_AT])
+    return covered > 0.5 or (covered >= _COVERED and hits[0][1] >= _FAINT_SCORE)
+
+
+def _covered(ranking: ToolRanking, objects: Sequence[Concept], number: int) -> float:
+    """Return the share of the object that a tool is about, in 0..1."""
+    said = sum(concept.weight * ranking.covered(concept, number) for concept in objects)
+    return said / sum(concept.weight for concept in objects)

@@ -2,7 +2,7 @@
 
 Schemas of upstreams can contain anything: every function takes any JSON value, follows local references
 only, limits its recursion, and never raises. With references, a short schema can cause endless work. So
-every part that is read counts (:class:`Root`), and nothing more is read at the limit.
+every part that is read counts (:class:`SchemaRoot`), and nothing more is read at the limit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_STEPS = 20_000
 """Steps in which one schema is read: a few milliseconds."""
 
 
-class Root:
+class SchemaRoot:
     """A schema that local references point into, and the remaining steps to read it."""
 
     __slots__ = ("left", "schema")
@@ -46,7 +46,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SchemaParameter:
     """A member of an object schema, its references followed."""
 
     name: str
@@ -55,7 +55,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class TypeDetail:
     """How much of a type is written out: so many values of an enum, objects so many levels deep.
 
     ``null`` False leaves out that a value may be null: to leave an argument out says the same.
@@ -66,14 +66,14 @@ class Detail:
     null: bool = True
 
 
-BRIEF = Detail(values=4, levels=0, null=False)
-BRIEFEST = Detail(values=1, levels=0, null=False)
-WHOLE = Detail(values=60, levels=2)
-FLAT = Detail(values=60, levels=0)
+BRIEF = TypeDetail(values=4, levels=0, null=False)
+BRIEFEST = TypeDetail(values=1, levels=0, null=False)
+WHOLE = TypeDetail(values=60, levels=2)
+FLAT = TypeDetail(values=60, levels=0)
 
 
-def resolved(node: Any, root: Root) -> Schema:
-    """The schema that a node stands for: local ``$ref`` followed, ``allOf`` put together."""
+def resolved(node: Any, root: SchemaRoot) -> Schema:
+    """Return the schema that a node stands for: local ``$ref`` followed, ``allOf`` put together."""
     for _ in range(_MOST_REFERENCES):
         if not isinstance(node, dict) or not root.spend(1):
             return {}
@@ -89,8 +89,8 @@ def resolved(node: Any, root: Root) -> Schema:
     return {}
 
 
-def parameters(schema: Any, root: Root, most: int = _MOST_PARAMETERS) -> list[Parameter]:
-    """The parameters of an object schema: required ones first, each group in the schema's order.
+def parameters(schema: Any, root: SchemaRoot, most: int = _MOST_PARAMETERS) -> list[SchemaParameter]:
+    """Return the parameters of an object schema: required ones first, each group in the schema's order.
 
     No more than ``most``, which are the first of the schema.
     """
@@ -103,21 +103,21 @@ def parameters(schema: Any, root: Root, most: int = _MOST_PARAMETERS) -> list[Pa
         wanted = []
     required = {name for name in wanted if isinstance(name, str)}
     found = [
-        Parameter(name[:_LONGEST_NAME], resolved(member, root), name in required)
+        SchemaParameter(name[:_LONGEST_NAME], resolved(member, root), name in required)
         for name, member in islice(members.items(), most)
         if root.spend(1)
     ]
     return sorted(found, key=lambda parameter: not parameter.required)
 
 
-def type_of(node: Any, root: Root, detail: Detail) -> str:
+def type_of(node: Any, root: SchemaRoot, detail: TypeDetail) -> str:
     """A schema as a type: ``string``, ``"a"|"b"``, ``integer[]``, ``{path: string, mode?: string}``."""
     return "|".join(dict.fromkeys(_types(resolved(node, root), root, detail, 0))) or "any"
 
 
 def texts(schema: Schema) -> Iterator[tuple[str, str]]:
-    """Each parameter's name and description, those of nested objects after it."""
-    root, pending = Root(schema), [(schema, 0)]
+    """Yield each parameter's name and description, those of nested objects after it."""
+    root, pending = SchemaRoot(schema), [(schema, 0)]
     seen = 0
     while pending and seen < _MOST_PARAMETERS:
         node, level = pending.pop(0)
@@ -130,7 +130,7 @@ def texts(schema: Schema) -> Iterator[tuple[str, str]]:
                 pending.append((inner, level + 1))
 
 
-def _types(node: Schema, root: Root, detail: Detail, level: int) -> list[str]:
+def _types(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> list[str]:
     if not root.spend(1):
         return ["…"]
     if "const" in node:
@@ -157,7 +157,7 @@ def _types(node: Schema, root: Root, detail: Detail, level: int) -> list[str]:
     return _kind(kinds if isinstance(kinds, str) else _guessed(node), node, root, detail, level)
 
 
-def _kind(kind: str, node: Schema, root: Root, detail: Detail, level: int) -> list[str]:
+def _kind(kind: str, node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> list[str]:
     if kind == "array":
         return [_array(node, root, detail, level)]
     if kind == "object":
@@ -165,7 +165,7 @@ def _kind(kind: str, node: Schema, root: Root, detail: Detail, level: int) -> li
     return [kind[:_LONGEST_TYPE]]
 
 
-def _array(node: Schema, root: Root, detail: Detail, level: int) -> str:
+def _array(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> str:
     items = node.get("items")
     if level >= _DEEPEST or not isinstance(items, dict):
         return "any[]"
@@ -173,7 +173,7 @@ def _array(node: Schema, root: Root, detail: Detail, level: int) -> str:
     return f"({'|'.join(kinds)})[]" if len(kinds) > 1 else f"{kinds[0]}[]"
 
 
-def _object(node: Schema, root: Root, detail: Detail, level: int) -> str:
+def _object(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> str:
     members = parameters(node, root, _MOST_INLINE + 1)
     if not members:
         values = node.get("additionalProperties")
@@ -187,19 +187,19 @@ def _object(node: Schema, root: Root, detail: Detail, level: int) -> str:
     return "{" + ", ".join(shown) + (", …}" if len(members) > _MOST_INLINE else "}")
 
 
-def _member(member: Parameter, root: Root, detail: Detail, level: int) -> str:
+def _member(member: SchemaParameter, root: SchemaRoot, detail: TypeDetail, level: int) -> str:
     kinds = "|".join(dict.fromkeys(_types(member.schema, root, detail, level))) or "any"
     return f"{member.name}{'' if member.required else '?'}: {kinds}"
 
 
-def _values(values: list[Any], detail: Detail) -> list[str]:
+def _values(values: list[Any], detail: TypeDetail) -> list[str]:
     wanted = (value for value in values if detail.null or value is not None)
     shown = [literal(value) for value in islice(wanted, detail.values)]
     return [*shown, "…"] if len(values) > detail.values else shown
 
 
 def _guessed(node: Schema) -> str:
-    """The type of a schema that names none."""
+    """Return the type of a schema that names none."""
     if "properties" in node or "additionalProperties" in node:
         return "object"
     return "array" if "items" in node else "any"
@@ -228,8 +228,8 @@ def _beginning(value: Any, left: list[int]) -> Any:
     return value
 
 
-def _pointed(reference: str, root: Root) -> Any:
-    """What a local reference points to; None for a remote one or none that is there."""
+def _pointed(reference: str, root: SchemaRoot) -> Any:
+    """Return what a local reference points to; None for a remote one or none that is there."""
     if reference == "#":
         return root.schema
     steps = reference[2:_LONGEST_REFERENCE].split("/") if reference.startswith("#/") else []
@@ -247,7 +247,7 @@ def _pointed(reference: str, root: Root) -> Any:
     return node
 
 
-def _together(node: Schema, root: Root) -> Schema:
+def _together(node: Schema, root: SchemaRoot) -> Schema:
     parts = node.get("allOf")
     if not isinstance(parts, list) or not root.spend(len(node)):
         return node
@@ -267,7 +267,7 @@ def _together(node: Schema, root: Root) -> Schema:
     return merged
 
 
-def _followed(node: Any, root: Root) -> Schema:
+def _followed(node: Any, root: SchemaRoot) -> Schema:
     if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
         node = _pointed(reference, root)
     return node if isinstance(node, dict) else {}

@@ -1,17 +1,26 @@
-"""A tool of an upstream server as the catalogue holds it."""
+"""A tool of an upstream server as the catalog holds it, and calls of it as pure values."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Raw
 
-from tabane.wire.json import InvalidJson, Members, fields, join, member, quote
+from tabane.errors import BadArguments, CallerError, TabaneError
+from tabane.messages import Lang, say
+from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
+from tabane.wire.json import text as json_text
 from tabane.wire.mirrors import HeaderMirror, mirrors
 
 if TYPE_CHECKING:
     from tabane.gateway.servers.server import Server
+
+
+log = logging.getLogger(__name__)
 
 # What is read off a definition is bounded; the definition itself passes whole.
 _MOST_DESCRIPTION = 16_384
@@ -48,7 +57,7 @@ class Tool:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a call whose answer was lost may be made once more."""
+        """Return whether a call whose answer was lost may be made once more."""
         return self.read_only or self.idempotent
 
 
@@ -57,7 +66,7 @@ OWN = ""
 
 
 def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
-    """The tool that an upstream defined, under its public name. None where it has no usable name.
+    """Return the tool that an upstream defined, under its public name. None if it has no usable name.
 
     Whatever else the definition holds, of whatever type, passes on verbatim; members that are not
     what MCP says they are count as absent for searching and listing.
@@ -74,12 +83,8 @@ def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
 
 
 def original_name(definition: bytes) -> str | None:
-    """The name in a definition, as the upstream calls the tool; None where it has no usable one."""
-    try:
-        name = member(fields(definition), "name")
-    except InvalidJson:
-        return None
-    return name if isinstance(name, str) and name else None
+    """Return the name in a definition, as the upstream calls the tool; None if it has no usable one."""
+    return text_member(definition, "name")
 
 
 def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
@@ -97,7 +102,7 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         description=_text(member(members, "description"))[:_MOST_DESCRIPTION],
         schema=schema if isinstance(schema, dict) else {},
         read_only=read_only,
-        # MCP gives destructiveHint a meaning only where the tool is not read-only.
+        # MCP gives destructiveHint a meaning only if the tool is not read-only.
         destructive=hints.get("destructiveHint") is True and not read_only,
         tags=server.tags,
         category=server.category,
@@ -109,3 +114,129 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+# -- definitions of any kind ------------------------------------------------------------------------
+
+LONGEST_KEY = 16_384
+"""Characters of a name or URI; a definition with a longer one is left out."""
+
+
+def by_key(
+    server: str, what: str, definitions: Iterable[Raw], key_of: Callable[[bytes], str | None], most: int
+) -> dict[str, Raw]:
+    """Return the definitions by what ``key_of`` reads off each, in their order, ``most`` of them.
+
+    One that is no definition, or repeats a key, is left out; how many were, and why the first, is logged.
+    """
+    found: dict[str, Raw] = {}
+    faults: list[str] = []
+    for definition in definitions:
+        key = key_of(definition)
+        fault = _fault(key, found, most)
+        if fault:
+            faults.append(fault)
+        elif key is not None:
+            found[key] = definition
+    if faults:
+        log.warning("%s: left out %d definitions of a %s: %s", server, len(faults), what, faults[0])
+    return found
+
+
+def text_member(definition: bytes, key: str) -> str | None:
+    """Return a member of a definition that has to be a text; None if there is no usable one."""
+    try:
+        text = json_text(fields(definition).get(key))
+    except InvalidJson:
+        return None
+    return text or None
+
+
+def _fault(key: str | None, found: dict[str, Raw], most: int) -> str:
+    if key is None:
+        return "it has no name"
+    if len(key) > LONGEST_KEY:
+        return f"{key[:80]!r} … is too long"
+    if key in found:
+        return f"{key!r} comes twice"
+    return f"only {most} are taken" if len(found) >= most else ""
+
+
+class ToolCallRequest(msgspec.Struct, frozen=True):
+    """A call to a tool: its public name, and the parameters of the request that carry it.
+
+    ``params`` keeps every member of the request (``inputResponses``, ``requestState`` and whatever
+    comes later), with ``arguments`` those of the tool itself.
+    """
+
+    name: str
+    params: Members
+    read_only: bool = False
+
+    @property
+    def arguments(self) -> bytes:
+        return bytes(self.params.get("arguments", b"{}"))
+
+    def params_for(self, tool: Tool) -> Members:
+        """Return the parameters as the upstream is sent them: under the tool's own name."""
+        return {**self.params, "name": Raw(quote(tool.name))}
+
+    def check_marks(self, tool: Tool) -> None:
+        """Raise CallerError if only read-only tools may be called and this tool is not."""
+        if self.read_only and not tool.read_only:
+            raise CallerError(say("{tool} is not marked read-only: call it with call_tool.", tool=tool.alias))
+
+
+def tool_call_request(params: Members, *, read_only: bool = False) -> ToolCallRequest:
+    """Return the call inside call_tool. Raises BadArguments that names what is missing.
+
+    Arguments given as a string of JSON, as models do now and then, are taken for what they say.
+    """
+    try:
+        given = fields(params.get("arguments", Raw(b"{}")))
+    except InvalidJson:
+        raise BadArguments(say("arguments must be an object with name and arguments."), "arguments") from None
+    name = json_text(given.get("name"))
+    if not name:
+        raise BadArguments(say("name: the name of a tool is required, such as server__tool."), "name")
+    return ToolCallRequest(name, {**params, "arguments": _arguments(given.get("arguments"))}, read_only)
+
+
+def _arguments(raw: Raw | None) -> Raw:
+    if raw is None:
+        return Raw(b"{}")
+    first = bytes(memoryview(raw)[:1])
+    if first == b"n":
+        return Raw(b"{}")
+    if first == b'"':
+        raw = Raw((json_text(raw) or "").encode("utf-8", "surrogatepass"))
+    try:
+        fields(raw)
+    except InvalidJson:
+        raise BadArguments(
+            say("arguments: an object with the tool's parameters is required."), "arguments"
+        ) from None
+    return raw
+
+
+def tool_failure(error: TabaneError, lang: Lang) -> bytes:
+    """Return a failure as the result of a tool: what happened and what to do."""
+    return _failure(error.text(lang))
+
+
+def upstream_failure(tool: Tool, error: Raw) -> bytes:
+    """Return an upstream's JSON-RPC error as the result of a tool, whole in ``_meta``."""
+    try:
+        body: Any = decode(error)
+    except InvalidJson:
+        body = None
+    message = body.get("message") if isinstance(body, dict) else None
+    code = body.get("code") if isinstance(body, dict) else None
+    return _failure(f"{tool.alias}: {message or 'error'} ({code})", {"io.github.tabane/error": error})
+
+
+def _failure(text: str, meta: dict[str, Raw] | None = None) -> bytes:
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
+    if meta:
+        result["_meta"] = meta
+    return encode(result)

@@ -1,4 +1,4 @@
-"""A request on its way to an upstream, what comes back, and what the upstream asks meanwhile."""
+"""A request to an upstream, its reply, requests of the upstream meanwhile, and the transport."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.wire.channel import LineChannel
 from tabane.wire.era import Era
 from tabane.wire.json import Members
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from tabane.wire.headers import HeaderMirror
 
 
-class Reply(msgspec.Struct, frozen=True, gc=False):
-    """What was answered: exactly one of ``result``, ``error`` and ``failure``.
+class UpstreamReply(msgspec.Struct, frozen=True, gc=False):
+    """The reply of an upstream: exactly one of ``result``, ``error`` and ``failure``.
 
     ``result`` and ``error`` are the other side's own JSON, ``error`` a JSON-RPC error object;
     ``failure`` is why there is no answer. ``era`` tells whether ``result`` carries ``resultType``.
@@ -29,13 +30,13 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     era: Era = Era.LEGACY
 
 
-class Owner(Protocol):
-    """Who carries a call, and wants to know when its place is free again."""
+class CallOwner(Protocol):
+    """The instance that sends a call, and is told when the call is over."""
 
-    def freed(self, reply: Reply) -> None: ...
+    def freed(self, reply: UpstreamReply) -> None: ...
 
     def unsent(self, call: Call) -> bool:
-        """Take back a call that did not reach the upstream, to send it again; False where that cannot be."""
+        """Take back a call that did not reach the upstream, to send it again; False if that cannot be."""
         ...
 
     def awaited(self, session: str) -> bool:
@@ -43,8 +44,8 @@ class Owner(Protocol):
         ...
 
 
-class Question:
-    """What a legacy upstream asks its client in the middle of a call; answered exactly once.
+class ServerRequest:
+    """A request of a legacy upstream to its client during a call; answered exactly once.
 
     ``params`` are verbatim. Whoever takes it sets ``on_withdrawn``, which is called with the reason
     where the upstream no longer wants to know.
@@ -52,27 +53,27 @@ class Question:
 
     __slots__ = ("deadline", "done", "method", "on_answer", "on_withdrawn", "params")
 
-    def __init__(self, method: str, params: Raw, on_answer: Callable[[Reply], None]) -> None:
+    def __init__(self, method: str, params: Raw, on_answer: Callable[[UpstreamReply], None]) -> None:
         self.method, self.params, self.on_answer = method, params, on_answer
         self.on_withdrawn: Callable[[str], None] | None = None
         self.deadline = 0.0
         self.done = False
 
-    def answer(self, reply: Reply) -> None:
-        """Give the answer, once; what comes after it is dropped."""
+    def answer(self, reply: UpstreamReply) -> None:
+        """Give the answer, once; later answers are dropped."""
         if not self.done:
             self.done = True
             self.on_answer(reply)
 
     def withdraw(self, reason: str) -> None:
-        """Nobody wants the answer any more."""
+        """Tell whoever was asked that the answer is no longer wanted."""
         if not self.done:
             self.done = True
             if self.on_withdrawn is not None:
                 self.on_withdrawn(reason)
 
-    def time_out(self, reply: Reply) -> None:
-        """It was not answered in time: ``reply`` is given in its place, and who was asked is told."""
+    def time_out(self, reply: UpstreamReply) -> None:
+        """Answer with ``reply`` because nobody answered in time, and tell whoever was asked."""
         if not self.done:
             self.withdraw("nobody answered in time")
             self.on_answer(reply)
@@ -116,11 +117,11 @@ class Call:
         method: bytes,
         params: Members,
         meta: Members,
-        on_reply: Callable[[Reply], None],
+        on_reply: Callable[[UpstreamReply], None],
         on_notice: Callable[[str, Raw], None] | None = None,
         timeout: float = 30.0,
         *,
-        on_question: Callable[[Question], bool] | None = None,
+        on_question: Callable[[ServerRequest], bool] | None = None,
         session: str = "",
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
@@ -133,17 +134,94 @@ class Call:
         self.deadline = 0.0
         self.number = 0
         self.done = self.taken = False
-        self.owner: Owner | None = None
+        self.owner: CallOwner | None = None
 
     @property
     def over(self) -> bool:
         """Return whether nothing more is wanted of the upstream: its answer is here or on its way."""
         return self.done or self.taken
 
-    def answer(self, reply: Reply) -> None:
-        """Give the reply, once; what comes after it is dropped."""
+    def answer(self, reply: UpstreamReply) -> None:
+        """Give the reply, once; later replies are dropped."""
         if not self.done:
             self.done = True
             self.on_reply(reply)
             if self.owner is not None:
                 self.owner.freed(reply)
+
+
+class InputBacklogFull(Exception):
+    """The upstream does not read its input, and the limit for waiting data is reached."""
+
+
+class UpstreamTransport(Protocol):
+    """Sends the messages of a conversation to an upstream; what comes back goes to its ``receive``."""
+
+    exact: bool
+    """Whether it tells to which call a question belongs."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def request(self, call: Call, line: bytes, era: Era) -> None:
+        """Send a request; ``call.number`` is its id. ``fail`` gets the errors of this request only.
+
+        Raises :class:`InputBacklogFull`.
+        """
+        ...
+
+    def tell(self, line: bytes, about: int | None = None) -> None:
+        """Send a notification, or the answer to a question that came while call ``about`` ran."""
+        ...
+
+    def cancel(self, call: Call, line: bytes) -> None:
+        """Cancel a request. ``line`` is the notification that says so, if that is the way."""
+        ...
+
+    def end_input(self) -> None:
+        """Close the input: a well-behaved upstream then ends."""
+        ...
+
+    def close(self, why: str) -> None:
+        """End the connection; the conversation is told with ``lost``, once."""
+        ...
+
+
+class StdioTransport:
+    """A line channel to a process: one stream for everything.
+
+    ``most`` bytes may wait for an upstream that does not read. Above that, requests are refused, and
+    messages that nobody waits for are dropped.
+    """
+
+    __slots__ = ("_channel", "_most")
+    exact = False
+
+    def __init__(self, channel: LineChannel, most: int = 128 << 20) -> None:
+        self._channel, self._most = channel, most
+
+    @property
+    def closed(self) -> bool:
+        return self._channel.closed
+
+    def request(self, call: Call, line: bytes, era: Era) -> None:
+        if not self._takes(line):
+            raise InputBacklogFull
+        self._channel.send(line)
+
+    def tell(self, line: bytes, about: int | None = None) -> None:
+        if self._takes(line):
+            self._channel.send(line)
+
+    def cancel(self, call: Call, line: bytes) -> None:
+        self.tell(line)
+
+    def _takes(self, line: bytes) -> bool:
+        waiting = self._channel.unsent
+        return not waiting or waiting + len(line) <= self._most
+
+    def end_input(self) -> None:
+        self._channel.end_writing()
+
+    def close(self, why: str) -> None:
+        self._channel.close(why)

@@ -1,4 +1,4 @@
-"""How a server is reached, by its transport: a process of ours, streamable HTTP, or HTTP with SSE."""
+"""How a server is reached, by its transport: a child process, streamable HTTP, or HTTP with SSE."""
 
 from __future__ import annotations
 
@@ -6,38 +6,50 @@ import asyncio
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Raw
 
-from tabane.gateway.processes.processes import Processes, child_environment
-from tabane.gateway.processes.readiness import obstacle
+from tabane.gateway.processes.launch_errors import obstacle
+from tabane.gateway.processes.processes import ChildProcess, ChildProcesses, child_environment
+from tabane.gateway.processes.stderr import StderrLog
+from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call
+from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.stdio import StdioConnector
-from tabane.gateway.upstreams.upstream import Connection
-from tabane.messages import Message
-from tabane.wire.channel import LineBatch
+from tabane.gateway.upstreams.upstream import UpstreamConnection
+from tabane.messages import Message, say
+from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
+
+if TYPE_CHECKING:
+    from tabane.gateway.upstreams.http_client import UpstreamHttpClient
+
+GRACE = 2.0
+"""Seconds from end of file to SIGTERM, and from there to SIGKILL."""
+
+GOODBYE = 2.0
+"""Seconds that a server at a URL is given to take notice of the end."""
 
 
 class Connector:
-    """Starts or dials servers. ``environment`` is the hub's own: children get a few names of it, and it
-    names proxies; ``logs`` is the folder for what children write to stderr, ``max_line`` the most bytes
-    of a message.
+    """Starts servers, or connects to them.
+
+    ``environment`` is the hub's own: child processes get a few names of it, and it names proxies. ``logs`` is
+    the folder for what child processes write to stderr, ``max_line`` the limit for the bytes of a message.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         batch: LineBatch,
-        processes: Processes,
+        processes: ChildProcesses,
         logs: Path,
         environment: Mapping[str, str],
         max_line: int,
     ) -> None:
-        self._loop, self._environment, self._max_line = loop, environment, max_line
-        self._stdio = StdioConnector(loop, batch, processes, logs, environment, max_line)
+        self._loop, self._batch, self._processes = loop, batch, processes
+        self._logs, self._environment, self._max_line = logs, environment, max_line
 
     def obstacle(self, server: Server) -> Message | None:
         """Return why the server cannot be started, as far as that is known without a start. Blocks.
@@ -52,19 +64,78 @@ class Connector:
 
     async def __call__(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
-    ) -> Connection:
-        """Start or dial a server. Raises UpstreamUnavailable where that cannot be."""
+    ) -> UpstreamConnection:
+        """Start a server, or prepare a connection to its URL. Raises UpstreamUnavailable if it cannot."""
         if server.transport == "stdio":
-            return await self._stdio(server, on_notice, on_closed)
+            return await self._start(server, on_notice, on_closed)
         # The HTTP client is large; a hub whose servers are all processes goes without. Importing it takes a
         # tenth of a second and more, in which others are served.
         await asyncio.to_thread(import_module, "aiohttp")
-        from tabane.gateway.upstreams.dialling import Dialler
-        from tabane.gateway.upstreams.remote import RemoteConnection
-        from tabane.gateway.upstreams.sse import SseCarrier
+        return self._connect(server, on_notice, on_closed)
 
-        dialler = Dialler(server, self._environment)
-        conversation = Conversation(
+    async def _start(
+        self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
+    ) -> StdioConnection:
+        child = await self._processes.spawn(
+            [server.command, *server.args], child_environment(self._environment, server.env), server.cwd
+        )
+        redact = Redactor(server.secrets).text
+        stderr = StderrLog(self._loop, child.stderr_fd, self._logs, server.name, redact)
+        conversation = self._conversation(server, on_notice, on_closed)
+        channel = self._channel(child, conversation)
+        conversation.transport = StdioTransport(channel)
+        # The keeper reports the end too: a grandchild may hold stdout open. What the child wrote before its
+        # end is still read.
+        child.exited.add_done_callback(lambda exit: channel.finish(str(exit.result())))
+        return StdioConnection(conversation, child, stderr)
+
+    def _channel(self, child: ChildProcess, conversation: Conversation) -> LineChannel:
+        channel = LineChannel(
+            self._loop,
+            self._batch,
+            child.stdout_fd,
+            child.stdin_fd,
+            on_line=conversation.receive,
+            on_close=conversation.lost,
+            on_oversized=conversation.oversized,
+            max_line=self._max_line,
+            # An upstream may not read before its answer is taken: never wait for each other.
+            pause_at=None,
+        )
+        channel.start()
+        return channel
+
+    def _connect(
+        self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
+    ) -> RemoteConnection:
+        from tabane.gateway.upstreams.http_client import UpstreamHttpClient
+        from tabane.gateway.upstreams.http_transport import StreamableHttpTransport
+        from tabane.gateway.upstreams.sse_transport import SseTransport
+
+        client = UpstreamHttpClient(server, self._environment)
+        conversation = self._conversation(server, on_notice, on_closed)
+
+        def sse() -> SseTransport:
+            return SseTransport(server, conversation, client, self._loop, self._max_line)
+
+        def on_legacy(call: Call, line: bytes, era: Era) -> None:
+            """Continue with HTTP with SSE, since the server takes no requests by streamable HTTP."""
+            conversation.transport = sse()
+            conversation.transport.request(call, line, era)
+
+        if server.transport == "sse":
+            conversation.transport = sse()
+        else:
+            fallback = None if server.transport_given else on_legacy
+            conversation.transport = StreamableHttpTransport(
+                server, conversation, client, self._loop, self._max_line, fallback
+            )
+        return RemoteConnection(conversation, client)
+
+    def _conversation(
+        self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
+    ) -> Conversation:
+        return Conversation(
             server.name,
             self._loop,
             on_notice=on_notice,
@@ -73,17 +144,60 @@ class Connector:
             roots=server.roots,
             capabilities=server.capabilities,
         )
-        if server.transport == "sse":
-            conversation.carrier = SseCarrier(server, conversation, dialler, self._loop, self._max_line)
-            return RemoteConnection(conversation, dialler)
-        from tabane.gateway.upstreams.http import HttpCarrier
 
-        def old(call: Call, line: bytes, era: Era) -> None:
-            """It takes no requests where streamable HTTP has them: it may be of the kind before that."""
-            conversation.carrier = SseCarrier(server, conversation, dialler, self._loop, self._max_line)
-            conversation.carrier.request(call, line, era)
 
-        conversation.carrier = HttpCarrier(
-            server, conversation, dialler, self._loop, self._max_line, None if server.transport_given else old
-        )
-        return RemoteConnection(conversation, dialler)
+class StdioConnection:
+    """A running child process with its conversation and its stderr."""
+
+    def __init__(self, conversation: Conversation, child: ChildProcess, stderr: StderrLog) -> None:
+        self.conversation = conversation
+        self._child, self._stderr = child, stderr
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    async def stop(self) -> Message:
+        """Close stdin, send SIGTERM to its group after 2 s and SIGKILL after 2 more; return how it ended."""
+        self.conversation.end_input()
+        exit = await self._child.stop(GRACE)
+        self.conversation.close("it was stopped")
+        self._stderr.close()
+        return exit.describe()
+
+    def last_words(self) -> str:
+        return self._stderr.last_words()
+
+
+class HttpUpstreamTransport(UpstreamTransport, Protocol):
+    """A transport over HTTP. ``problem`` is what ended it, None if nothing went wrong."""
+
+    problem: Message | None
+
+    async def finished(self, seconds: float) -> None:
+        """Wait until the server was told of the end, at most so long."""
+        ...
+
+
+class RemoteConnection:
+    """A connection to a server at a URL: no process of ours, and nothing left of it once it is closed."""
+
+    def __init__(self, conversation: Conversation, client: UpstreamHttpClient) -> None:
+        self.conversation = conversation
+        self._client = client
+
+    @property
+    def pid(self) -> int:
+        return 0
+
+    async def stop(self) -> Message:
+        """End the session if there is one, and close every connection. Return why it ended."""
+        transport = cast("HttpUpstreamTransport", self.conversation.transport)
+        self.conversation.end_input()
+        await transport.finished(GOODBYE)
+        self.conversation.close("it was stopped")
+        await self._client.close()
+        return transport.problem or say("the connection was closed")
+
+    def last_words(self) -> str:
+        return ""

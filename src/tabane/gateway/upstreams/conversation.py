@@ -14,12 +14,10 @@ from typing import NamedTuple
 from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
-from tabane.gateway.upstreams.call import Call, Reply
-from tabane.gateway.upstreams.carrier import Carrier, Overfull
-from tabane.gateway.upstreams.delivery import Delivery
-from tabane.gateway.upstreams.handshake import Handshake
-from tabane.gateway.upstreams.peer import CLIENT, Peer, Refused
-from tabane.gateway.upstreams.questions import Questions
+from tabane.gateway.upstreams.backpressure import ReplyDelivery
+from tabane.gateway.upstreams.call import Call, InputBacklogFull, UpstreamReply, UpstreamTransport
+from tabane.gateway.upstreams.handshake import CLIENT, Handshake, Peer, UpstreamRefused
+from tabane.gateway.upstreams.server_requests import ServerRequests
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -38,15 +36,15 @@ LARGE = 1 << 20
 class Conversation:
     """Requests to, and answers, notifications and questions from, one upstream.
 
-    ``carrier`` is set before anything else is done. ``on_notice`` gets method and params of each
+    ``transport`` is set before anything else is done. ``on_notice`` gets method and params of each
     notification that belongs to no call, and of each question that nobody could be asked. ``roots`` are
-    what the question for them is answered with where no client is asked, None where it is refused.
-    ``capabilities`` are those of the one client it runs for, None where it is shared. ``on_closed`` is
+    what the question for them is answered with where no client is asked, None if it is refused.
+    ``capabilities`` are those of the one client it runs for, None if it is shared. ``on_closed`` is
     called once when the connection is over, after every call in flight was answered with
     :class:`UpstreamDied`.
     """
 
-    carrier: Carrier
+    transport: UpstreamTransport
 
     def __init__(
         self,
@@ -68,8 +66,8 @@ class Conversation:
         self._number = 0
         self._max_line = max_line
         self._level: int | None = None
-        self._questions = Questions(name, loop, self._say, on_notice, roots)
-        self._delivery = Delivery(loop, self._is_awaited, 2 * max_line)
+        self._questions = ServerRequests(name, loop, self._say, on_notice, roots)
+        self._delivery = ReplyDelivery(loop, self._is_awaited, 2 * max_line)
         self._reading: set[asyncio.Task[None]] = set()
         self.peer: Peer | None = None
         self.garbage = 0
@@ -80,8 +78,8 @@ class Conversation:
             lambda method, params, era: self._ask(method, params, era=era),
             self._say,
             self._capabilities,
-            # Where a question's call is known, its client can be asked for its folders, whoever shares it.
-            roots=self._roots is not None or self.carrier.exact,
+            # If a question's call is known, its client can be asked for its folders, whoever shares it.
+            roots=self._roots is not None or self.transport.exact,
         )
         self.peer = await handshake.perform(known, probe_timeout)
         return self.peer
@@ -111,13 +109,13 @@ class Conversation:
                 continue
             del self._calls[call.number]
             self._give_up(call, "timeout")
-            call.answer(Reply(failure=self._timed_out(call.timeout)))
+            call.answer(UpstreamReply(failure=self._timed_out(call.timeout)))
 
     async def ask(self, method: bytes, params: Members, timeout: float = 30.0) -> Members:
         """One request of the hub's own; the members of its result. Raises UpstreamError."""
         return await self._ask(method, params, timeout=timeout)
 
-    def listen(self, wanted: bytes, on_end: Callable[[Reply], None]) -> Call:
+    def listen(self, wanted: bytes, on_end: Callable[[UpstreamReply], None]) -> Call:
         """Ask a modern upstream to announce what ``wanted`` (the object ``notifications``) names.
 
         What it announces comes as notices. :meth:`cancel` the call to end it.
@@ -127,8 +125,8 @@ class Conversation:
         return call
 
     def _transmit(self, call: Call, era: Era, calls: dict[int, Call]) -> None:
-        if self.carrier.closed:
-            call.answer(Reply(failure=self._died("its connection is closed")))
+        if self.transport.closed:
+            call.answer(UpstreamReply(failure=self._died("its connection is closed")))
             return
         meta = call.meta
         if era is Era.MODERN:
@@ -145,8 +143,8 @@ class Conversation:
         calls[number] = call
         line = json.request_line(number, b'"%b"' % call.method, eras.with_meta(call.params, meta))
         try:
-            self.carrier.request(call, line, era)
-        except Overfull:
+            self.transport.request(call, line, era)
+        except InputBacklogFull:
             self.fail(number, UpstreamOverloaded(say(
                 "{server} does not read its input, and too much data is waiting for it. This request was not "
                 "sent. Restart the server with: tabane servers restart {server}",
@@ -155,7 +153,7 @@ class Conversation:
     def _give_up(self, call: Call, reason: str) -> None:
         self._questions.drop(call, reason)
         note = json.encode({"requestId": call.number, "reason": reason})
-        self.carrier.cancel(call, json.notification_line("notifications/cancelled", note))
+        self.transport.cancel(call, json.notification_line("notifications/cancelled", note))
 
     def _want_logs(self, meta: Members) -> None:
         """A legacy upstream is told the level once for all: the most talkative that anybody asked for."""
@@ -168,15 +166,15 @@ class Conversation:
             self._transmit(Call(b"logging/setLevel", params, {}, lambda _: None), Era.LEGACY, self._asks)
 
     def _say(self, line: bytes, about: int | None = None) -> None:
-        if not self.carrier.closed:
-            self.carrier.tell(line, about)
+        if not self.transport.closed:
+            self.transport.tell(line, about)
 
     async def _ask(
         self, method: bytes, params: Members, *, era: Era | None = None, timeout: float | None = None
     ) -> Members:
-        answer: asyncio.Future[Reply] = self._loop.create_future()
+        answer: asyncio.Future[UpstreamReply] = self._loop.create_future()
 
-        def settle(reply: Reply) -> None:
+        def settle(reply: UpstreamReply) -> None:
             if not answer.done():
                 answer.set_result(reply)
 
@@ -195,16 +193,16 @@ class Conversation:
         return self._members(method, reply)
 
     def _abandon(self, call: Call) -> None:
-        if self._asks.pop(call.number, None) and not self.carrier.closed:
+        if self._asks.pop(call.number, None) and not self.transport.closed:
             call.done = True
             self._give_up(call, "timeout")
 
-    def _members(self, method: bytes, reply: Reply) -> Members:
+    def _members(self, method: bytes, reply: UpstreamReply) -> Members:
         if reply.failure is not None:
             raise reply.failure
         if reply.error is not None:
             code, message = _error(reply.error)
-            raise Refused(
+            raise UpstreamRefused(
                 code,
                 say("{server} answered {method} with an error: {error}", server=self._name,
                     method=method.decode(), error=message or code),
@@ -212,7 +210,7 @@ class Conversation:
         try:
             return json.fields(reply.result) if reply.result is not None else {}
         except InvalidJson:
-            raise Refused(
+            raise UpstreamRefused(
                 0,
                 say("{server} answered {method} with no object.", server=self._name, method=method.decode()),
             ) from None
@@ -222,7 +220,7 @@ class Conversation:
     def receive(self, line: bytes, about: int | None = None) -> asyncio.Future[None] | None:
         """Take one message of the upstream; return a future if no other may be read before that is done.
 
-        ``about`` is the number of the call on whose stream it came, None if the carrier has one stream for
+        ``about`` is the number of the call on whose stream it came, None if the transport has one stream for
         everything.
         """
         if len(line) > LARGE:
@@ -237,7 +235,7 @@ class Conversation:
         if waits is not None:
             await waits
 
-    def _took(self, line: bytes, found: _Found, about: int | None) -> asyncio.Future[None] | None:
+    def _took(self, line: bytes, found: _ParsedLine, about: int | None) -> asyncio.Future[None] | None:
         frame = found.frame
         if frame is None or (found.repaired and not self._is_answer(frame)):
             self._unreadable(line, found.fault)
@@ -256,19 +254,19 @@ class Conversation:
         return None
 
     def fail(self, number: int, failure: TabaneError) -> None:
-        """One request will not be answered, and why."""
+        """Fail one request, which will not be answered."""
         call = self._take(number)
         if call is not None:
             self._questions.drop(call, "the call failed")
-            call.answer(Reply(failure=failure))
+            call.answer(UpstreamReply(failure=failure))
 
     def unsent(self, number: int, failure: TabaneError) -> None:
-        """One request was not acted on, and may go out on another connection; where not, it failed."""
+        """Return a request, which was not acted on, to its instance for another connection; else fail it."""
         call = self._take(number)
         if call is not None:
             self._questions.drop(call, "the connection is gone")
             if call.owner is None or not call.owner.unsent(call):
-                call.answer(Reply(failure=failure))
+                call.answer(UpstreamReply(failure=failure))
 
     def _is_answer(self, frame: JsonRpcFrame) -> bool:
         try:
@@ -300,17 +298,17 @@ class Conversation:
             self._questions.drop(call, "the call was answered")
         era = self.peer.era if self.peer else Era.LEGACY
         if frame.error is not UNSET and len(frame.error) > LARGE:
-            call.answer(Reply(failure=UpstreamError(say(
+            call.answer(UpstreamReply(failure=UpstreamError(say(
                 "{server} answered with an error of {megabytes} MiB, which was not forwarded.",
                 server=self._name, megabytes=len(frame.error) >> 20))))  # fmt: skip
             return None
         if not _well_formed(frame):
             self.garbage += 1
-            call.answer(Reply(failure=self._malformed(call, frame)))
+            call.answer(UpstreamReply(failure=self._malformed(call, frame)))
             return None
         if frame.result is not UNSET:
-            return self._delivery.give(call, Reply(result=frame.result, era=era))
-        return self._delivery.give(call, Reply(error=frame.error, era=era))  # type: ignore[arg-type]
+            return self._delivery.give(call, UpstreamReply(result=frame.result, era=era))
+        return self._delivery.give(call, UpstreamReply(error=frame.error, era=era))  # type: ignore[arg-type]
 
     def _malformed(self, call: Call, frame: JsonRpcFrame) -> UpstreamError:
         """Return the failure that replaces an answer that no client could read."""
@@ -385,27 +383,27 @@ class Conversation:
 
     @property
     def asking(self) -> bool:
-        """Whether a client was put a question that it has not answered yet."""
+        """Return whether a client was put a question that it has not answered yet."""
         return bool(self._questions.open)
 
     def _take(self, number: int) -> Call | None:
         return self._calls.pop(number, None) or self._asks.pop(number, None)
 
     def end_input(self) -> None:
-        """Say goodbye: a well-behaved upstream ends by itself."""
-        self.carrier.end_input()
+        """Close the input: a well-behaved upstream then ends."""
+        self.transport.end_input()
 
     def close(self, why: str) -> None:
         """Close the connection; calls in flight are answered with UpstreamDied."""
-        self.carrier.close(why)
+        self.transport.close(why)
 
     def lost(self, why: str) -> None:
-        """The connection is over: whatever waited for an answer is told so."""
+        """Fail everything that waits for an answer, because the connection has ended."""
         calls = [*self._calls.values(), *self._asks.values()]
         self._calls, self._asks = {}, {}
         self._questions.close(why)
         for call in calls:
-            call.answer(Reply(failure=self._died(why)))
+            call.answer(UpstreamReply(failure=self._died(why)))
         self._on_closed(why)
 
     def _died(self, why: str) -> UpstreamDied:
@@ -419,7 +417,7 @@ class Conversation:
             "longer set \"timeout\" of this server.", server=self._name, seconds=seconds))  # fmt: skip
 
 
-class _Found(NamedTuple):
+class _ParsedLine(NamedTuple):
     """A line as a message; ``frame`` is None if it is not one, ``fault`` says why."""
 
     frame: JsonRpcFrame | None
@@ -427,18 +425,18 @@ class _Found(NamedTuple):
     repaired: bool = False
 
 
-def _read(line: bytes) -> _Found:
+def _read(line: bytes) -> _ParsedLine:
     """Read a line as a message. Bytes that are not UTF-8 are replaced, so that the answer still arrives."""
     try:
-        return _Found(json.decode_frame(line))
+        return _ParsedLine(json.decode_frame(line))
     except InvalidJson as error:
         fault = str(error)
     if not fault.startswith("not UTF-8"):
-        return _Found(None, fault)
+        return _ParsedLine(None, fault)
     try:
-        return _Found(json.decode_frame(json.repaired(line)), fault, True)
+        return _ParsedLine(json.decode_frame(json.repaired(line)), fault, True)
     except InvalidJson:
-        return _Found(None, fault)
+        return _ParsedLine(None, fault)
 
 
 def _well_formed(frame: JsonRpcFrame) -> bool:

@@ -1,22 +1,81 @@
-"""The first exchange with an upstream: which era it is of, and who it is."""
+"""The first exchange with an upstream: its era, its capabilities, and who it is."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.peer import CAPABILITIES, CLIENT, Peer, Refused, peer_of
-from tabane.messages import say
+from tabane import __version__
+from tabane.errors import UpstreamError
+from tabane.messages import Message, say
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
-from tabane.wire.json import Members
+from tabane.wire.json import InvalidJson, Members
+
+CLIENT = json.encode({"name": "tabane", "title": "Tabane", "version": __version__})
+"""How the hub introduces itself to upstreams."""
+
+CAPABILITIES = b'{"elicitation":{"form":{},"url":{}},"sampling":{}}'
+"""What a legacy upstream that all clients share is told its client can do: questions reach the one
+client whose call is in flight, if it can answer them; else they are refused with a word."""
+
+KINDS = ("tools", "prompts", "resources")
+"""What is offered in lists, each with a capability of its own."""
 
 
-class Asking(Protocol):
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """An upstream as it introduced itself."""
+
+    era: Era
+    version: str
+    name: str
+    capabilities: Members
+    instructions: str = ""
+
+    def has(self, capability: str) -> bool:
+        return capability in self.capabilities
+
+    def can(self, capability: str, feature: str) -> bool:
+        """Return whether a capability has a feature, such as ``tools`` and ``listChanged``."""
+        value = json.member(self.capabilities, capability)
+        return isinstance(value, dict) and value.get(feature) is True
+
+
+class UpstreamRefused(UpstreamError):
+    """The upstream answered with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: Message) -> None:
+        super().__init__(message)
+        self.code_answered = code
+
+    @property
+    def code(self) -> int:  # type: ignore[override]
+        return self.code_answered
+
+
+def peer_of(era: Era, version: str, result: Members, info: Any) -> Peer:
+    """Return the peer that a result of ``server/discover`` or ``initialize`` describes."""
+    name = info.get("name") if isinstance(info, dict) else None
+    try:
+        capabilities = json.fields(result.get("capabilities", Raw(b"{}")))
+    except InvalidJson:
+        capabilities = {}
+    return Peer(
+        era,
+        version,
+        name if isinstance(name, str) else "",
+        capabilities,
+        json.text(result.get("instructions")) or "",
+    )
+
+
+class HandshakeRequest(Protocol):
     """Puts a request of the hub's own in the shape of that era; the members of its result."""
 
     def __call__(self, method: bytes, params: Members, era: Era) -> Awaitable[Members]: ...
@@ -30,7 +89,7 @@ class Handshake:
     """
 
     def __init__(
-        self, ask: Asking, tell: Callable[[bytes], None], capabilities: bytes | None, *, roots: bool
+        self, ask: HandshakeRequest, tell: Callable[[bytes], None], capabilities: bytes | None, *, roots: bool
     ) -> None:
         self._ask, self._tell = ask, tell
         self._capabilities = declared(capabilities, roots=roots)
@@ -49,23 +108,23 @@ class Handshake:
     async def _initialize_or_discover(self) -> Peer:
         try:
             return await self._initialize()
-        except Refused as refusal:
-            # It may be another version by now. Where it is not, what it said first is what is wrong.
+        except UpstreamRefused as refusal:
+            # It may be another version by now. If it is not, what it said first is what is wrong.
             try:
                 return await self._discover()
-            except Refused:
+            except UpstreamRefused:
                 raise refusal from None
 
     async def _discover_or_initialize(self, probe_timeout: float) -> Peer:
         probe = asyncio.ensure_future(self._discover())
-        # Where the start is given up meanwhile, nobody waits for its failure any more.
+        # If the start is given up meanwhile, nobody waits for its failure any more.
         probe.add_done_callback(lambda done: done.cancelled() or done.exception())
         done, _ = await asyncio.wait([probe], timeout=probe_timeout)
         if done:
             error = probe.exception()
             if error is None:
                 return probe.result()
-            if not isinstance(error, Refused):
+            if not isinstance(error, UpstreamRefused):
                 raise error
             return await self._initialize()
         handshake = asyncio.ensure_future(self._initialize())
@@ -75,7 +134,7 @@ class Handshake:
         result = await self._ask(b"server/discover", {}, Era.MODERN)
         versions = json.member(result, "supportedVersions")
         if not isinstance(versions, list) or eras.MODERN not in versions:
-            raise Refused(
+            raise UpstreamRefused(
                 0, say("it supports no protocol version that Tabane knows: {versions}", versions=versions)
             )
         meta = json.fields(result["_meta"]) if "_meta" in result else {}
@@ -90,7 +149,7 @@ class Handshake:
         result = await self._ask(b"initialize", params, Era.LEGACY)
         version = json.text(result.get("protocolVersion"))
         if version not in eras.LEGACY:
-            raise Refused(
+            raise UpstreamRefused(
                 0, say("it speaks protocol version {version}, which Tabane does not know", version=version)
             )
         self._tell(json.notification_line("notifications/initialized"))
@@ -106,7 +165,7 @@ def declared(capabilities: bytes | None, *, roots: bool) -> bytes:
 
 
 async def _first_success(tasks: list[asyncio.Future[Peer]]) -> Peer:
-    """The first result; the first task's exception where none has one."""
+    """Return the first result; the first task's exception where none has one."""
     waiting: set[asyncio.Future[Peer]] = set(tasks)
     try:
         while waiting:

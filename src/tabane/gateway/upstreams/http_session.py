@@ -1,7 +1,7 @@
-"""The session that a legacy upstream over HTTP may keep: begun by ``initialize``, renewed when it is lost.
+"""The session that a legacy upstream over HTTP may keep: started by ``initialize``, replaced when lost.
 
-A server that was started anew, or that let the session go, refuses what is sent in it without acting on
-it. So it is begun anew and the refused is sent again, and nobody else notices.
+A server that was restarted, or that let the session go, refuses what is sent in it without acting on
+it. So a new session is started and the refused request is sent again, and nobody else notices.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.upstreams.answers import EVENTS, JSON, Done, Position, after, kind_of, read
-from tabane.gateway.upstreams.dialling import Broken, Dialler, Unreached
-from tabane.gateway.upstreams.patience import BUSY
+from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_responses import EVENTS, JSON, Done, StreamPosition, after, kind_of, read
+from tabane.gateway.upstreams.http_retry import BUSY
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.headers import VERSION
@@ -42,34 +42,34 @@ MOST_KEPT = 1024
 _ID = "Mcp-Session-Id"
 
 
-class Expired(Exception):
-    """What was sent in the session ``used`` was refused, since the server does not know that one."""
+class UpstreamSessionExpired(Exception):
+    """A request was refused because the server does not know the session ``used``."""
 
     def __init__(self, used: str) -> None:
         super().__init__("the session is not known any more")
         self.used = used
 
 
-class HttpSession:
-    """One legacy session. ``id`` is empty where the server keeps none, ``version`` until one is agreed on.
+class UpstreamHttpSession:
+    """One legacy session. ``id`` is empty if the server keeps none, ``version`` until one is agreed on.
 
     ``receive`` takes what the server says by itself; ``on_unreached`` is told when it cannot be
-    reached for that, ``on_anew`` when a new session has begun in place of one that was lost.
+    reached for that, ``on_replaced`` when a new session has replaced a lost one.
     """
 
     def __init__(
         self,
         name: str,
-        dialler: Dialler,
+        client: UpstreamHttpClient,
         loop: asyncio.AbstractEventLoop,
         limit: int,
         receive: Callable[[bytes], asyncio.Future[None] | None],
-        on_unreached: Callable[[Unreached], None],
-        on_anew: Callable[[], None],
+        on_unreached: Callable[[HttpUnreachable], None],
+        on_replaced: Callable[[], None],
     ) -> None:
         self.id = self.version = ""
-        self._name, self._dialler, self._loop, self._limit = name, dialler, loop, limit
-        self._receive, self._on_unreached, self._on_anew = receive, on_unreached, on_anew
+        self._name, self._client, self._loop, self._limit = name, client, loop, limit
+        self._receive, self._on_unreached, self._on_replaced = receive, on_unreached, on_replaced
         self._introduction = b""
         self._kept: dict[bytes, bytes] = {}
         self._settling: asyncio.Task[None] | None = None
@@ -78,7 +78,7 @@ class HttpSession:
         self._closed = False
 
     def headers(self) -> dict[str, str]:
-        """What each request within the session carries."""
+        """Return what each request within the session carries."""
         headers = {VERSION: self.version} if self.version else {}
         if self.id:
             headers[_ID] = self.id
@@ -94,18 +94,18 @@ class HttpSession:
             self.id = response.headers.get(_ID, "")
 
     def settle(self) -> None:
-        """Tell the server that the hub is ready, which it hears before anything else."""
+        """Tell the server in the background that the hub is ready; other requests wait for that."""
         self._settling = self._loop.create_task(self._settle())
 
     async def settled(self) -> None:
-        """Wait until it was told."""
+        """Wait until the server was told that the hub is ready."""
         if self._settling is not None:
             await asyncio.shield(self._settling)
 
     async def _settle(self) -> None:
         try:
-            response = await self._dialler.send("POST", {**POSTED, **self.headers()}, INITIALIZED)
-        except (Unreached, Broken, UpstreamError) as fault:
+            response = await self._client.send("POST", {**POSTED, **self.headers()}, INITIALIZED)
+        except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
             log.warning("%s: %s", self._name, fault)
         else:
             response.release()
@@ -113,7 +113,7 @@ class HttpSession:
         self._settling = None
 
     def keep(self, method: bytes, params: Members, line: bytes) -> None:
-        """Remember a request that changes what the session does, to be made again in the next."""
+        """Remember a request that changes the state of the session, to repeat it in the next session."""
         if method == b"logging/setLevel":
             self._kept[method] = line
         elif method == b"resources/subscribe" and len(self._kept) < MOST_KEPT:
@@ -133,7 +133,7 @@ class HttpSession:
 
     def _renewal(self) -> asyncio.Task[None]:
         if self._renewing is None:
-            self._renewing = self._loop.create_task(self._begin_anew())
+            self._renewing = self._loop.create_task(self._replace())
             self._renewing.add_done_callback(self._renewed)
         return self._renewing
 
@@ -142,17 +142,17 @@ class HttpSession:
         if not task.cancelled():
             task.exception()  # Whoever waits gets it; where nobody does any more it is of no interest.
 
-    async def _begin_anew(self) -> None:
+    async def _replace(self) -> None:
         log.info("%s: its session is gone; a new one is begun", self._name)
         self._stop_listening()
         await self._introduce()
         await self._settle()
         for line in list(self._kept.values()):
             await self._tell_again(line)
-        self._on_anew()
+        self._on_replaced()
 
     async def _introduce(self) -> None:
-        response = await self._dialler.send("POST", POSTED, self._introduction)
+        response = await self._client.send("POST", POSTED, self._introduction)
         found: list[str] = []
 
         def take(message: bytes) -> bool:
@@ -161,7 +161,7 @@ class HttpSession:
 
         try:
             if response.status == 200:
-                await read(response, self._limit, take, Position(), self._too_long)
+                await read(response, self._limit, take, StreamPosition(), self._too_long)
         finally:
             response.release()
         identity = response.headers.get(_ID, "")
@@ -173,47 +173,47 @@ class HttpSession:
 
     async def _tell_again(self, line: bytes) -> None:
         try:
-            response = await self._dialler.send("POST", {**POSTED, **self.headers()}, line)
+            response = await self._client.send("POST", {**POSTED, **self.headers()}, line)
             try:
-                await read(response, self._limit, lambda message: True, Position(), self._too_long)
+                await read(response, self._limit, lambda message: True, StreamPosition(), self._too_long)
             finally:
                 response.release()
-        except (Unreached, Broken, UpstreamError) as fault:
+        except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
             log.warning("%s: what it was told before could not be told again: %s", self._name, fault)
 
     # -- what the server says by itself ----------------------------------------------------------
 
     async def _listen(self) -> None:
-        """Keep the stream open on which the server speaks unasked; some have none (405)."""
-        place, wait, opened = Position(), FIRST_WAIT, False
+        """Keep the stream open on which the server speaks unprompted; some have none (405)."""
+        position, wait, opened = StreamPosition(), FIRST_WAIT, False
         while not self._closed:
             began = self._loop.time()
             try:
-                status = await self._hear(place)
+                status = await self._hear(position)
                 if status == 404 and opened:
                     self._renewal()
                     return
                 if status != 200 and status not in BUSY:
                     return
                 opened = opened or status == 200
-            except Unreached as fault:
+            except HttpUnreachable as fault:
                 self._on_unreached(fault)
-            except Broken:
+            except HttpConnectionBroken:
                 pass
             except UpstreamError as fault:
                 log.warning("%s: %s", self._name, fault)
                 return
             wait = FIRST_WAIT if self._loop.time() - began > LASTING else min(wait * 2, LONGEST_WAIT)
-            await asyncio.sleep(wait if place.wait is None else max(place.wait, 0.05))
+            await asyncio.sleep(wait if position.wait is None else max(position.wait, 0.05))
 
-    async def _hear(self, place: Position) -> int:
-        """One stream, to its end; its status, 415 where it is no stream of events."""
-        response = await self.resume(place)
+    async def _hear(self, position: StreamPosition) -> int:
+        """Read one stream to its end. Return its status, 415 if it is no stream of events."""
+        response = await self.resume(position)
         try:
             if response.status == 200:
                 if kind_of(response) != EVENTS:
                     return 415
-                await read(response, self._limit, self._heard, place, self._too_long, self._dialler.turns)
+                await read(response, self._limit, self._heard, position, self._too_long, self._client.turns)
             return response.status
         finally:
             response.close()
@@ -225,12 +225,12 @@ class HttpSession:
     def _too_long(self, head: bytes) -> None:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
 
-    async def resume(self, place: Position) -> ClientResponse:
-        """The stream from ``place`` on, or a new one where that is nowhere."""
+    async def resume(self, position: StreamPosition) -> ClientResponse:
+        """Return the stream from ``position`` on, or a new one where that is nowhere."""
         headers = {"Accept": EVENTS, **self.headers()}
-        if place.last_id:
-            headers["Last-Event-ID"] = place.last_id
-        return await self._dialler.send("GET", headers)
+        if position.last_id:
+            headers["Last-Event-ID"] = position.last_id
+        return await self._client.send("GET", headers)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -239,13 +239,13 @@ class HttpSession:
         self._stop_listening()
         if self.id:
             try:
-                response = await self._dialler.send("DELETE", self.headers())
+                response = await self._client.send("DELETE", self.headers())
                 response.release()
-            except (Unreached, Broken, UpstreamError) as fault:
+            except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
                 log.debug("%s: %s", self._name, fault)
 
     def close(self) -> None:
-        """Stop whatever is under way."""
+        """Stop everything that is in progress."""
         self._closed = True
         self._stop_listening()
         for task in (self._settling, self._renewing):
@@ -259,7 +259,7 @@ class HttpSession:
 
 
 def _version(message: bytes) -> str | None:
-    """The protocol version in the result of ``initialize``; None in any other message."""
+    """Return the protocol version in the result of ``initialize``; None in any other message."""
     try:
         result = json.decode_frame(message).result
         return None if result is UNSET else json.text(json.fields(result).get("protocolVersion"))

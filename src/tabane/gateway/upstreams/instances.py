@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
+from typing import cast
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
-from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.upstream import Limits, Upstream
+from tabane.gateway.servers.server import Server, Share
+from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits
 from tabane.messages import say
 from tabane.operations import Caller
 
@@ -26,17 +27,17 @@ class Instances:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, make: Callable[[Server], Upstream], limits: Limits
+        self, loop: asyncio.AbstractEventLoop, make: Callable[[Server], Upstream], limits: UpstreamLimits
     ) -> None:
         self._loop, self._make, self.limits = loop, make, limits
         self._by_key: dict[Key, Upstream] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def get(self, server: Server, caller: Caller | None = None) -> Upstream:
-        """The instance for that caller, made where there is none. Raises UpstreamOverloaded.
+        """Return the instance for that caller, made if there is none. Raises UpstreamOverloaded.
 
         Without a caller (health, start by hand) it is the instance that is shared by all.
-        Raises UpstreamUnavailable where the server works in a client's folder and none is known.
+        Raises UpstreamUnavailable if the server works in a client's folder and none is known.
         """
         key = (server.name, _whom(server, caller))
         instance = self._by_key.get(key)
@@ -49,7 +50,7 @@ class Instances:
         return instance
 
     def of(self, server: str) -> Iterator[Upstream]:
-        """The instances of one server."""
+        """Yield the instances of one server."""
         return (instance for (name, _), instance in self._by_key.items() if name == server)
 
     def __iter__(self) -> Iterator[Upstream]:
@@ -108,7 +109,7 @@ def _whom(server: Server, caller: Caller | None) -> str:
 
 
 def _roots(caller: Caller) -> tuple[str, ...]:
-    """The folders a caller works in, as file URIs; its working directory where it names none."""
+    """Return the folders a caller works in, as file URIs; its working directory where it names none."""
     if caller.roots or not caller.cwd:
         return tuple(sorted(caller.roots))
     from urllib.parse import quote
@@ -141,3 +142,45 @@ def _folder(caller: Caller | None) -> str | None:
 
             return unquote(urlsplit(root).path)
     return caller.cwd
+
+
+CLIENT_REQUESTS = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
+"""Requests of a server that no one can answer for all clients together."""
+
+_EACH = {"roots": "set of folders", "client": "client"}
+
+
+class ServerSharing:
+    """Decides whether a server runs once for all clients, for each set of folders, or for each client.
+
+    ``on_learned`` is called with a server and how it has to be shared from now on.
+    """
+
+    def __init__(self, on_learned: Callable[[Server, str], None]) -> None:
+        self._on_learned = on_learned
+        self._learned: dict[tuple[str, str], str] = {}
+
+    def restore(self, learned: dict[tuple[str, str], str]) -> None:
+        """Take what was learned in earlier runs: by name and fingerprint."""
+        self._learned = learned
+
+    def shared(self, server: Server) -> Server:
+        """Return the server with its effective ``share``: the configured one takes precedence."""
+        learned = self._learned.get((server.name, server.fingerprint))
+        if learned is None or server.share_given or server.share != "hub":
+            return server
+        return replace(server, share=cast("Share", learned))
+
+    def learn(self, configured: Server | None, running: Server, method: str) -> None:
+        """Note that a running server sent a request to its client. From now on it runs for that client."""
+        share = "roots" if method == "roots/list" else "client"
+        if configured is None or configured.share_given or method not in CLIENT_REQUESTS:
+            return
+        if running.share == "client" or self.shared(configured).share in (share, "client"):
+            return
+        self._learned[running.name, running.fingerprint] = share
+        log.warning(
+            '%s asked its client for %s, so it runs once for each %s from now on. "share" in the servers '
+            "file decides otherwise.", running.name, method, _EACH[share],
+        )  # fmt: skip
+        self._on_learned(running, share)

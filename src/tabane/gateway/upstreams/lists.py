@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from tabane.errors import UpstreamError
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.peer import Peer, Refused
+from tabane.gateway.upstreams.handshake import Peer, UpstreamRefused
 from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.era import METHOD_NOT_FOUND
@@ -21,7 +21,7 @@ from tabane.wire.json import InvalidJson, Members
 log = logging.getLogger(__name__)
 
 REFRESH = 0.2
-"""Seconds to wait after a list_changed for more of them, before listing anew."""
+"""Seconds to wait after a list_changed for more of them, before listing again."""
 
 FRESH = 5.0
 """Seconds for which a list counts as that of now, where its server neither announces changes nor says."""
@@ -41,14 +41,14 @@ OnListed = Callable[[Peer, str, list[Raw]], Awaitable[None] | None]
 """Takes the instance, the name of the list, and its items verbatim. Its result is awaited."""
 
 
-class Budget(NamedTuple):
+class ListBudget(NamedTuple):
     """Limits of a list: bytes of its items, and number of items."""
 
     size: int
     items: int
 
 
-class Found(NamedTuple):
+class ListedItems(NamedTuple):
     """The items of a list that are kept, for how many seconds they hold, and whether there were more."""
 
     items: list[Raw]
@@ -61,7 +61,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListMethod:
     """How a list is asked for, the member of the result that holds it, and whose capability it is."""
 
     method: str
@@ -70,15 +70,15 @@ class Listed:
 
 
 LISTS = {
-    "tools": Listed("tools/list", "tools", "tools"),
-    "prompts": Listed("prompts/list", "prompts", "prompts"),
-    "resources": Listed("resources/list", "resources", "resources"),
-    "templates": Listed("resources/templates/list", "resourceTemplates", "resources"),
+    "tools": ListMethod("tools/list", "tools", "tools"),
+    "prompts": ListMethod("prompts/list", "prompts", "prompts"),
+    "resources": ListMethod("resources/list", "resources", "resources"),
+    "templates": ListMethod("resources/templates/list", "resourceTemplates", "resources"),
 }
 
 
 @dataclass(slots=True)
-class _State:
+class _ListState:
     """One list: when it was taken, how long that holds (as ``given`` by the server, or else taken), and
     the order of what is under way. ``size`` is that of its items."""
 
@@ -88,14 +88,14 @@ class _State:
     given: float | None = None
     size: int = 0
     delay: float = REFRESH
-    begun: int = 0
+    started: int = 0
     taken: int = 0
     giving: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: asyncio.Task[None] | None = None
     running: asyncio.Task[None] | None = None
 
 
-class Lists:
+class UpstreamLists:
     """Lists of an instance, given to ``on_listed`` one by one, each time they are read.
 
     If a list cannot be read, the others stay unchanged, and ``on_fault`` gets the reason. A list that the
@@ -109,29 +109,29 @@ class Lists:
         loop: asyncio.AbstractEventLoop,
         on_listed: OnListed,
         on_fault: Callable[[Message], None],
-        budget: Callable[[], Budget] = lambda: Budget(8 << 20, 5_000),
+        budget: Callable[[], ListBudget] = lambda: ListBudget(8 << 20, 5_000),
         most: Callable[[], int] = lambda: 16 << 20,
     ) -> None:
         self._server, self._loop = server, loop
         self._budget, self._most = budget, most
         self._on_listed, self._on_fault = on_listed, on_fault
         self._conversation: Conversation | None = None
-        self._states = {name: _State() for name in LISTS}
+        self._states = {name: _ListState() for name in LISTS}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def starting(self) -> None:
-        """The server is being started: what is known of its lists is about to be known anew."""
+        """Forget which lists are known, because the server is being started."""
         for state in self._states.values():
             state.known.clear()
 
     def open(self, conversation: Conversation) -> None:
-        """It runs: ask for everything."""
+        """Read all lists of a server that has started."""
         self._conversation = conversation
         for name in LISTS:
             self.refresh(name)
 
     def lost(self) -> None:
-        """Its connection is over; whoever waits for a list has waited long enough."""
+        """Stop reading, because the connection has ended; nobody waits for a list any longer."""
         self._conversation = None
         for task in self._tasks:
             task.cancel()
@@ -144,7 +144,7 @@ class Lists:
         await self._states[name].known.wait()
 
     def changed(self, kind: str) -> None:
-        """The server announced a change: its lists of that kind are taken anew, soon."""
+        """Read the lists of that kind again soon, because the server announced a change."""
         for name, listed in LISTS.items():
             if listed.capability == kind:
                 self.refresh(name, self._delay(name))
@@ -166,7 +166,7 @@ class Lists:
             state.waiting = self._spawn(self._take_later(name, self._conversation, delay))
 
     def holds(self, name: str) -> float | None:
-        """The seconds for which that list may be kept; None where the server says when it changes."""
+        """Return the seconds for which that list may be kept; None if the server says when it changes."""
         conversation, state = self._conversation, self._states[name]
         capability = LISTS[name].capability
         if conversation is None or conversation.peer is None or not conversation.peer.has(capability):
@@ -175,7 +175,7 @@ class Lists:
         return state.given if announced else state.ttl
 
     def is_stale(self, name: str) -> bool:
-        """Whether the server may have changed that list without a word. False where it is not running."""
+        """Return whether that list may have changed unannounced. False if the server is not running."""
         conversation, state = self._conversation, self._states[name]
         if conversation is None or conversation.peer is None or not state.known.is_set():
             return False
@@ -185,7 +185,7 @@ class Lists:
         return self._loop.time() - state.at > state.ttl
 
     async def fresh(self, name: str) -> None:
-        """Take that list anew, together with whoever else wants it now."""
+        """Read that list again; callers at the same time share one request."""
         state = self._states[name]
         if self._conversation is None:
             return
@@ -203,7 +203,7 @@ class Lists:
         state, peer = self._states[name], conversation.peer
         if peer is None:
             return
-        state.begun = number = state.begun + 1
+        state.started = number = state.started + 1
         try:
             found = await list_all(conversation, LISTS[name], self._server, self._room(name))
         except UpstreamError as error:
@@ -216,7 +216,7 @@ class Lists:
             state.running = None
             state.known.set()
 
-    async def _give(self, name: str, peer: Peer, number: int, found: Found) -> None:
+    async def _give(self, name: str, peer: Peer, number: int, found: ListedItems) -> None:
         """Hand a list on. Two may be under way: what was asked for later is what holds, and comes last."""
         state = self._states[name]
         if number <= state.taken:
@@ -230,12 +230,12 @@ class Lists:
         if waits is not None:
             await waits
 
-    def _room(self, name: str) -> Budget:
+    def _room(self, name: str) -> ListBudget:
         budget = self._budget()
         others = sum(state.size for other, state in self._states.items() if other != name)
-        return Budget(max(0, min(budget.size, self._most() - others)), budget.items)
+        return ListBudget(max(0, min(budget.size, self._most() - others)), budget.items)
 
-    def _tell_cut(self, name: str, found: Found) -> None:
+    def _tell_cut(self, name: str, found: ListedItems) -> None:
         fault = say(
             "it lists too many {name}: only the first {count} ({kilobytes} KiB) are used. To raise "
             "the limits, set list_items, list_size or catalogue_size",
@@ -243,7 +243,7 @@ class Lists:
         self._on_fault(fault)
         log.warning("%s: %s", self._server, fault)
 
-    def _tell_strange(self, name: str, found: Found) -> None:
+    def _tell_strange(self, name: str, found: ListedItems) -> None:
         count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
         if count:
             self._on_fault(
@@ -261,13 +261,15 @@ class Lists:
         return task
 
 
-async def list_all(conversation: Conversation, wanted: Listed, server: str, budget: Budget) -> Found:
+async def list_all(
+    conversation: Conversation, wanted: ListMethod, server: str, budget: ListBudget
+) -> ListedItems:
     """Return the items of a list, verbatim, following cursors; empty if the server does not have it.
 
     A list that does not end, or that is larger than the budget, is cut. Raises UpstreamError.
     """
     if conversation.peer is None or not conversation.peer.has(wanted.capability):
-        return Found([])
+        return ListedItems([])
     kept: list[Raw] = []
     seen: set[bytes] = set()
     cursor: Raw | None = None
@@ -278,25 +280,25 @@ async def list_all(conversation: Conversation, wanted: Listed, server: str, budg
         for item in await _items(page.get(wanted.member), wanted.member):
             size += len(item)
             if size > budget.size or len(kept) == budget.items:
-                return Found(kept, ttl, True)
+                return ListedItems(kept, ttl, True)
             # A copy: what is kept must not keep the page it came in.
             kept.append(item.copy())
         ttl = _shorter(ttl, json.member(page, "ttlMs"))
         read += sum(map(len, page.values()))
         cursor = page.get("nextCursor")
         if cursor is None or bytes(cursor) == b"null":
-            return Found(kept, ttl)
+            return ListedItems(kept, ttl)
         if bytes(cursor) in seen or read > READ * budget.size:
             break
         seen.add(bytes(cursor))
     log.warning("%s: its %s does not end", server, wanted.method)
-    return Found(kept, ttl, True)
+    return ListedItems(kept, ttl, True)
 
 
-async def _page(conversation: Conversation, wanted: Listed, cursor: Raw | None) -> Members:
+async def _page(conversation: Conversation, wanted: ListMethod, cursor: Raw | None) -> Members:
     try:
         return await conversation.ask(wanted.method.encode(), {} if cursor is None else {"cursor": cursor})
-    except Refused as refusal:
+    except UpstreamRefused as refusal:
         if refusal.code == METHOD_NOT_FOUND and cursor is None:
             return {}
         raise

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.listening import Listening
+from tabane.gateway.upstreams.modern_subscriptions import ModernSubscriber
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.era import Era
@@ -27,7 +27,7 @@ AT_ONCE = 16
 """Requests to subscribe that a legacy instance is sent at the same time."""
 
 
-class Asking(Protocol):
+class Subscriber(Protocol):
     """The way in which one conversation is kept told of what is watched."""
 
     def wake(self, uri: str) -> None: ...
@@ -39,29 +39,29 @@ class Asking(Protocol):
     def close(self, failure: TabaneError | None = None) -> None: ...
 
 
-class Subscriptions:
+class UpstreamSubscriptions:
     """The watched resources of an instance: each is asked for once, whoever and how many watch it.
 
-    They outlive the process: one started anew is asked for all of them again. ``on_gap`` is called
+    They outlive the process: a restarted one is asked for all of them again. ``on_gap`` is called
     when changes may have been missed.
     """
 
     def __init__(self, server: str, loop: asyncio.AbstractEventLoop, on_gap: Callable[[], None]) -> None:
         self._server, self._loop, self._on_gap = server, loop, on_gap
         self._listeners: dict[str, list[Listener]] = {}
-        self._asking: Asking | None = None
+        self._asking: Subscriber | None = None
 
     def __len__(self) -> int:
         return len(self._listeners)
 
     def open(self, conversation: Conversation) -> None:
-        """A conversation has begun."""
+        """Subscribe to everything that is watched, on a new conversation."""
         if conversation.peer is not None and conversation.peer.era is Era.MODERN:
-            self._asking = Listening(
+            self._asking = ModernSubscriber(
                 self._server, self._loop, conversation, lambda: self._listeners, self._on_gap
             )
         else:
-            self._asking = Requesting(self._server, self._loop, conversation, lambda: self._listeners)
+            self._asking = LegacySubscriber(self._server, self._loop, conversation, lambda: self._listeners)
         for uri in self._listeners:
             self._asking.wake(uri)
 
@@ -72,7 +72,7 @@ class Subscriptions:
             asking.close(UpstreamDied(say("{server} ended before it had answered.", server=self._server)))
 
     async def watch(self, uri: str, listener: Listener) -> None:
-        """Have ``listener`` told of changes. Raises UpstreamError where the server refuses."""
+        """Have ``listener`` told of changes. Raises UpstreamError if the server refuses."""
         self._listeners.setdefault(uri, []).append(listener)
         if self._asking is None:
             return
@@ -105,12 +105,12 @@ class Subscriptions:
             listener(uri, params)
 
     def acknowledged(self, params: Raw) -> None:
-        """The server says to which of a subscription's wishes it agreed."""
+        """Note which resources of a subscription the server accepted."""
         if self._asking is not None:
             self._asking.acknowledged(params)
 
 
-class Requesting:
+class LegacySubscriber:
     """A legacy conversation: resources/subscribe and resources/unsubscribe, for one URI at a time."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Requesting:
         self._subscribed.clear()
 
     def _settling(self, uri: str) -> asyncio.Task[None]:
-        """The work that brings the server in line with the wishes for a URI; one at a time for each."""
+        """Return the task that subscribes or unsubscribes a URI; one at a time for each."""
         task = self._tasks.get(uri)
         if task is None:
             task = self._tasks[uri] = self._loop.create_task(self._settle(uri))
@@ -152,9 +152,9 @@ class Requesting:
     async def _settle(self, uri: str) -> None:
         params = {"uri": Raw(json.quote(uri))}
         try:
-            while (wish := uri in self._wanted()) != (uri in self._subscribed):
+            while (wanted := uri in self._wanted()) != (uri in self._subscribed):
                 async with self._places:
-                    if wish:
+                    if wanted:
                         await self._conversation.ask(b"resources/subscribe", params)
                         self._subscribed.add(uri)
                     else:

@@ -1,7 +1,7 @@
-"""One running instance of an upstream server, kept alive: start, calls, death, back-off, circuit.
+"""A supervised instance of an upstream server: start, queue, restart with back-off, circuit breaker.
 
-States: idle → starting → ready → (died) → waiting → starting …; after too many failures in a row the
-circuit is open, and the next call after a while is the trial that closes it; stopped is by hand.
+States: idle → starting → ready → (died) → waiting → starting …. After too many failures in a row the circuit
+opens, and the first call after a while is the trial that closes it. Stopped means: by the user.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tabane.errors import (
     UpstreamUnavailable,
 )
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, Reply
+from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.lists import Budget, Lists, OnListed
-from tabane.gateway.upstreams.peer import KINDS
-from tabane.gateway.upstreams.subscriptions import Listener, Subscriptions
+from tabane.gateway.upstreams.handshake import KINDS
+from tabane.gateway.upstreams.lists import ListBudget, OnListed, UpstreamLists
+from tabane.gateway.upstreams.subscriptions import Listener, UpstreamSubscriptions
 from tabane.messages import Message, say
 from tabane.wire.era import Era
 
@@ -44,7 +44,7 @@ STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
 
 
-class State(Enum):
+class UpstreamState(Enum):
     IDLE = "idle"
     STARTING = "starting"
     READY = "ready"
@@ -53,8 +53,8 @@ class State(Enum):
     STOPPED = "stopped"
 
 
-class Connection(Protocol):
-    """A started upstream: its conversation, and the process behind it."""
+class UpstreamConnection(Protocol):
+    """A started upstream: its conversation, and the process behind it if there is one."""
 
     conversation: Conversation
 
@@ -62,20 +62,20 @@ class Connection(Protocol):
     def pid(self) -> int: ...
 
     async def stop(self) -> Message:
-        """End of file, then signals, until nothing is left of it; how it ended."""
+        """Close its input, then send signals, until nothing is left of it. Return how it ended."""
         ...
 
     def last_words(self) -> str:
-        """The last lines it wrote to stderr, for an error message; empty where it wrote none."""
+        """Return the last lines it wrote to stderr, for an error message; empty if it wrote none."""
         ...
 
 
-Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], Awaitable[Connection]]
+Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], Awaitable[UpstreamConnection]]
 """Starts a server; the two callables take the notices it gives, and why its connection is over."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class UpstreamLimits:
     """Limits of the instances of one server, and how many there may be; times in seconds.
 
     An instance that not all clients share is ended after ``instance_idle`` without a call. The limits of
@@ -97,8 +97,8 @@ class Limits:
 
 
 @dataclass
-class Vitals:
-    """What is known of an instance's health, for list_servers and status."""
+class UpstreamHealth:
+    """Health of an instance, for list_servers and status."""
 
     starts: int = 0
     deaths: int = 0
@@ -125,7 +125,7 @@ class Upstream:
         server: Server,
         loop: asyncio.AbstractEventLoop,
         connect: Connect,
-        limits: Limits,
+        limits: UpstreamLimits,
         on_listed: OnListed,
         starts: asyncio.Semaphore,
         era: Era | None = None,
@@ -133,21 +133,21 @@ class Upstream:
         on_log: Callable[[Raw], None] = lambda params: None,
     ) -> None:
         self.server = server
-        self.state = State.IDLE
-        self.vitals = Vitals(used=loop.time())
+        self.state = UpstreamState.IDLE
+        self.vitals = UpstreamHealth(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
         self._on_asked, self._on_log, self._starts = on_asked, on_log, starts
-        self._lists = Lists(
+        self._lists = UpstreamLists(
             server.name,
             loop,
             on_listed,
             self._note,
-            lambda: Budget(self.limits.list_size, self.limits.list_items),
+            lambda: ListBudget(self.limits.list_size, self.limits.list_items),
             lambda: self.limits.catalogue_size,
         )
-        self._subscriptions = Subscriptions(server.name, loop, self._catch_up)
+        self._subscriptions = UpstreamSubscriptions(server.name, loop, self._catch_up)
         self._era = era
-        self._connection: Connection | None = None
+        self._connection: UpstreamConnection | None = None
         self._queue: deque[Call] = deque()
         self._starting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -160,11 +160,16 @@ class Upstream:
     # -- calls -----------------------------------------------------------------------------------
 
     def submit(self, call: Call) -> None:
-        """Send a call, or let it wait for a free place or for the start. It is always answered."""
+        """Send a call, or queue it until there is room or the server has started. It is always answered."""
         connection = self._connection
         call.owner = self
         self.vitals.used = now = self._loop.time()
-        if self.state is State.READY and connection and not self._queue and self._has_room(connection):
+        if (
+            self.state is UpstreamState.READY
+            and connection
+            and not self._queue
+            and self._has_room(connection)
+        ):
             connection.conversation.send(call)
         elif not self._refuse(call, now):
             call.deadline = now + call.timeout + (0 if connection else self.limits.start_timeout)
@@ -173,7 +178,7 @@ class Upstream:
         self._tick()
 
     def cancel(self, call: Call, reason: str) -> None:
-        """Drop a call: nothing comes back for it. The upstream is told where it has seen it."""
+        """Drop a call: it gets no reply. The upstream is told if the call was sent."""
         call.done = True
         if call.number and self._connection:
             self._connection.conversation.cancel(call, reason)
@@ -181,8 +186,8 @@ class Upstream:
         elif call in self._queue:
             self._queue.remove(call)
 
-    def freed(self, reply: Reply) -> None:
-        """A call of this instance was answered: another may go, and an answer shows that it works."""
+    def freed(self, reply: UpstreamReply) -> None:
+        """Note that a call was answered: the next may be sent, and an answer shows that the server works."""
         if reply.failure is not None:
             self.vitals.failed_calls += 1
             self.vitals.last_failure = reply.failure.message
@@ -198,26 +203,30 @@ class Upstream:
         return any(call.session != session for call in self._queue)
 
     def unsent(self, call: Call) -> bool:
-        """A call that did not reach the upstream waits for the next connection, before all others."""
-        if self._closed or self.state is State.STOPPED or len(self._queue) >= self.limits.queue_length:
+        """Queue a call that did not reach the upstream before all others; False if that cannot be."""
+        if (
+            self._closed
+            or self.state is UpstreamState.STOPPED
+            or len(self._queue) >= self.limits.queue_length
+        ):
             return False
         call.number = 0
         self._queue.appendleft(call)
         self._tick()
         return True
 
-    def _has_room(self, connection: Connection) -> bool:
+    def _has_room(self, connection: UpstreamConnection) -> bool:
         return connection.conversation.in_flight < self.server.max_concurrency
 
     def _refuse(self, call: Call, now: float) -> bool:
-        if self._closed or self.state is State.STOPPED:
+        if self._closed or self.state is UpstreamState.STOPPED:
             failure: TabaneError = UpstreamUnavailable(
                 say(
                     "{server} is stopped. Start it with: tabane servers start {server}",
                     server=self.server.name,
                 )
             )
-        elif self.state in (State.OPEN, State.WAITING) and self._resume_at - now > 5:
+        elif self.state in (UpstreamState.OPEN, UpstreamState.WAITING) and self._resume_at - now > 5:
             failure = self._unavailable(self._resume_at - now)
         elif len(self._queue) >= self.limits.queue_length:
             failure = UpstreamOverloaded(say(
@@ -225,12 +234,12 @@ class Upstream:
                 server=self.server.name, count=len(self._queue)))  # fmt: skip
         else:
             return False
-        call.answer(Reply(failure=failure))
+        call.answer(UpstreamReply(failure=failure))
         return True
 
     def _advance(self) -> None:
         connection = self._connection
-        while self._queue and connection and self.state is State.READY and self._has_room(connection):
+        while self._queue and connection and self.state is UpstreamState.READY and self._has_room(connection):
             call = self._queue.popleft()
             if not call.done:
                 connection.conversation.send(call)
@@ -249,7 +258,7 @@ class Upstream:
             self._connection.conversation.expire(now)
         for call in [call for call in self._queue if call.deadline <= now]:
             self._queue.remove(call)
-            call.answer(Reply(failure=UpstreamTimeout(say(
+            call.answer(UpstreamReply(failure=UpstreamTimeout(say(
                 "{server} had no free place for the call in time; {count} calls wait for it.",
                 server=self.server.name, count=len(self._queue) + 1))))  # fmt: skip
         self._tick()
@@ -257,13 +266,13 @@ class Upstream:
     # -- life ------------------------------------------------------------------------------------
 
     async def ensure(self) -> None:
-        """Start it where it is not running, and wait. Raises UpstreamError where it does not start."""
+        """Start the server if it is not running, and wait. Raises UpstreamError if it does not start."""
         if self.server.disabled:
             raise UpstreamUnavailable(self.server.disabled)
         if self._connection:
             return
         now = self._loop.time()
-        if self.state in (State.OPEN, State.WAITING) and self._resume_at > now:
+        if self.state in (UpstreamState.OPEN, UpstreamState.WAITING) and self._resume_at > now:
             raise self._unavailable(self._resume_at - now)
         self._start()
         if self._starting:
@@ -273,36 +282,36 @@ class Upstream:
             raise self._unavailable(self._resume_at - self._loop.time())
 
     async def listed(self, name: str = "tools") -> None:
-        """Wait until that list was taken, or it failed to start."""
+        """Wait until that list was read, or the start failed."""
         self._start()
         if self._starting:
             await asyncio.wait([self._starting])
-        if self.state is State.READY:
+        if self.state is UpstreamState.READY:
             await self._lists.known(name)
 
     async def start(self) -> None:
-        """Start it by hand: a stopped instance, a waiting one or an open circuit is tried at once."""
+        """Start at the request of the user, also if it is stopped, waits, or its circuit is open."""
         self._resume_at = 0.0
         self.vitals.failures = 0
-        if self.state in (State.STOPPED, State.OPEN, State.WAITING):
-            self._set(State.IDLE)
+        if self.state in (UpstreamState.STOPPED, UpstreamState.OPEN, UpstreamState.WAITING):
+            self._set(UpstreamState.IDLE)
         await self.ensure()
 
     async def stop(self) -> None:
-        """Stop it by hand; it stays stopped until it is started by hand. Calls waiting are refused."""
-        self._set(State.STOPPED)
+        """Stop at the request of the user, until :meth:`start`. Waiting calls are refused."""
+        self._set(UpstreamState.STOPPED)
         await self._end(UpstreamUnavailable(say("{server} was stopped.", server=self.server.name)))
 
     async def close(self) -> None:
-        """End it for good: the hub ends, or the server is gone from the file."""
+        """Stop for good: the hub ends, or the server was removed from the file."""
         self._closed = True
         await self.stop()
 
     async def retire(self) -> None:
-        """Finish the calls in flight, take no new ones, and end: another instance takes its place."""
+        """Finish the calls in flight, accept no new ones, and stop: another instance replaces this one."""
         self._closed = True
         deadline = self._loop.time() + self.server.timeout
-        while self.in_flight and (self._loop.time() < deadline or self._asking):
+        while self.in_flight and (self._loop.time() < deadline or self._awaits_answer):
             self._emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), TICK)
@@ -314,18 +323,18 @@ class Upstream:
         return len(self._queue) + (self._connection.conversation.in_flight if self._connection else 0)
 
     @property
-    def connection(self) -> Connection | None:
+    def connection(self) -> UpstreamConnection | None:
         return self._connection
 
     @property
     def trouble(self) -> Message | None:
         """Return why it is not running or did not list, and the fix; None while it starts or works."""
         name, why = self.server.name, self.vitals.error
-        if self.state is State.STOPPED:
+        if self.state is UpstreamState.STOPPED:
             return say("{server} is stopped. Start it with: tabane servers start {server}", server=name)
-        if why is None or self.state in (State.IDLE, State.STARTING):
+        if why is None or self.state in (UpstreamState.IDLE, UpstreamState.STARTING):
             return None
-        if self.state is State.READY:
+        if self.state is UpstreamState.READY:
             return say("{server} runs, but does not list its tools: {why}", server=name, why=why)
         return say(
             "{server} failed to start. Fix the cause, then run: tabane servers test {server}. Cause: {why}",
@@ -334,18 +343,18 @@ class Upstream:
         )
 
     @property
-    def _asking(self) -> bool:
-        """Whether somebody thinks about a question of it."""
+    def _awaits_answer(self) -> bool:
+        """Return whether a client has still to answer a request of the server."""
         return bool(self._connection and self._connection.conversation.asking)
 
     def _start(self) -> None:
-        if self._closed or self._starting or self.state in (State.READY, State.STOPPED):
+        if self._closed or self._starting or self.state in (UpstreamState.READY, UpstreamState.STOPPED):
             return
         delay = self._resume_at - self._loop.time()
         if delay > 0:
             self._start_later(delay)
         else:
-            self._set(State.STARTING)
+            self._set(UpstreamState.STARTING)
             self._starting = self._loop.create_task(self._begin())
 
     def _start_later(self, delay: float) -> None:
@@ -390,7 +399,7 @@ class Upstream:
         self._connection = connection
         self.vitals.since = self._loop.time()
         self.vitals.error, self.vitals.healthy = None, True
-        self._set(State.READY)
+        self._set(UpstreamState.READY)
         self._advance()
         self._lists.open(connection.conversation)
         self._subscriptions.open(connection.conversation)
@@ -399,27 +408,27 @@ class Upstream:
         self.vitals.failures += 1
         self.vitals.healthy = False
         self.vitals.error = why
-        if self.state is State.STOPPED or self._closed:
+        if self.state is UpstreamState.STOPPED or self._closed:
             return
         log.warning("%s did not start: %s", self.server.name, why)
         self._back_off()
         self._refuse_waiting(self._unavailable(self._resume_at - self._loop.time()))
-        if self.state is State.WAITING:
+        if self.state is UpstreamState.WAITING:
             self._start_later(self._resume_at - self._loop.time())
 
     def _back_off(self) -> None:
         limits, failures = self.limits, self.vitals.failures
         if failures >= limits.circuit_failures:
             self._resume_at = self._loop.time() + limits.circuit_wait
-            self._set(State.OPEN)
+            self._set(UpstreamState.OPEN)
             return
         delay = min(limits.restart_max, limits.restart_first * 2 ** max(0, failures - 1))
         # Jitter keeps servers that died together from starting together.
         self._resume_at = self._loop.time() + delay * random.uniform(0.75, 1.25)
-        self._set(State.WAITING)
+        self._set(UpstreamState.WAITING)
 
     def _over(self, why: str) -> None:
-        """The connection is gone without having been asked to."""
+        """Handle a connection that ended unexpectedly."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -427,7 +436,7 @@ class Upstream:
         self._subscriptions.lost()
         reaping = self._loop.create_task(self._reap(connection))
         reaping.add_done_callback(_log_failure)
-        if self.state is State.STOPPED or self._closed:
+        if self.state is UpstreamState.STOPPED or self._closed:
             return
         self.vitals.deaths += 1
         self.vitals.healthy = False
@@ -436,16 +445,16 @@ class Upstream:
             self.vitals.failures = 0
         self.vitals.failures += 1
         self._back_off()
-        if self.state is State.WAITING:
+        if self.state is UpstreamState.WAITING:
             self._start_later(self._resume_at - self._loop.time())
         else:
             self._refuse_waiting(self._unavailable(self.limits.circuit_wait))
 
-    async def _reap(self, connection: Connection) -> None:
-        """Clear away what is left of a process that ended, and note how it did."""
+    async def _reap(self, connection: UpstreamConnection) -> None:
+        """Stop the rest of a process that ended, and note how it ended."""
         said = _last_words(await connection.stop(), connection)
         log.warning("%s: %s; it will be started again", self.server.name, said)
-        if self._connection is None and self.state in (State.WAITING, State.OPEN):
+        if self._connection is None and self.state in (UpstreamState.WAITING, UpstreamState.OPEN):
             self.vitals.error = said
 
     async def _end(self, refusal: TabaneError) -> None:
@@ -465,7 +474,7 @@ class Upstream:
     def _refuse_waiting(self, failure: TabaneError) -> None:
         queue, self._queue = self._queue, deque()
         for call in queue:
-            call.answer(Reply(failure=failure))
+            call.answer(UpstreamReply(failure=failure))
 
     def _unavailable(self, seconds: float) -> UpstreamUnavailable:
         why = self.vitals.error or say("it has not been started")
@@ -478,7 +487,7 @@ class Upstream:
             "tabane servers restart {server})",
             server=self.server.name, why=why, seconds=seconds))  # fmt: skip
 
-    def _set(self, state: State) -> None:
+    def _set(self, state: UpstreamState) -> None:
         if state is not self.state:
             log.debug("%s: %s → %s", self.server.name, self.state.value, state.value)
             self.state = state
@@ -486,9 +495,9 @@ class Upstream:
     # -- what it offers --------------------------------------------------------------------------
 
     async def watch(self, uri: str, listener: Listener) -> None:
-        """Have ``listener`` told when that resource changes, until :meth:`unwatch`, restarts included.
+        """Call ``listener`` when that resource changes, until :meth:`unwatch`, over restarts.
 
-        It is started where it is not running. Raises UpstreamError where it refuses.
+        Starts the server if it is not running. Raises UpstreamError if the server refuses.
         """
         await self.ensure()
         self.vitals.used = self._loop.time()
@@ -501,7 +510,7 @@ class Upstream:
                 server=self.server.name, seconds=self.server.timeout)) from None  # fmt: skip
 
     def unwatch(self, uri: str, listener: Listener) -> None:
-        """Tell ``listener`` no more."""
+        """Stop calling ``listener``."""
         self._subscriptions.unwatch(uri, listener)
 
     @property
@@ -510,15 +519,15 @@ class Upstream:
         return len(self._subscriptions)
 
     def holds(self, name: str) -> float | None:
-        """The seconds for which that list may be kept; None where nothing bounds that."""
+        """Return the seconds for which that list may be kept; None if nothing bounds that."""
         return self._lists.holds(name)
 
     def is_stale(self, name: str) -> bool:
-        """Whether that list may have changed without a word."""
+        """Return whether that list may have changed without an announcement."""
         return self._lists.is_stale(name)
 
     async def fresh(self, name: str) -> None:
-        """Take that list anew. One that cannot be had stays as it is."""
+        """Read that list again. If it cannot be read, the former one stays."""
         await self._lists.fresh(name)
 
     def _noticed(self, method: str, params: Raw) -> None:
@@ -540,16 +549,16 @@ class Upstream:
         self.vitals.error = fault
 
     def _catch_up(self) -> None:
-        """Its changes were not announced for a while: take anew what it would have announced."""
+        """Read all lists again, because changes were not announced for a while."""
         for kind in KINDS:
             self._lists.changed(kind)
 
     # -- health ----------------------------------------------------------------------------------
 
     async def look_after(self, timeout: float = 10.0) -> None:
-        """A health check with consequences: two in a row unanswered, with nothing in flight, and it is ended.
+        """Check health, and stop the process after two checks without an answer while no call is in flight.
 
-        Being started again is then a death like any other.
+        It is then restarted as after any other end.
         """
         self._missed = 0 if await self.check(timeout) else self._missed + 1
         connection = self._connection
@@ -558,9 +567,13 @@ class Upstream:
             connection.conversation.close("it did not answer two health checks")
 
     async def check(self, timeout: float = 10.0) -> bool:
-        """Whether a running instance answers. One with calls in flight is busy, not ill."""
+        """Return whether a running instance answers. One with calls in flight counts as healthy."""
         connection = self._connection
-        if self.state is not State.READY or connection is None or connection.conversation.peer is None:
+        if (
+            self.state is not UpstreamState.READY
+            or connection is None
+            or connection.conversation.peer is None
+        ):
             return False
         method = b"ping" if connection.conversation.peer.era is Era.LEGACY else b"server/discover"
         try:
@@ -575,11 +588,11 @@ class Upstream:
 
 
 def _may_be_era(error: BaseException) -> bool:
-    """Whether a start may have failed at the era that was asked for; unreached, it tells nothing."""
+    """Return whether a start may have failed at the era that was asked for; unreached, it tells nothing."""
     return isinstance(error, UpstreamError) and not isinstance(error, UpstreamUnavailable)
 
 
-def _last_words(what: Message, connection: Connection) -> Message:
+def _last_words(what: Message, connection: UpstreamConnection) -> Message:
     words = connection.last_words()
     return say("{what}; it said: {words}", what=what, words=words) if words else what
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.call import Call, Question, Reply
+from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.upstream import Upstream
 from tabane.hub.clients.questions import SessionClient
 from tabane.wire import era as eras
@@ -35,7 +35,7 @@ class ClientCalls:
         self._session = session
         self._in_flight: dict[bytes, tuple[Call, Upstream]] = {}
         self.level: int | None = None
-        self.ask: Callable[[bytes, Question], bool] | None = None
+        self.ask: Callable[[bytes, ServerRequest], bool] | None = None
 
     def __len__(self) -> int:
         return len(self._in_flight)
@@ -50,7 +50,7 @@ class ClientCalls:
         method: bytes,
         params: Members,
         meta: Members,
-        on_reply: Callable[[Reply], None],
+        on_reply: Callable[[UpstreamReply], None],
         *,
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
@@ -58,7 +58,7 @@ class ClientCalls:
         """Hand a request to an upstream. ``on_reply`` gets the answer, unless the call is cancelled."""
         session = self._session
 
-        def replied(reply: Reply) -> None:
+        def replied(reply: UpstreamReply) -> None:
             self._in_flight.pop(key, None)
             on_reply(reply)
 
@@ -102,7 +102,7 @@ class ClientCalls:
             return False
         return severity in eras.LOG_LEVELS and eras.LOG_LEVELS.index(severity) >= level
 
-    def _asker(self, key: bytes) -> Callable[[Question], bool] | None:
+    def _asker(self, key: bytes) -> Callable[[ServerRequest], bool] | None:
         ask = self.ask
         return (lambda question: ask(key, question)) if ask else None
 

@@ -8,8 +8,8 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.resources import Source
-from tabane.gateway.upstreams.call import Reply
+from tabane.gateway.offers.resources import ResourceSource
+from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.document_resources import DocumentLibrary
 from tabane.hub.clients.session import Session
@@ -91,11 +91,16 @@ class OfferRequests:
         session.answer(request_id, document_resources.completion(keys))
 
     def _read(
-        self, session: Session, key: bytes, params: Members, meta: Members, sources: tuple[Source, ...]
+        self,
+        session: Session,
+        key: bytes,
+        params: Members,
+        meta: Members,
+        sources: tuple[ResourceSource, ...],
     ) -> None:
         source, others = sources[0], sources[1:]
 
-        def replied(reply: Reply) -> None:
+        def replied(reply: UpstreamReply) -> None:
             if others and reply.result is None:
                 try:
                     self._read(session, key, params, meta, others)
@@ -126,14 +131,16 @@ class OfferRequests:
             key, upstream, method, params, meta, lambda reply: _replied(session, key, name, reply), safe=True
         )
 
-    async def _sources(self, session: Session, uri: str) -> tuple[Source, ...]:
+    async def _sources(self, session: Session, uri: str) -> tuple[ResourceSource, ...]:
         sources = await self._gateway.sources(session.caller, uri)
         if not sources:
             raise _not_found(session, uri)
         return sources
 
 
-def _replied(session: Session, key: bytes, name: str, reply: Reply, source: Source | None = None) -> None:
+def _replied(
+    session: Session, key: bytes, name: str, reply: UpstreamReply, source: ResourceSource | None = None
+) -> None:
     """Pass an answer on; ``source`` is the request, if the answer may be kept for a while."""
     result = reply.result
     if reply.failure is not None:
@@ -146,7 +153,9 @@ def _replied(session: Session, key: bytes, name: str, reply: Reply, source: Sour
         _give(session, key, name, _line(session.era, key, reply, source))
 
 
-async def _give_large(session: Session, key: bytes, name: str, reply: Reply, source: Source | None) -> None:
+async def _give_large(
+    session: Session, key: bytes, name: str, reply: UpstreamReply, source: ResourceSource | None
+) -> None:
     _give(session, key, name, await asyncio.to_thread(_line, session.era, key, reply, source))
 
 
@@ -158,7 +167,7 @@ def _give(session: Session, key: bytes, name: str, line: bytes | None) -> None:
     session.fail(key, question_of(name))
 
 
-def _line(era: Era | None, key: bytes, reply: Reply, source: Source | None) -> bytes | None:
+def _line(era: Era | None, key: bytes, reply: UpstreamReply, source: ResourceSource | None) -> bytes | None:
     result = reply.result or Raw(b"{}")
     if source is not None and source.shown != source.uri:
         result = _renamed(result, source)
@@ -173,7 +182,7 @@ def _not_found(session: Session, uri: str) -> ProtocolRefusal:
     return ProtocolRefusal(code, f"Resource not found: {uri}", {"uri": uri})
 
 
-def _renamed(result: Raw, source: Source) -> Raw:
+def _renamed(result: Raw, source: ResourceSource) -> Raw:
     """Return what was read under the URI in the request: two servers have the same URI."""
     try:
         members = json.fields(result)

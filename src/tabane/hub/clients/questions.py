@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
 
-from tabane.gateway.upstreams.call import Question, Reply
+from tabane.gateway.upstreams.call import ServerRequest, UpstreamReply
 from tabane.operations import Caller
 from tabane.wire import json
 from tabane.wire.era import Era
@@ -59,11 +59,11 @@ class ClientQuestions:
     def __init__(self, session: SessionClient, mark: str, capabilities: Members) -> None:
         self._session, self._mark = session, mark
         self._can = {method for method, need in NEEDED.items() if need in capabilities}
-        self._open: dict[str, Callable[[Reply], None]] = {}
+        self._open: dict[str, Callable[[UpstreamReply], None]] = {}
         self._count = 0
         self.roots_due = "roots/list" in self._can
 
-    def ask(self, about: bytes, question: Question) -> bool:
+    def ask(self, about: bytes, question: ServerRequest) -> bool:
         """Put a question that belongs to the client's request ``about``.
 
         Return whether the client can be asked.
@@ -77,7 +77,7 @@ class ClientQuestions:
     async def learn_roots(self) -> None:
         """Ask the client for its folders, which decide the instance that serves it."""
         self.roots_due = False
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
         name = self._put("roots/list", Raw(b"{}"), None, partial(_settle, answer))
         try:
             reply = await asyncio.wait_for(answer, ROOTS_WAIT)
@@ -99,17 +99,19 @@ class ClientQuestions:
         if on_answer is None:
             return
         if frame.result is not UNSET:
-            on_answer(Reply(result=frame.result))
+            on_answer(UpstreamReply(result=frame.result))
         elif frame.error is not UNSET:
-            on_answer(Reply(error=frame.error))
+            on_answer(UpstreamReply(error=frame.error))
 
     def close(self) -> None:
         """End all questions without an answer: the client is gone."""
         waiting, self._open = list(self._open.values()), {}
         for on_answer in waiting:
-            on_answer(Reply())
+            on_answer(UpstreamReply())
 
-    def _put(self, method: str, params: Raw, about: bytes | None, on_answer: Callable[[Reply], None]) -> str:
+    def _put(
+        self, method: str, params: Raw, about: bytes | None, on_answer: Callable[[UpstreamReply], None]
+    ) -> str:
         self._count += 1
         session = self._session
         name = f"{self._mark}-{session.key}-{self._count}"
@@ -124,12 +126,12 @@ class ClientQuestions:
             self._session.tell(json.notification_line("notifications/cancelled", note), about)
 
 
-def _settle(answer: asyncio.Future[Reply], reply: Reply) -> None:
+def _settle(answer: asyncio.Future[UpstreamReply], reply: UpstreamReply) -> None:
     if not answer.done():
         answer.set_result(reply)
 
 
-def _folders(reply: Reply) -> tuple[str, ...]:
+def _folders(reply: UpstreamReply) -> tuple[str, ...]:
     """Return the folders in the answer to roots/list, as file URIs; none if it is malformed."""
     try:
         value = json.decode(reply.result) if reply.result is not None else None

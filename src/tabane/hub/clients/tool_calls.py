@@ -17,10 +17,16 @@ from msgspec import Raw
 from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
-from tabane.gateway.paging import SHORT
-from tabane.gateway.requests import Inner, inner_call, tool_failure, upstream_failure
-from tabane.gateway.tools.tool import OWN, Tool
-from tabane.gateway.upstreams.call import Reply
+from tabane.gateway.result_parts import SHORT
+from tabane.gateway.tools.tool import (
+    OWN,
+    Tool,
+    ToolCallRequest,
+    tool_call_request,
+    tool_failure,
+    upstream_failure,
+)
+from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.session import Session
 from tabane.messages import Lang, say
@@ -63,7 +69,7 @@ class ToolCalls:
             session.run(request_id, self._operate(session, request_id, name, params.get("arguments")))
         else:
             tool = self._gateway.catalogue.find(name)
-            inner = Inner(name, params)
+            inner = ToolCallRequest(name, params)
             if tool is None or self._waits_for_roots(session, tool):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=False))
             else:
@@ -81,7 +87,7 @@ class ToolCalls:
     ) -> None:
         """call_tool and call_readonly_tool: failures are results, so that the model reads them."""
         try:
-            inner = inner_call(params, read_only=THROUGH[by])
+            inner = tool_call_request(params, read_only=THROUGH[by])
             if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
                 session.run(request_id, self._operate(session, request_id, inner.name, Raw(inner.arguments)))
                 return
@@ -104,7 +110,7 @@ class ToolCalls:
         request_id: Raw,
         judged: Awaitable[None],
         tool: Tool,
-        inner: Inner,
+        inner: ToolCallRequest,
         meta: Members,
     ) -> None:
         """Forward a call through call_tool after another process has judged its arguments."""
@@ -116,7 +122,7 @@ class ToolCalls:
             _failed(session, request_id, error)
 
     async def _forward_later(
-        self, session: Session, request_id: Raw, inner: Inner, meta: Members, *, through: bool
+        self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members, *, through: bool
     ) -> None:
         try:
             if session.questions and session.questions.roots_due and self._gateway.goes_by_roots():
@@ -136,13 +142,20 @@ class ToolCalls:
         asking = session.questions
         return asking is not None and asking.roots_due and self._gateway.goes_by_roots(tool.server)
 
-    def _check(self, session: Session, tool: Tool, inner: Inner) -> Awaitable[None] | None:
+    def _check(self, session: Session, tool: Tool, inner: ToolCallRequest) -> Awaitable[None] | None:
         """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
         inner.check_marks(tool)
         return self._gateway.validator.check(tool, inner.arguments)
 
     def _forward(
-        self, session: Session, request_id: Raw, tool: Tool, inner: Inner, meta: Members, *, through: bool
+        self,
+        session: Session,
+        request_id: Raw,
+        tool: Tool,
+        inner: ToolCallRequest,
+        meta: Members,
+        *,
+        through: bool,
     ) -> None:
         key = bytes(request_id)
         self._door.check(session.caller, Privilege.CALL, tool.alias)
@@ -157,7 +170,7 @@ class ToolCalls:
             safe=tool.repeatable,
         )
 
-    def _replied(self, session: Session, key: bytes, tool: Tool, reply: Reply, through: bool) -> None:
+    def _replied(self, session: Session, key: bytes, tool: Tool, reply: UpstreamReply, through: bool) -> None:
         result = reply.result
         if result is None:
             _unanswered(session, key, tool, reply, through)
@@ -169,7 +182,7 @@ class ToolCalls:
             _give(session, key, tool, answer_line(key, session.era, reply.era, result), through)
 
     async def _give_large(
-        self, session: Session, key: bytes, tool: Tool, reply: Reply, result: Raw, through: bool
+        self, session: Session, key: bytes, tool: Tool, reply: UpstreamReply, result: Raw, through: bool
     ) -> None:
         """Do the same with the work in a thread, so that nobody else waits for it."""
         if through:
@@ -183,7 +196,7 @@ class ToolCalls:
         request_id: Raw,
         name: str,
         arguments: Raw | None,
-        through: Inner | None = None,
+        through: ToolCallRequest | None = None,
     ) -> None:
         """Call a built-in tool. Its failures are results, so that the model can read them.
 
@@ -228,7 +241,7 @@ def answer_line(key: bytes, era: Era | None, given: Era, result: Raw) -> bytes |
     return json.result_line(key, result)
 
 
-def _unanswered(session: Session, key: bytes, tool: Tool, reply: Reply, through: bool) -> None:
+def _unanswered(session: Session, key: bytes, tool: Tool, reply: UpstreamReply, through: bool) -> None:
     if reply.error is not None and session.era is Era.LEGACY and wants_capability(reply.error):
         note_question(tool.server)
     if reply.failure is not None:

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tabane.gateway.servers.clients import CLIENTS
-from tabane.gateway.servers.importing import Found, Source, adopted, is_tabane, joined, sources
+from tabane.gateway.servers.importing import (
+    ImportCandidate,
+    ImportSource,
+    adopted,
+    is_tabane,
+    joined,
+    sources,
+)
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
 from tabane.messages import say
@@ -35,7 +42,7 @@ def assistants(installation: Installation) -> Iterator[DoctorFinding]:
         )
 
 
-def _looked(environ: Mapping[str, str]) -> Sequence[Source]:
+def _looked(environ: Mapping[str, str]) -> Sequence[ImportSource]:
     config = environ.get("XDG_CONFIG_HOME", "")
     return list(
         sources(
@@ -48,7 +55,7 @@ def _looked(environ: Mapping[str, str]) -> Sequence[Source]:
     )
 
 
-def _entry(found: Found, environ: Mapping[str, str]) -> DoctorFinding:
+def _entry(found: ImportCandidate, environ: Mapping[str, str]) -> DoctorFinding:
     command = str(found.definition.get("command", ""))
     origin = next((client.name for client in CLIENTS if client.title == found.title), None)
     again = say("Set it up anew: tabane install {name}", name=origin) if origin else None
@@ -65,7 +72,7 @@ def _entry(found: Found, environ: Mapping[str, str]) -> DoctorFinding:
     return ok(say("{title} uses Tabane: {path}", title=found.title, path=found.path))
 
 
-def _twice(source: Source, written: Mapping[str, object]) -> Iterator[DoctorFinding]:
+def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[DoctorFinding]:
     """Servers that an assistant with Tabane starts itself as well: it sees their tools twice."""
     for found in source.servers:
         if is_tabane(found.definition) or found.definition.get("disabled"):

@@ -10,8 +10,7 @@ from pathlib import Path
 from tabane.errors import TabaneError
 from tabane.gateway.processes.processes import child_environment
 from tabane.gateway.servers.configuration import why_disabled
-from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.urls import tells_secrets
+from tabane.gateway.servers.server import Server, tells_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.installation import (

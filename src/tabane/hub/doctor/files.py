@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing as closed
 from pathlib import Path
 
-from tabane.gateway.tools.listings import Listings
+from tabane.gateway.tools.listings import ListingsFile
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
 from tabane.hub.local import lock
 from tabane.hub.stores import FOLDER
@@ -170,7 +170,7 @@ def _stale(installation: Installation, path: Path) -> list[str]:
 
 
 def _forget(path: Path, servers: list[str]) -> None:
-    with closed(Listings(path)) as listings:
+    with closed(ListingsFile(path)) as listings:
         listings.forget(servers)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from tabane.errors import HubError, TabaneError
 from tabane.gateway.servers.configuration import (
-    Configuration,
+    ServersConfiguration,
     open_document,
     read_configuration,
     server_tables,
@@ -91,7 +91,7 @@ class Installation:
     endpoint: Endpoint
     settings: Settings
     settings_problem: Message | None = None
-    configuration: Configuration | None = None
+    configuration: ServersConfiguration | None = None
     configuration_problem: Message | None = None
     written: Mapping[str, Any] = field(default_factory=dict, repr=False)
     live: LiveHub | None = None
@@ -172,7 +172,7 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
     return _with_configuration(installation)
 
 
-def read_servers(installation: Installation, environ: Mapping[str, str]) -> Configuration:
+def read_servers(installation: Installation, environ: Mapping[str, str]) -> ServersConfiguration:
     """The servers file as it reads in an environment. Raises TabaneError."""
     required = "servers" in installation.settings.sources
     return read_configuration(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tabane.errors import TabaneError
-from tabane.gateway.processes.processes import Processes
+from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.upstream import Connect
@@ -70,7 +70,7 @@ def starts(installation: Installation) -> list[DoctorFinding]:
 
 
 async def _all(installation: Installation, servers: Sequence[Server]) -> list[DoctorFinding]:
-    processes, places = Processes(), asyncio.Semaphore(AT_ONCE)
+    processes, places = ChildProcesses(), asyncio.Semaphore(AT_ONCE)
     with tempfile.TemporaryDirectory(prefix="tabane-") as logs:
         connect = Connector(
             asyncio.get_running_loop(),

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.status import state_of
-from tabane.gateway.upstreams.upstream import State, Upstream
+from tabane.gateway.server_status import state_of
+from tabane.gateway.upstreams.upstream import Upstream, UpstreamState
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import HttpPrograms
 from tabane.hub.http.request import HttpRequest
@@ -46,7 +46,7 @@ METHODS = frozenset(
 )
 """Methods that are counted by name. A client may write anything there, so the others are one."""
 
-STATES = ("disabled", *(state.value for state in State))
+STATES = ("disabled", *(state.value for state in UpstreamState))
 
 Labels = tuple[tuple[str, str], ...]
 Samples = Iterable[tuple[Labels, float]]

@@ -10,8 +10,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from tabane.errors import ConfigurationError, ModelMissing
-from tabane.gateway.servers.secrets import keyring_lookup, load_variables
-from tabane.gateway.servers.variables import Variables
+from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.hub.models.records import Record
 from tabane.messages import say
 from tabane.search.embedding import reranking

@@ -1,0 +1,189 @@
+"""Lookup of tools, prompts and resources by name, which waits for servers that have never listed theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
+from tabane.gateway.catalogs import ServerCatalogs
+from tabane.gateway.offers.prompts import Prompt
+from tabane.gateway.offers.resource_uris import addressed
+from tabane.gateway.offers.resources import ResourceSource
+from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.tool import Tool
+from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits
+from tabane.messages import Message, say
+from tabane.operations import Caller
+from tabane.text.nearest_names import nearest_qualified
+
+log = logging.getLogger(__name__)
+
+RESOURCES = ("resources", "templates")
+"""The lists that resources come from."""
+
+
+class UnlistedServers(NamedTuple):
+    """Servers whose tools are not known: those that are starting, and why others failed."""
+
+    starting: tuple[str, ...] = ()
+    failed: Mapping[str, Message] = {}
+
+
+class ServerInstances(Protocol):
+    """The configured servers by name, and their instances. Times are in seconds."""
+
+    servers: dict[str, Server]
+    limits: UpstreamLimits
+    list_wait: float
+
+    def enabled(self) -> list[Server]: ...
+
+    def instances(self, name: str) -> list[Upstream]: ...
+
+    def instance_of(self, server: Server, caller: Caller | None) -> Upstream:
+        """Return the instance that serves the caller. Raises TabaneError if none can."""
+        ...
+
+    def spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Run something in the background until the gateway is closed."""
+        ...
+
+
+class CatalogLookup:
+    """Finds what servers offer. Waiting is bounded, and what is not done by then continues."""
+
+    def __init__(
+        self, servers: ServerInstances, catalogs: ServerCatalogs, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._servers, self._catalogs, self._loop = servers, catalogs, loop
+
+    async def find(self, caller: Caller, name: str) -> Tool:
+        """Return the tool of that name; wait for its server if that has never listed its tools.
+
+        Raises UnknownName with the three nearest names.
+        """
+        tools = self._catalogs.tools
+        tool = tools.find(name)
+        if tool is None:
+            await self._wait_owners("tools", caller, name)
+            tool = tools.find(name)
+        if tool is None:
+            self._check_disabled(name)
+            raise self.unknown(name)
+        return tool
+
+    def unknown(self, name: str) -> UnknownName:
+        """Return the error for a name that no tool has, with the nearest names."""
+        near = nearest_qualified(name, self._catalogs.tools.names)
+        if near:
+            message = say("Unknown tool: {name}. Did you mean {near}?", name=name, near=", ".join(near))
+        else:
+            message = say("Unknown tool: {name}. Find tools with search_tools.", name=name)
+        return UnknownName(message, near)
+
+    async def find_prompt(self, caller: Caller, name: str) -> Prompt:
+        """Return the prompt of that name; wait for its server if that has never listed its prompts.
+
+        Raises UnknownName with the three nearest names.
+        """
+        prompts = self._catalogs.prompts
+        prompt = prompts.find(name)
+        if prompt is None:
+            await self._wait_owners("prompts", caller, name)
+            prompt = prompts.find(name)
+        if prompt is None:
+            self._check_disabled(name)
+            near = nearest_qualified(name, prompts.names)
+            if near:
+                message = say("Unknown prompt: {name}. Did you mean {near}?", name=name, near=", ".join(near))
+            else:
+                message = say("Unknown prompt: {name}.", name=name)
+            raise UnknownName(message, near)
+        return prompt
+
+    async def sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
+        """Return the servers to ask for a resource or a template, the likeliest first; eight at most.
+
+        If nothing that is listed indicates a server, those that never listed are waited for, and then every
+        server that reads resources may know the URI. ``shown`` is the URI as it is given here.
+        """
+        at = addressed(uri)
+        if at is not None:
+            return (ResourceSource(*at, uri),) if at[0] in self._servers.servers else ()
+        resources = self._catalogs.resources
+        if found := resources.known(uri):
+            return found
+        waits = [self.listed_by(s, caller, name) for name in RESOURCES for s in self._unlisted(name)]
+        await self._within(self._servers.limits.start_timeout, waits, lambda: bool(resources.known(uri)))
+        return resources.find(uri)
+
+    async def wait_listed(self, caller: Caller) -> UnlistedServers:
+        """Wait, at most ``list_wait`` seconds, for servers that never listed; return those still missing."""
+        await self._within(self._servers.list_wait, [self.listed_by(s, caller) for s in self._unlisted()])
+        failed: dict[str, Message] = {}
+        for server in self._unlisted():
+            instances = self._servers.instances(server.name)
+            why = next(filter(None, (each.trouble for each in instances)), None)
+            if why is not None:
+                failed[server.name] = why
+        return UnlistedServers(tuple(s.name for s in self._unlisted() if s.name not in failed), failed)
+
+    async def refresh(self, kind: str, caller: Caller) -> None:
+        """Bring the lists of that kind (tools, prompts, resources) up to date, within the time to wait.
+
+        Servers that never listed are waited for. A running server that does not announce changes is asked
+        again if its list is older than the server allows, or than five seconds. What an idle one listed last
+        counts: a list starts no server that is known.
+        """
+        names = lists_of(kind)
+        waits = [self.listed_by(s, caller, name) for name in names for s in self._unlisted(name)]
+        for server in self._servers.enabled():
+            running = [each for each in self._servers.instances(server.name) if each.connection]
+            waits += [running[0].fresh(name) for name in names if running and running[0].is_stale(name)]
+        await self._within(self._servers.list_wait, waits)
+
+    async def listed_by(self, server: Server, caller: Caller | None, name: str = "tools") -> None:
+        """Wait until the instance for that caller has listed. Failures are logged."""
+        try:
+            await self._servers.instance_of(server, caller).listed(name)
+        except TabaneError as error:
+            log.debug("%s: %s", server.name, error)
+
+    def _unlisted(self, name: str = "tools") -> list[Server]:
+        """Servers whose list of that name is not known."""
+        return [server for server in self._servers.enabled() if not self._catalogs.has(server.name, name)]
+
+    async def _wait_owners(self, kind: str, caller: Caller, name: str) -> None:
+        """Wait for servers that never listed, if the tool or prompt of that name may be theirs."""
+        owners = [s for s in self._unlisted(kind) if not s.namespace or _may_own(s, name)]
+        waits = [self.listed_by(s, caller, kind) for s in owners]
+        await self._within(self._servers.limits.start_timeout, waits)
+
+    def _check_disabled(self, name: str) -> None:
+        for server in self._servers.servers.values():
+            if server.disabled and _may_own(server, name):
+                raise UpstreamUnavailable(server.disabled)
+
+    async def _within(
+        self,
+        seconds: float,
+        works: Sequence[Coroutine[None, None, None]],
+        enough: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Wait that long at most, or until it is enough; what is not done by then goes on."""
+        waiting = {self._servers.spawn(work) for work in works}
+        end = self._loop.time() + seconds
+        while waiting and not enough() and (left := end - self._loop.time()) > 0:
+            _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+
+
+def lists_of(kind: str) -> tuple[str, ...]:
+    """Return the names of the lists of a kind (tools, prompts, resources)."""
+    return RESOURCES if kind == "resources" else (kind,)
+
+
+def _may_own(server: Server, name: str) -> bool:
+    return any(name.startswith(start) for start in (server.namespace + "__", server.name + "."))

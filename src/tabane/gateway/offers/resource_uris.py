@@ -1,0 +1,149 @@
+"""URIs of resources: addresses that name a server, and matching against URI templates; pure.
+
+A resource is shown under its own URI if only one server has that URI. Otherwise it is shown under its
+address, ``tabane://upstream/<server>/<its URI>``, which is understood for every resource. The URI is
+percent-encoded there, so that it is one segment of the path. A template appears verbatim in an address, since
+an encoded expression would not be one, and so does what a client expanded from it: a rest with a scheme of
+its own is verbatim, any other is decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote_to_bytes
+
+OWN = "tabane:"
+"""The scheme of the hub's own addresses: no server's URI is shown bare that begins with it."""
+
+ROOT = "tabane://upstream/"
+
+_AUTHORITY_END = re.compile(r"[/?#]")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def address(server: str, uri: str) -> str:
+    """Return the spelling of that server's resource."""
+    return f"{ROOT}{_escaped(server)}/{_escaped(uri)}"
+
+
+def template_address(server: str, template: str) -> str:
+    """Return the spelling of that server's template: what it expands to is an address again."""
+    return f"{ROOT}{_escaped(server)}/{template}"
+
+
+def addressed(uri: str) -> tuple[str, str] | None:
+    """(server, its own URI) of an address; None if it is another URI."""
+    if uri[: len(ROOT)].lower() != ROOT:
+        return None
+    server, slash, rest = uri[len(ROOT) :].partition("/")
+    if not (server and slash and rest):
+        return None
+    verbatim = "://" in rest or _SCHEME.match(rest)
+    return _unescaped(server), rest if verbatim else _unescaped(rest)
+
+
+def is_own(uri: str) -> bool:
+    """Return whether a URI is of the hub's own scheme, so that bare it could be taken for an address."""
+    return uri[: len(OWN)].lower() == OWN
+
+
+def scheme(uri: str) -> str:
+    """Return the scheme of a URI with its colon; empty for none."""
+    match = _SCHEME.match(uri)
+    return match[0].lower() if match else ""
+
+
+def authority(uri: str) -> str:
+    """Scheme and authority of a URI, its scheme alone where it has no authority; empty for none."""
+    start = scheme(uri)
+    rest = uri[len(start) :]
+    if not start or rest[:2] != "//":
+        return start
+    return start + "//" + _AUTHORITY_END.split(rest[2:], maxsplit=1)[0].lower()
+
+
+def _escaped(text: str) -> str:
+    return quote(text, safe="", errors="surrogatepass")
+
+
+def _unescaped(text: str) -> str:
+    data = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")
+
+
+# -- URI templates (RFC 6570, levels 1 to 3) --------------------------------------------------------
+
+LONGEST_MATCHED = 2048
+"""Characters of a template or URI that is matched; a longer one matches nothing."""
+
+MOST_EXPRESSIONS = 32
+"""Expressions of a template that is matched."""
+
+_VARIABLE = r"[A-Za-z0-9_%.-]+(?::\d{1,4}|\*)?"
+_EXPRESSION = re.compile(rf"\{{([+#./;?&]?){_VARIABLE}(?:,{_VARIABLE})*\}}")
+
+# What follows an expression's first character, as the characters that it cannot hold.
+_STOPS = {"": "/?#", "+": "", "#": "", ".": "/?#", "/": "?#", ";": "/?#", "?": "#", "&": "#"}
+_LEADS = {"": "", "+": "", "#": "#", ".": ".", "/": "/", ";": ";", "?": "?", "&": "&"}
+
+
+class UriTemplate:
+    """A URI template, read once. ``prefix`` is the text before its first expression."""
+
+    __slots__ = ("_parts", "prefix")
+
+    def __init__(self, template: str) -> None:
+        self._parts = _read(template)
+        first = self._parts[0] if self._parts else ""
+        self.prefix = first if isinstance(first, str) else ""
+
+    def matches(self, uri: str) -> bool:
+        """Return whether some values make that URI of it."""
+        if self._parts is None or len(uri) > LONGEST_MATCHED or not uri.startswith(self.prefix):
+            return False
+        places = 1
+        for part in self._parts:
+            places = _after_text(part, uri, places) if isinstance(part, str) else _after(*part, uri, places)
+            if not places:
+                return False
+        return bool(places >> len(uri))
+
+
+_Part = str | tuple[str, str]
+"""Text, or (first character, characters that cannot follow) of an expression."""
+
+
+def _read(template: str) -> tuple[_Part, ...] | None:
+    if len(template) > LONGEST_MATCHED:
+        return None
+    parts: list[_Part] = []
+    at = 0
+    for expression in _EXPRESSION.finditer(template):
+        parts.append(template[at : expression.start()])
+        parts.append((_LEADS[expression[1]], _STOPS[expression[1]]))
+        at = expression.end()
+    parts.append(template[at:])
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) > MOST_EXPRESSIONS + 1 or any(brace in text for text in texts for brace in "{}"):
+        return None
+    return tuple(part for part in parts if part)
+
+
+def _after_text(text: str, uri: str, places: int) -> int:
+    """Return the places behind the text, of those before which it may stand."""
+    found, at = 0, uri.find(text)
+    while at >= 0:
+        found |= 1 << at
+        at = uri.find(text, at + 1)
+    return (places & found) << len(text)
+
+
+def _after(lead: str, stops: str, uri: str, places: int) -> int:
+    """Return the places behind an expression: it may be empty, or else it begins with its lead."""
+    started = _after_text(lead, uri, places) if lead else places
+    held = int("0" + "".join("0" if letter in stops else "1" for letter in reversed(uri)), 2)
+    # Adding carries each place to the end of its run of held characters; the bits passed have flipped.
+    return places | started | (((started & held) + held) ^ held)

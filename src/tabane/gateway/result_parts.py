@@ -1,0 +1,192 @@
+"""Long results in parts: which result is too long, and what stands in each part of it; pure.
+
+Text blocks alone are counted and cut, tokens estimated as bytes / 4. The first part keeps every other
+member of the result and every other block; the further parts are text. Put together, the text of the
+parts is the text of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from msgspec import Raw
+
+from tabane.gateway.text_breaks import TextPosition, is_json, next_break, path
+from tabane.wire import json
+from tabane.wire.json import InvalidJson, Members
+
+BYTES_OF_TOKEN = 4
+LEAST_TOKENS = 1_000
+"""The smallest budget that can be set."""
+
+SHORT = LEAST_TOKENS * BYTES_OF_TOKEN
+"""A result of so many bytes of JSON or fewer is never cut: its text is no longer than its JSON."""
+
+ROOM_FOR_NOTE = 256
+"""Bytes of a part that are left to the note at its end."""
+
+META = "io.github.tabane/part"
+"""The member of ``_meta`` that says the same as the note, for programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """A text block: its text as UTF-8, and its other members."""
+
+    members: Members
+    text: bytes
+    of_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LongResult:
+    """A result whose text is longer than its budget. ``limit`` is the text of a part, in bytes.
+
+    ``members`` are those of the result; ``content`` has its blocks in order, text and others.
+    """
+
+    members: Members
+    content: tuple[TextBlock | Raw, ...]
+    limit: int
+    budget: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of text in all."""
+        return sum(len(block.text) for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def footprint(self) -> int:
+        """About how many bytes it takes while it is kept, blocks that are not text aside."""
+        return self.size + 256 * len(self.content)
+
+    def to_keep(self) -> LongResult:
+        """Return what the further parts need of it, holding on to nothing else."""
+        members = {key: self.members[key].copy() for key in ("isError",) if key in self.members}
+        content = tuple(block if isinstance(block, TextBlock) else Raw(b"") for block in self.content)
+        return replace(self, members=members, content=content)
+
+
+class PartStart(NamedTuple):
+    """Start of a part: the block, the place in its text, and how many bytes of text came before."""
+
+    block: int = 0
+    place: TextPosition = TextPosition()
+    given: int = 0
+
+
+class ResultPart(NamedTuple):
+    """One part: its blocks as JSON, where it ends, and whether that is the end of all."""
+
+    blocks: list[bytes]
+    end: PartStart
+    last: bool
+
+
+def read_long(result: bytes | Raw, tokens: int) -> LongResult | None:
+    """Return a result whose text blocks pass a budget; None if they do not, or where it is no such result."""
+    budget = tokens * BYTES_OF_TOKEN
+    if len(result) <= budget:
+        return None
+    try:
+        members = json.fields(result)
+        content = tuple(_block(raw) for raw in json.elements(members.get("content", Raw(b"[]"))))
+    except InvalidJson:
+        return None
+    long = LongResult(members, content, budget - ROOM_FOR_NOTE, budget)
+    return long if long.size > budget else None
+
+
+def part_at(long: LongResult, start: PartStart) -> ResultPart:
+    """Return the part that begins at a point. The first one holds all blocks that are not text."""
+    room, given, first = long.limit, start.given, start == PartStart()
+    blocks: list[bytes] = []
+    full: PartStart | None = None
+    for index in range(start.block, len(long.content)):
+        block = long.content[index]
+        if isinstance(block, Raw):
+            if first:
+                blocks.append(bytes(block))
+            continue
+        if full:
+            continue
+        place = start.place if index == start.block else TextPosition()
+        end = _end_in(long, block, place, room, partial=given > start.given)
+        if end.at > place.at or not block.text:
+            blocks.append(_piece(block, place, end))
+        given += end.at - place.at
+        room -= end.at - place.at
+        if end.at < len(block.text):
+            full = PartStart(index, end, given)
+            if not first:
+                break
+    return ResultPart(blocks, full or PartStart(len(long.content), TextPosition(), given), full is None)
+
+
+def start_label(long: LongResult, point: PartStart) -> str:
+    """Return what a part begins with, such as ``results[120]``; empty in a text that is not JSON."""
+    block = long.content[point.block] if point.block < len(long.content) else None
+    return path(block.text, point.place) if isinstance(block, TextBlock) and block.of_json else ""
+
+
+def omits_structure(long: LongResult) -> bool:
+    """Return whether structuredContent is left out: it is if it alone passes the budget."""
+    return len(long.members.get("structuredContent", b"")) > long.budget
+
+
+def first_result(long: LongResult, part: ResultPart, note: str, meta: dict[str, Any]) -> bytes:
+    """Return the result that stands for a long one: all its members, its first part, the note."""
+    members = {
+        key: value
+        for key, value in long.members.items()
+        if key != "structuredContent" or not omits_structure(long)
+    }
+    return json.join({**members, "content": _content(part, note), "_meta": _meta(members.get("_meta"), meta)})
+
+
+def further_result(long: LongResult, part: ResultPart, note: str, meta: dict[str, Any]) -> bytes:
+    """Return the result of reading on: a further part, a failure where the whole is one."""
+    members: Members = {"content": _content(part, note), "_meta": _meta(None, meta)}
+    if "isError" in long.members:
+        members["isError"] = long.members["isError"]
+    return json.join(members)
+
+
+def _block(raw: Raw) -> TextBlock | Raw:
+    members = json.fields(raw)
+    text = json.text(members.get("text")) if json.text(members.get("type")) == "text" else None
+    if text is None:
+        return raw.copy()
+    data = text.encode("utf-8", "surrogatepass")
+    others = {key: value.copy() for key, value in members.items() if key != "text"}
+    return TextBlock(others, data, is_json(data) if len(data) > SHORT else False)
+
+
+def _end_in(
+    long: LongResult, block: TextBlock, place: TextPosition, room: int, *, partial: bool
+) -> TextPosition:
+    if len(block.text) - place.at <= room:
+        return TextPosition(len(block.text))
+    # What little room is left is not worth a cut: the block begins the next part.
+    if partial and room < long.limit // 4:
+        return place
+    return next_break(block.text, place, room, of_json=block.of_json)
+
+
+def _piece(block: TextBlock, begin: TextPosition, end: TextPosition) -> bytes:
+    text = block.text[begin.at : end.at].decode("utf-8", "surrogatepass")
+    return json.join({**block.members, "text": Raw(json.quote(text))})
+
+
+def _content(part: ResultPart, note: str) -> Raw:
+    ending = json.encode({"type": "text", "text": note})
+    return Raw(b"[" + b",".join([*part.blocks, ending]) + b"]")
+
+
+def _meta(given: Raw | None, ours: dict[str, Any]) -> Raw:
+    try:
+        members = json.fields(given) if given is not None else {}
+    except InvalidJson:
+        members = {}
+    return Raw(json.join({**members, META: Raw(json.encode(ours))}))

@@ -1,0 +1,290 @@
+"""One server of the servers file: from its JSON object to a Server, with a word on all that is wrong."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
+from tabane.gateway.servers.redaction import fingerprint, written_secrets
+from tabane.gateway.servers.server import Server, Share, Transport, unusable
+from tabane.gateway.servers.server_keys import KEYS, SYNONYMS, TRANSPORTS, InvalidKeyValue, unknown_key
+from tabane.gateway.servers.variables import Expansion, Variables, escaped, expand
+from tabane.messages import Message, say
+
+_MILLISECONDS = 1_000
+_EXPANDED = ("command", "args", "env", "cwd", "url", "headers", "ca", "proxy")
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionSource:
+    """Where definitions stand: the file's absolute path, and its text."""
+
+    path: str
+    document: JsonDocument
+
+    @property
+    def folder(self) -> str:
+        return os.path.dirname(self.path)
+
+
+def read_server(
+    member: JsonMember, place: DefinitionSource, variables: Variables
+) -> tuple[Server, tuple[Message, ...]]:
+    """Return the server that ``member`` of the servers file defines, and the warnings about it.
+
+    Never raises: what is wrong disables that one server, with the line and what is allowed.
+    """
+    found = _DefinitionReader(member, place)
+    found.read()
+    server = found.described()
+    problem = found.problem()
+    if problem is None:
+        server, problem = _with_variables(server, found, variables)
+    if problem is not None:
+        server = replace(server, disabled=found.disabled(problem), needs_folder=False)
+    return server, tuple(found.warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerProblem:
+    """Why a server may not be started, and the line that says so."""
+
+    line: int
+    why: Message
+
+
+@dataclass(slots=True)
+class _DefinitionReader:
+    """The keys of one definition as they are read: checked values, their lines, what is wrong."""
+
+    member: JsonMember
+    place: DefinitionSource
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    mistyped: list[_ServerProblem] = field(default_factory=list)
+    warnings: list[Message] = field(default_factory=list)
+
+    def read(self) -> None:
+        if not isinstance(self.member.value, dict):
+            why = say("expected an object with command or url.")
+            self.mistyped.append(_ServerProblem(self.member.line, why))
+            return
+        for entry in self.place.document.members(self.member.start):
+            self._read_key(entry)
+        self._settle_timeout()
+        if self.values.get("cache"):
+            self.warn("cache", say("results are not cached yet; this server works without."))
+
+    def _read_key(self, entry: JsonMember) -> None:
+        key = SYNONYMS.get(entry.key, entry.key)
+        if key not in KEYS:
+            self._warn(entry.line, unknown_key(entry.key))
+            return
+        if key in self.lines:
+            self._warn(entry.line, say('"{key}" stands here twice; the last one is used.', key=key))
+        self.lines[key] = entry.line
+        self.values.pop(key, None)
+        if entry.value is not None:
+            self._check(key, entry)
+
+    def _check(self, key: str, entry: JsonMember) -> None:
+        try:
+            self.values[key] = KEYS[key](entry.value)
+        except InvalidKeyValue as wrong:
+            why = say('"{key}" must be {allowed}.', key=entry.key + wrong.inside, allowed=wrong.allowed)
+            self.mistyped.append(_ServerProblem(entry.line, why))
+
+    def _settle_timeout(self) -> None:
+        given = self.values.get("timeout", 0)
+        if given >= _MILLISECONDS:
+            self.values["timeout"] = given / _MILLISECONDS
+            what = say(
+                "timeout is in seconds, so {given:g} is taken as milliseconds. Write {seconds:g}.",
+                given=given,
+                seconds=given / _MILLISECONDS,
+            )
+            self.warn("timeout", what)
+
+    def warn(self, key: str, what: Message) -> None:
+        self._warn(self.line(key), what)
+
+    def _warn(self, line: int, what: Message) -> None:
+        self.warnings.append(
+            say(
+                "{path}:{line}: server {server}: {what}",
+                path=self.place.path,
+                line=line,
+                server=self.member.key,
+                what=what,
+            )
+        )
+
+    def line(self, key: str) -> int:
+        return self.lines.get(key, self.member.line)
+
+    def disabled(self, problem: _ServerProblem) -> Message:
+        return say(
+            "The server {server} is disabled ({path}:{line}): {why}",
+            server=self.member.key,
+            path=self.place.path,
+            line=problem.line,
+            why=problem.why,
+        )
+
+    def problem(self) -> _ServerProblem | None:
+        """Return why it may not be started, as far as the definition itself says; None if it may."""
+        off = self._switched_off()
+        if off or self.mistyped:
+            return off or self.mistyped[0]
+        for key, why in _NOT_BUILT.items():
+            if self.values.get(key):
+                return _ServerProblem(self.line(key), why)
+        return self._without_transport()
+
+    def _switched_off(self) -> _ServerProblem | None:
+        why = say(
+            "it is switched off there. Switch it on with: tabane servers enable {name}", name=self.member.key
+        )
+        if self.values.get("enabled") is False:
+            return _ServerProblem(self.line("enabled"), why)
+        return _ServerProblem(self.line("disabled"), why) if self.values.get("disabled") else None
+
+    def _without_transport(self) -> _ServerProblem | None:
+        command, url, kind = (self.values.get(key) for key in ("command", "url", "type"))
+        if command and url and not kind:
+            return _ServerProblem(
+                self.line("url"), say('it has both command and url; say which with "type".')
+            )
+        if not (url if self.transport != "stdio" else command):
+            what = "command" if self.transport == "stdio" else "url"
+            return _ServerProblem(self.member.line, say("it has no {key}.", key=what))
+        return None
+
+    @property
+    def transport(self) -> Transport:
+        named = self.values.get("type")
+        if named:
+            return cast("Transport", TRANSPORTS[named])
+        return "http" if self.values.get("url") else "stdio"
+
+    def described(self) -> Server:
+        """Return the server as it is written, before anything is put into its texts."""
+        values = self.values
+        # An empty list of allowed tools allows none; a Server without one allows all.
+        deny = values.get("deny", ()) if values.get("allow", True) else ("*",)
+        return Server(
+            name=self.member.key,
+            transport=self.transport,
+            command=values.get("command", ""),
+            args=values.get("args", ()),
+            env=values.get("env", {}),
+            cwd=values.get("cwd"),
+            url=values.get("url", ""),
+            headers=values.get("headers", {}),
+            ca=values.get("ca"),
+            proxy=values.get("proxy", ""),
+            transport_given="type" in values,
+            description=values.get("description", ""),
+            tags=values.get("tags", ()),
+            category=values.get("category", ""),
+            pin=values.get("pin", ()),
+            allow=values.get("allow", ()),
+            deny=deny,
+            prefix=values.get("prefix"),
+            share=cast("Share", values.get("share", "hub")),
+            share_given="share" in values,
+            timeout=values.get("timeout", Server.timeout),
+            max_concurrency=values.get("maxConcurrency", Server.max_concurrency),
+            max_result_tokens=values.get("maxResultTokens"),
+            secrets=written_secrets(values),
+            fingerprint=fingerprint(self.transport, values),
+        )
+
+
+def _with_variables(
+    server: Server, found: _DefinitionReader, variables: Variables
+) -> tuple[Server, _ServerProblem | None]:
+    """Return the server with its variables put in, or as it was and why they cannot be."""
+    texts = {key: _texts_of(found.values.get(key)) for key in _EXPANDED}
+    expanded = {key: [expand(text, variables) for text in texts[key]] for key in _EXPANDED}
+    for key, parts in expanded.items():
+        why = _unresolved(parts)
+        if why is not None:
+            return server, _ServerProblem(found.line(key), why)
+    every = [part for parts in expanded.values() for part in parts]
+    needs_folder = any(part.needs_folder for part in every)
+    done = {
+        key: [p.template() if needs_folder else p.text() for p in parts] for key, parts in expanded.items()
+    }
+    keep = escaped if needs_folder else str
+    secrets = (*server.secrets, *(secret for part in every for secret in part.secrets))
+    filled = replace(
+        server,
+        command=_from_home("".join(done["command"]), keep(variables.home)),
+        args=tuple(done["args"]),
+        env=dict(zip(server.env, done["env"], strict=True)),
+        cwd=_working_folder("".join(done["cwd"]), keep(found.place.folder), keep(variables.home)),
+        url="".join(done["url"]),
+        headers=dict(zip(server.headers, done["headers"], strict=True)),
+        ca=_file("".join(done["ca"]), keep(found.place.folder), keep(variables.home)),
+        proxy="".join(done["proxy"]),
+        secrets=tuple(dict.fromkeys(secrets)),
+        needs_folder=needs_folder,
+    )
+    if server.transport != "stdio":
+        fault = unusable(filled, done["headers"])
+        if fault is not None:
+            return filled, _ServerProblem(found.line(fault.key), fault.why)
+    return (_by_roots(filled, found) if needs_folder else filled), None
+
+
+def _texts_of(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return list(value.values() if isinstance(value, dict) else value or ())
+
+
+def _unresolved(parts: list[Expansion]) -> Message | None:
+    faults = [fault for part in parts for fault in part.faults]
+    if faults:
+        return faults[0]
+    missing = dict.fromkeys(name for part in parts for name in part.missing)
+    if not missing:
+        return None
+    return say(
+        "not set: {names}. Put it into secrets.env in Tabane's home folder, or into the environment in "
+        "which the hub is started.",
+        names=", ".join(missing),
+    )
+
+
+def _by_roots(server: Server, found: _DefinitionReader) -> Server:
+    if server.share != "hub":
+        return server
+    if "share" in found.values:
+        what = say('with ${workspaceFolder} it runs once for each folder, as with share "roots".')
+        found.warn("share", what)
+    return replace(server, share="roots")
+
+
+def _from_home(path: str, home: str) -> str:
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def _file(path: str, base: str, home: str) -> str | None:
+    return _working_folder(path, base, home) if path else None
+
+
+def _working_folder(cwd: str, base: str, home: str) -> str:
+    # A path that begins with the client's folder is absolute once that is known.
+    if cwd.startswith("${workspaceFolder}"):
+        return cwd
+    return os.path.normpath(os.path.join(base, _from_home(cwd, home)))
+
+
+_NOT_BUILT = {
+    "sandbox": say("a sandbox is not supported yet, and without it this server is not started."),
+    "oauth": say("oauth is not supported yet."),
+}

@@ -1,0 +1,130 @@
+"""Declarations of the gateway's operations. Their handlers are imported with the first call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Raw
+
+from tabane.gateway import parameters as given
+from tabane.operations import Caller, Face, Operation, Privilege
+
+if TYPE_CHECKING:
+    from tabane.gateway.gateway import Gateway
+    from tabane.gateway.operations import ServerOperations, ToolOperations
+    from tabane.gateway.parallel import ParallelCalls
+
+MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
+PERSON = frozenset({Face.RPC, Face.CLI})
+
+
+class PartReader(Protocol):
+    """Reads on in long results."""
+
+    async def read(self, caller: Caller, params: given.ReadMore) -> Raw: ...
+
+
+def gateway_table(
+    gateway: Gateway,
+    permit: Callable[[Caller, str], None],
+    call_own: Callable[[Caller, str, bytes], Awaitable[Raw]],
+    parts: PartReader,
+) -> list[Operation]:
+    """Return all operations of the gateway.
+
+    ``permit`` raises Forbidden if a caller may not call a tool. ``call_own`` calls one of the hub's own tools
+    by name with arguments, and returns the result as MCP has it. ``parts`` reads on in long results.
+    """
+
+    @cache
+    def tools() -> ToolOperations:
+        from tabane.gateway.operations import ToolOperations
+
+        return ToolOperations(gateway, permit, call_own)
+
+    @cache
+    def servers() -> ServerOperations:
+        from tabane.gateway.operations import ServerOperations
+
+        return ServerOperations(gateway)
+
+    @cache
+    def parallel() -> ParallelCalls:
+        from tabane.gateway.parallel import ParallelCalls
+
+        return ParallelCalls(tools().perform)
+
+    return [*_tool_operations(tools), _parallel(parallel), *_server_operations(servers), _read_more(parts)]
+
+
+def _tool_operations(tools: Callable[[], ToolOperations]) -> list[Operation]:
+    return [
+        _read(
+            "search_tools", "Find tools by task, in English or Japanese: name(args): purpose.",
+            given.SearchTools, lambda c, p: tools().search(c, p), MODEL, _text,
+        ),
+        _read(
+            "describe_tools", "Show parameters of found tools before calling.",
+            given.DescribeTools, lambda c, p: tools().describe(c, p), MODEL, _text,
+        ),
+        Operation(
+            "call_tool", "Call a found tool.",
+            given.CallTool, lambda c, p: tools().call(c, p), MODEL, Privilege.CALL,
+        ),
+        Operation(
+            "call_readonly_tool", "Call a found tool that is marked read-only.",
+            given.CallTool, lambda c, p: tools().call_read_only(c, p), MODEL, Privilege.CALL, read_only=True,
+        ),
+        _read("get_tool", "One definition, whole.", given.NameParams, lambda c, p: tools().get(c, p)),
+        _read("list_tools", "All tools.", given.ListTools, lambda c, p: tools().tools(c, p)),
+    ]  # fmt: skip
+
+
+def _parallel(parallel: Callable[[], ParallelCalls]) -> Operation:
+    return Operation(
+        "execute_parallel", "Call many tools at once.",
+        given.ExecuteParallel, lambda c, p: parallel().execute(c, p), PERSON, Privilege.CALL, camel_case=True,
+    )  # fmt: skip
+
+
+def _server_operations(servers: Callable[[], ServerOperations]) -> list[Operation]:
+    return [
+        _read(
+            "list_servers", "Servers and their state.",
+            given.NoServerParams, lambda c, p: servers().servers(c, p),
+        ),
+        _read("show_server", "One server in detail.", given.NameParams, lambda c, p: servers().show(c, p)),
+        _read(
+            "health_check", "Whether servers answer.",
+            given.NoServerParams, lambda c, p: servers().health(c, p),
+        ),
+        _admin("start_upstream", "Start a server.", lambda c, p: servers().start(c, p)),
+        _admin("stop_upstream", "Stop a server.", lambda c, p: servers().stop(c, p)),
+        _admin("restart_upstream", "Restart a server.", lambda c, p: servers().restart(c, p)),
+        _admin("test_server", "Start a server and list its tools.", lambda c, p: servers().test(c, p)),
+        _read(
+            "server_logs", "What a server wrote to stderr.",
+            given.ServerLogs, lambda c, p: servers().logs(c, p),
+        ),
+    ]  # fmt: skip
+
+
+def _read_more(parts: PartReader) -> Operation:
+    faces = frozenset({Face.MCP, Face.RPC})
+    return _read("read_more", "Next part of a long result.", given.ReadMore, parts.read, faces)
+
+
+def _read(
+    name: str, description: str, params: Any, handler: Any, faces: frozenset[Face] = PERSON, text: Any = None
+) -> Operation:
+    return Operation(name, description, params, handler, faces, Privilege.READ, text=text, read_only=True)
+
+
+def _admin(name: str, description: str, handler: Any) -> Operation:
+    return Operation(name, description, given.NameParams, handler, PERSON, Privilege.ADMIN)
+
+
+def _text(result: Any, lang: str) -> str:
+    return str(result.text)

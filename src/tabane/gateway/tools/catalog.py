@@ -1,0 +1,186 @@
+"""All tools of all upstreams under their public names, and the lists that are made of them.
+
+Built from listings, kept in step as servers list again; what a client is sent is put together once
+and kept as bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.aliases import AliasMap
+from tabane.gateway.tools.disclosure import light_definition
+from tabane.gateway.tools.tool import Tool, original_name, read_tool
+
+log = logging.getLogger(__name__)
+
+
+class ToolCatalogPlan(NamedTuple):
+    """The tools of a server as they will be listed, with the names given before and by it."""
+
+    server: str
+    before: AliasMap
+    aliases: AliasMap
+    tools: tuple[Tool, ...]
+
+
+class ToolCatalog:
+    """Tools by alias. ``version`` changes whenever what a client could see has changed."""
+
+    def __init__(self, aliases: AliasMap) -> None:
+        self.aliases = aliases
+        self.version = 0
+        self.own: tuple[Tool, ...] = ()
+        self._unlisted: dict[str, Tool] = {}
+        self._by_server: dict[str, tuple[Tool, ...]] = {}
+        self._by_alias: dict[str, Tool] = {}
+        self._lists: dict[str, bytes] = {}
+
+    def put(self, server: Server, definitions: Iterable[Raw]) -> bool:
+        """Take what a server listed, less what its configuration hides; whether anything changed.
+
+        A definition that is not one, or repeats a name, is left out and logged.
+        """
+        return self.adopt(self.plan(server, definitions))
+
+    def plan(self, server: Server, definitions: Iterable[Raw]) -> ToolCatalogPlan:
+        """Plan what :meth:`put` would take, without a change. May run in a thread before :meth:`adopt`."""
+        named: dict[str, Raw] = {}
+        for definition in definitions:
+            name = original_name(definition)
+            if name is None or name in named:
+                log.warning("%s: left out a tool definition: %s", server.name, _fault(name))
+            elif allowed(server, name):
+                named[name] = definition
+        before = self.aliases
+        aliases = before.with_names(server.name, server.namespace, named)
+        return ToolCatalogPlan(server.name, before, aliases, tuple(_read(server, aliases, named)))
+
+    def fits(self, plan: ToolCatalogPlan) -> bool:
+        """Return whether no name was assigned since the plan was made."""
+        return plan.before is self.aliases
+
+    def adopt(self, plan: ToolCatalogPlan) -> bool:
+        """Take what was planned, which has to fit; return whether anything changed."""
+        self.aliases = plan.aliases
+        return self._set(plan.server, plan.tools)
+
+    def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
+        """Take the hub's own tools, whose names are reserved. Call it before any server lists.
+
+        Tools that are ``unlisted`` are found only by their exact names, if no server has a tool of that
+        name.
+        """
+        self.own = tuple(tools)
+        self._by_alias |= {tool.alias: tool for tool in self.own}
+        self._unlisted = {tool.alias: tool for tool in unlisted}
+
+    def remove(self, server: str) -> bool:
+        """Drop the tools of a server; its aliases stay its own."""
+        return self._set(server, None)
+
+    def get(self, alias: str) -> Tool | None:
+        return self._by_alias.get(alias)
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of that name: an alias, or ``server.tool`` and ``server__tool`` with its own name."""
+        tool = self._by_alias.get(name)
+        if tool is None:
+            tool = self._by_alias.get(self.aliases.resolve(name) or "")
+        return tool or self._unlisted.get(name)
+
+    def of_server(self, server: str) -> tuple[Tool, ...]:
+        return self._by_server.get(server, ())
+
+    def has(self, server: str) -> bool:
+        """Return whether the tools of that server are known."""
+        return server in self._by_server
+
+    @property
+    def count(self) -> int:
+        """Return how many tools the servers have."""
+        return len(self._by_alias) - len(self.own)
+
+    @property
+    def names(self) -> list[str]:
+        """Return all names that can be called, those of the hub's own tools included."""
+        return list(self._by_alias)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Return the tools of all servers, by server and then as these list them."""
+        return [tool for tools in self._by_server.values() for tool in tools]
+
+    def full(self) -> bytes:
+        """Return the definitions whole, the hub's own first, joined by commas: the inside of a list."""
+        return self._list("full", lambda tool: tool.definition)
+
+    def light(self) -> bytes:
+        """Return each tool as its name and first sentence, joined by commas."""
+        return self._list("light", light_definition)
+
+    def pinned(self, servers: Sequence[Server]) -> bytes:
+        """Return the definitions of the tools that are always listed, whole, joined by commas."""
+        if "pinned" not in self._lists:
+            tools = (
+                tool for server in servers for tool in self.of_server(server.name) if pinned(server, tool)
+            )
+            self._lists["pinned"] = b",".join(tool.definition for tool in tools)
+        return self._lists["pinned"]
+
+    def forget_lists(self) -> None:
+        """Put the lists together again at the next question: what is pinned may have changed."""
+        self._lists.clear()
+
+    def _list(self, kind: str, shown: Callable[[Tool], bytes]) -> bytes:
+        if kind not in self._lists:
+            self._lists[kind] = b",".join(shown(tool) for tool in (*self.own, *self.tools))
+        return self._lists[kind]
+
+    def _set(self, server: str, tools: tuple[Tool, ...] | None) -> bool:
+        before = self._by_server.get(server)
+        if before == tools:
+            return False
+        for tool in before or ():
+            self._by_alias.pop(tool.alias, None)
+        if tools is None:
+            self._by_server.pop(server, None)
+        else:
+            self._by_server[server] = tools
+            # Servers in order of name: a list must not depend on which of them was fastest.
+            self._by_server = dict(sorted(self._by_server.items()))
+        for tool in tools or ():
+            self._by_alias[tool.alias] = tool
+        self._lists.clear()
+        self.version += 1
+        return True
+
+
+def _read(server: Server, aliases: AliasMap, named: Mapping[str, Raw]) -> Iterator[Tool]:
+    for name, definition in named.items():
+        alias = aliases.alias_of(server.name, server.namespace, name)
+        tool = read_tool(bytes(definition), server, alias) if alias else None
+        if tool is not None:
+            yield tool
+
+
+def allowed(server: Server, name: str) -> bool:
+    """Whether configuration lets a tool be seen and called: ``allow`` and ``deny`` are globs, deny wins."""
+    if any(fnmatchcase(name, glob) for glob in server.deny):
+        return False
+    return not server.allow or any(fnmatchcase(name, glob) for glob in server.allow)
+
+
+def pinned(server: Server, tool: Tool) -> bool:
+    """Return whether a tool is always listed; ``pin`` holds globs on the server's own names."""
+    return any(fnmatchcase(tool.name, glob) for glob in server.pin)
+
+
+def _fault(name: str | None) -> str:
+    return "it has no name" if name is None else f"{name!r} comes twice"

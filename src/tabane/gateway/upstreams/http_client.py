@@ -1,0 +1,281 @@
+"""The way to a server at a URL: its pool of connections, TLS, proxy, and the redirects that are followed.
+
+The HTTP client costs 16 MB and a third of a second to import, so it is imported where the first such
+server is dialled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tabane import __version__
+from tabane.errors import UpstreamError, UpstreamUnavailable
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.http_routing import MOST, REDIRECTS, is_permanent, proxy_for, redirect_target
+from tabane.messages import Message, say
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from aiohttp import ClientResponse, ClientSession
+    from yarl import URL
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for a connection to be made, TLS and proxy included."""
+
+KEEP_ALIVE = 4.0
+"""Seconds that an idle connection is kept: less than the five after which common servers close one."""
+
+BESIDES = 16
+"""Connections beside those of calls: streams, answers to questions, what the hub asks itself."""
+
+LARGEST_HEADER = 64 << 10
+
+READ_SIZE = 8 << 10
+"""Bytes of one read of a body: a server may send chunks of one byte, each of which takes work."""
+
+_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+
+
+class HttpUnreachable(Exception):
+    """No connection could be made, so nothing was sent."""
+
+    def __init__(self, problem: Message) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+class HttpConnectionBroken(Exception):
+    """The connection broke after the request was sent, or may have been."""
+
+    def __init__(self, problem: Message) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+class UpstreamHttpClient:
+    """Sends HTTP requests to one server: connections of its own, that nobody else's cookies travel on.
+
+    ``environment`` is the hub's: it names proxies and, with ``SSL_CERT_FILE``, a bundle of authorities.
+    To be made inside the running loop. Raises UpstreamUnavailable if the server's configuration
+    cannot be used.
+    """
+
+    def __init__(self, server: Server, environment: Mapping[str, str]) -> None:
+        from yarl import URL
+
+        self._server, self._environment = server, environment
+        try:
+            self.url = URL(server.url)
+            if self.url.scheme not in ("http", "https") or not self.url.host:
+                raise ValueError
+        except ValueError:
+            raise UpstreamUnavailable(say("its URL is not one of http:// or https://.")) from None
+        self.url = self.url.with_fragment(None)
+        self._proxies = self._known_proxies()
+        self._session = self._opened()
+        self.turns = asyncio.Lock()
+        """Whose turn it is among the streams of this server that have something to be read."""
+
+    def _opened(self) -> ClientSession:
+        from aiohttp import ClientSession, ClientTimeout, TCPConnector
+
+        headers = self._headers()
+        self.url = self.url.with_user(None).with_password(None)
+        tls = context(self._server, self._environment) if self._may_need_tls() else True
+        return ClientSession(
+            connector=TCPConnector(
+                limit=self._server.max_concurrency + BESIDES, keepalive_timeout=KEEP_ALIVE, ssl=tls
+            ),
+            headers=headers,
+            timeout=ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_connect=CONNECT_TIMEOUT),
+            max_line_size=LARGEST_HEADER,
+            max_field_size=LARGEST_HEADER,
+        )
+
+    def _may_need_tls(self) -> bool:
+        # A server on this computer is spared the seconds' fraction that reading all authorities takes.
+        return self.url.scheme == "https" or bool(self._server.ca)
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"User-Agent": f"tabane/{__version__}", **self._server.headers}
+        if self.url.user is not None and not any(name.lower() == "authorization" for name in headers):
+            headers["Authorization"] = _basic(self.url)
+        return headers
+
+    async def send(
+        self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: URL | None = None
+    ) -> ClientResponse:
+        """Return the answer to one request, its body not read yet; to be closed by whoever asked.
+
+        Redirects to the same place are followed. Raises :class:`HttpUnreachable`,
+        :class:`HttpConnectionBroken`, and UpstreamUnavailable if a redirect is not followed.
+        """
+        at = self.url if url is None else url
+        for _ in range(MOST + 1):
+            response = await self._sent(method, headers, body, at)
+            location = response.headers.get("Location") if response.status in REDIRECTS else None
+            if location is None:
+                return response
+            response.release()
+            target = redirect_target(self._server.name, method, response.status, at, _joined(at, location))
+            if url is None and is_permanent(response.status, at, target):
+                self.url = target
+            at = target
+        raise UpstreamUnavailable(
+            say("{server} redirects again and again ({count} times).", server=self._server.name, count=MOST)
+        )
+
+    async def _sent(
+        self, method: str, headers: Mapping[str, str], body: bytes | None, url: URL
+    ) -> ClientResponse:
+        from aiohttp import ClientError
+
+        try:
+            response = await self._session.request(
+                method, url, data=body, allow_redirects=False, **self._route(url, headers)
+            )
+            _read_little(response)
+            return response
+        except (ClientError, OSError, TimeoutError) as error:
+            raise _failure(error, url) from None
+        except RuntimeError as error:
+            # The session was closed meanwhile.
+            raise HttpConnectionBroken(say("{error}", error=error)) from None
+
+    def _route(self, url: URL, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Return the proxy, if there is one, and the headers; what the proxy is told is for it alone."""
+        proxy = self._proxies.get(url.scheme)
+        if proxy is None:
+            return {"headers": headers}
+        if proxy.user is None:
+            return {"headers": headers, "proxy": proxy}
+        named = {"Proxy-Authorization": _basic(proxy)}
+        proxy = proxy.with_user(None).with_password(None)
+        if url.scheme == "https":
+            return {"headers": headers, "proxy": proxy, "proxy_headers": named}
+        return {"headers": {**headers, **named}, "proxy": proxy}
+
+    def _known_proxies(self) -> dict[str, URL]:
+        """Return the proxy by scheme: a redirect may lead from http to https, never to another host."""
+        from yarl import URL
+
+        host, port = self.url.host or "", self.url.port or 0
+        given = {
+            scheme: self._server.proxy or proxy_for(scheme, host, port, self._environment)
+            for scheme in ("http", "https")
+        }
+        try:
+            return {scheme: URL(proxy) for scheme, proxy in given.items() if proxy}
+        except ValueError:
+            raise UpstreamUnavailable(
+                say("the URL of the proxy for {server} cannot be read.", server=self._server.name)
+            ) from None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._session.close()
+
+
+def _read_little(response: ClientResponse) -> None:
+    """Make the event loop read less at once from that connection, if its transport can."""
+    transport: Any = response.connection.transport if response.connection else None
+    if hasattr(transport, "max_size"):
+        transport.max_size = READ_SIZE
+
+
+def context(server: Server, environment: Mapping[str, str]) -> SSLContext:
+    """Whom to trust: the system's authorities, those of ``SSL_CERT_FILE``, and the server's own ``ca``.
+
+    Raises UpstreamUnavailable if a file cannot be read.
+    """
+    import ssl
+
+    trusted = ssl.create_default_context()
+    own = [path for path in (environment.get("SSL_CERT_FILE"), server.ca) if path]
+    if not trusted.cert_store_stats()["x509_ca"]:
+        # A Python that was built elsewhere does not know where this system keeps them.
+        own += [path for path in _BUNDLES if os.path.exists(path)][:1]
+    for path in own:
+        try:
+            trusted.load_verify_locations(cafile=path)
+        except (OSError, ssl.SSLError) as error:
+            raise UpstreamUnavailable(say(
+                "the certificates in {path} cannot be read: {error}",
+                path=path, error=error.strerror or error)) from None  # fmt: skip
+    return trusted
+
+
+def _joined(url: URL, location: str) -> URL:
+    from yarl import URL
+
+    try:
+        return url.join(URL(location)).with_fragment(None)
+    except ValueError:
+        raise UpstreamError(say("the server at {host} redirects to what is no URL.", host=url.host)) from None
+
+
+def _basic(url: URL) -> str:
+    from base64 import b64encode
+
+    return "Basic " + b64encode(f"{url.user or ''}:{url.password or ''}".encode()).decode()
+
+
+def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBroken:
+    """Return what went wrong, in words without a secret: of URLs the host alone is named."""
+    from aiohttp import client_exceptions as http
+
+    host = f"{url.host}:{url.port}"
+    if isinstance(error, http.ClientHttpProxyError):
+        return HttpUnreachable(
+            say("the proxy does not lead to {host} ({status})", host=host, status=error.status)
+        )
+    if isinstance(error, http.ConnectionTimeoutError):
+        return HttpUnreachable(
+            say("no connection to {host} within {seconds:g} s", host=host, seconds=CONNECT_TIMEOUT)
+        )
+    if isinstance(error, http.ClientConnectorError):
+        return HttpUnreachable(_unreached(error, host))
+    if isinstance(error, http.InvalidURL):
+        return HttpUnreachable(say("the URL cannot be used"))
+    if isinstance(error, http.ClientResponseError):
+        return HttpConnectionBroken(say("{host} answered with what is no HTTP", host=host))
+    if isinstance(error, http.ServerDisconnectedError):
+        return HttpConnectionBroken(say("{host} closed the connection", host=host))
+    return HttpConnectionBroken(
+        say("the connection to {host} broke: {error}", host=host, error=_system(error))
+    )
+
+
+def _unreached(error: Any, host: str) -> Message:
+    from aiohttp import client_exceptions as http
+
+    if isinstance(error, http.ClientConnectorCertificateError):
+        return say(
+            "the certificate of {host} is not trusted ({error}). Where an authority of your own signed it, "
+            'name its PEM file with "ca".', host=host,
+            error=_verification(error.certificate_error))  # fmt: skip
+    if isinstance(error, http.ClientSSLError):
+        return say("no TLS connection to {host}: {error}", host=host, error=_system(error.os_error))
+    if isinstance(error, http.ClientProxyConnectionError):
+        return say("the proxy {host} cannot be reached: {error}",
+                   host=f"{error.host}:{error.port}", error=_system(error.os_error))  # fmt: skip
+    if isinstance(error, http.ClientConnectorDNSError):
+        return say("the name {host} is not known: {error}", host=error.host, error=_system(error.os_error))
+    return say("{host} cannot be reached: {error}", host=host, error=_system(error.os_error))
+
+
+def _verification(error: Any) -> str:
+    return str(getattr(error, "verify_message", "") or error)
+
+
+def _system(error: Any) -> str:
+    """Return the system's word for an error; the client's own text repeats the address."""
+    number = getattr(error, "errno", None)
+    if isinstance(number, int) and number > 0 and not hasattr(error, "reason"):
+        return os.strerror(number)
+    reason = getattr(error, "reason", None)
+    return str(reason or getattr(error, "strerror", None) or error or type(error).__name__)

@@ -1,0 +1,290 @@
+"""One call over streamable HTTP, with its retries, from the first attempt to the answer.
+
+Each call handles broken connections, busy servers and lost sessions for itself. It is sent again if the
+server cannot have acted on it, or if repeating it does no harm. It is answered once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from tabane.errors import TabaneError, UpstreamError, UpstreamUnavailable
+from tabane.gateway.upstreams.call import Call
+from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_errors import (
+    OTHER_KIND,
+    broke_in_flight,
+    busy,
+    failed_inside,
+    is_expired,
+    refusal,
+    shown_text,
+    takes_no_calls,
+)
+from tabane.gateway.upstreams.http_responses import (
+    EVENTS,
+    Done,
+    ResponseTooLong,
+    StreamPosition,
+    after,
+    error_body,
+    error_in,
+    kind_of,
+    read,
+)
+from tabane.gateway.upstreams.http_retry import BUSY, HttpRetryPolicy
+from tabane.gateway.upstreams.http_session import POSTED, UpstreamHttpSession, UpstreamSessionExpired
+from tabane.messages import say
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era
+from tabane.wire.headers import param_headers, standard_headers
+from tabane.wire.retry_after import retry_after
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
+log = logging.getLogger(__name__)
+
+LONGEST_AWAY = 5.0
+"""Seconds that a call waits for a server that takes no connection while it still answers others."""
+
+_NO_ANSWER = frozenset({202, 204})
+_RESUMPTIONS = 3
+
+OnLegacyServer = Callable[[Call, bytes, Era], None]
+"""Takes an ``initialize`` that only a server of the old kind (HTTP with SSE) can answer."""
+
+
+@dataclass(slots=True)
+class HttpEndpoint:
+    """What the calls to one server share. ``on_legacy`` is None if it is said to be of this kind.
+
+    ``unreached`` is told that no connection could be made, and answers whether the server is gone.
+    """
+
+    name: str
+    conversation: Conversation
+    client: UpstreamHttpClient
+    session: UpstreamHttpSession
+    limit: int
+    redact: Callable[[str], str]
+    on_legacy: OnLegacyServer | None
+    unreached: Callable[[HttpUnreachable], bool]
+    closed: bool = False
+
+
+class ServerBusy(Exception):
+    """The server is too busy to accept a request now."""
+
+    def __init__(self, status: int, seconds: float | None) -> None:
+        super().__init__(status)
+        self.status, self.seconds = status, seconds
+
+
+class UpstreamHttpRequest:
+    """One call and the state of its attempts.
+
+    ``sent`` tells whether the server may have it, ``away`` whether it waits to try a connection again.
+    """
+
+    __slots__ = ("_endpoint", "_position", "_since", "away", "call", "era", "line", "sent", "task")
+
+    def __init__(self, endpoint: HttpEndpoint, call: Call, line: bytes, era: Era) -> None:
+        self.call, self.line, self.era = call, line, era
+        self.sent = self.away = False
+        self.task: asyncio.Task[None] | None = None
+        self._endpoint = endpoint
+        self._position = StreamPosition()
+        self._since: float | None = None
+
+    @property
+    def lasting(self) -> bool:
+        """Return whether it is a subscription: it has no answer until it ends."""
+        return self.call.method == b"subscriptions/listen"
+
+    async def run(self) -> None:
+        """Send the call until it is answered or has failed."""
+        endpoint, number = self._endpoint, self.call.number
+        try:
+            await (self._subscribed() if self.lasting else self._answered())
+        except TabaneError as failure:
+            endpoint.conversation.fail(number, failure)
+        except Exception:
+            # Whatever is wrong here, no caller is left without an answer.
+            log.exception("%s: a call could not be carried", endpoint.name)
+            endpoint.conversation.fail(number, failed_inside(endpoint.name))
+
+    async def _answered(self) -> None:
+        endpoint, patience = self._endpoint, HttpRetryPolicy(self.call.safe)
+        expired: str | None = None
+        while not (self.call.over or endpoint.closed):
+            try:
+                if expired is not None:
+                    await self._renew(expired)
+                    expired = None
+                await self._attempt()
+            except HttpUnreachable as fault:
+                await self._wait_for(fault)
+            except HttpConnectionBroken as fault:
+                await self._resume()
+                if not self.call.over and not patience.survives_break():
+                    raise broke_in_flight(self._endpoint.name, fault.problem) from None
+            except ServerBusy as fault:
+                await self._wait_while(fault, patience)
+            except UpstreamSessionExpired as fault:
+                expired = fault.used
+                if not patience.survives_expiry():
+                    raise UpstreamUnavailable(
+                        say("{server} forgets its sessions at once.", server=endpoint.name)
+                    ) from None
+
+    async def _subscribed(self) -> None:
+        """Read one stream of a subscription to its end. The subscriber opens the next one."""
+        try:
+            await self._attempt()
+        except HttpUnreachable as fault:
+            if not self._endpoint.unreached(fault):
+                raise UpstreamUnavailable(fault.problem) from None
+        except HttpConnectionBroken as fault:
+            raise broke_in_flight(self._endpoint.name, fault.problem) from None
+        except ServerBusy as fault:
+            raise busy(self._endpoint.name, fault.status, fault.seconds) from None
+
+    # -- one try ---------------------------------------------------------------------------------
+
+    async def _attempt(self) -> None:
+        """Send the call once and read the response. Raises the errors of HTTP, and UpstreamError."""
+        call, session = self.call, self._endpoint.session
+        if self.era is Era.LEGACY and call.method != b"initialize":
+            await session.settled()
+            session.keep(call.method, call.params, self.line)
+        headers, used = self._headers(), session.id
+        self.sent = True
+        response = await self._endpoint.client.send("POST", headers, self.line)
+        self._since = None
+        try:
+            if response.status >= 300 or response.status in _NO_ANSWER:
+                await self._refused(response, used)
+            else:
+                await self._read(response)
+        finally:
+            response.release()
+
+    def _headers(self) -> dict[str, str]:
+        call, headers = self.call, dict(POSTED)
+        if self.era is Era.MODERN:
+            headers.update(standard_headers(call.method.decode(), call.params, eras.MODERN))
+            if call.mirrored:
+                headers.update(param_headers(call.mirrored, call.params.get("arguments", Raw(b"{}"))))
+        elif call.method != b"initialize":
+            headers.update(self._endpoint.session.headers())
+        return headers
+
+    async def _read(self, response: ClientResponse) -> None:
+        call, endpoint = self.call, self._endpoint
+
+        def take(message: bytes) -> Done:
+            if call.method == b"initialize":
+                endpoint.session.introduced(self.line, response, message)
+            waits = endpoint.conversation.receive(message, call.number)
+            return call.over if waits is None else after(waits, lambda: call.over)
+
+        try:
+            oversized, turns = endpoint.conversation.oversized, endpoint.client.turns
+            await read(response, endpoint.limit, take, self._position, oversized, turns)
+        except ResponseTooLong as large:
+            endpoint.conversation.oversized(large.head)
+            raise UpstreamError(say(
+                "The answer of {server} is larger than a message may be ({megabytes} MiB). Ask for less.",
+                server=endpoint.name, megabytes=endpoint.limit >> 20)) from None  # fmt: skip
+        if call.over:
+            return
+        if kind_of(response) == EVENTS:
+            raise HttpConnectionBroken(say("the stream ended before the answer"))
+        raise UpstreamError(say(
+            "{server} answered {method} with something that is no response to it.",
+            server=endpoint.name, method=call.method.decode()))  # fmt: skip
+
+    async def _refused(self, response: ClientResponse, used: str) -> None:
+        """Handle a status that is no success: raise its error, or answer the call."""
+        call, endpoint, status = self.call, self._endpoint, response.status
+        text = await error_body(response)
+        error = error_in(text)
+        if self.era is Era.LEGACY and used and call.method != b"initialize" and is_expired(status, error):
+            raise UpstreamSessionExpired(used)
+        if status in BUSY:
+            raise ServerBusy(status, retry_after(response.headers.get("Retry-After"), time.time()))
+        if error is not None and status not in (401, 403):
+            waits = endpoint.conversation.receive(json.error_line(b"%d" % call.number, error), call.number)
+            if waits is not None:
+                await waits
+        elif call.method == b"initialize" and status in OTHER_KIND and endpoint.on_legacy is not None:
+            endpoint.on_legacy(call, self.line, self.era)
+        elif status in _NO_ANSWER:
+            raise UpstreamError(say(
+                "{server} took {method} and will not answer it ({status}).",
+                server=endpoint.name, method=call.method.decode(), status=status))  # fmt: skip
+        else:
+            said = shown_text(text, endpoint.redact)
+            raise refusal(endpoint.name, status, said, call.method, named_http=endpoint.on_legacy is None)
+
+    # -- what goes wrong -------------------------------------------------------------------------
+
+    async def _resume(self) -> None:
+        """Resume a broken stream if the server numbers its events (legacy only)."""
+        failures, position = 0, self._position
+        while self.era is Era.LEGACY and position.last_id and failures < _RESUMPTIONS and not self.call.over:
+            await asyncio.sleep(0.2 * (1 + failures) if position.wait is None else max(0.02, position.wait))
+            count = position.count
+            try:
+                response = await self._endpoint.session.resume(position)
+            except (HttpUnreachable, HttpConnectionBroken):
+                failures += 1
+                continue
+            try:
+                if response.status not in (200, *BUSY):
+                    return
+                if response.status == 200 and kind_of(response) == EVENTS:
+                    await self._read(response)
+            except HttpConnectionBroken:
+                pass
+            finally:
+                response.close()
+            # A server that says when to come back closes its streams on purpose.
+            if position.count == count and (position.wait is None or response.status != 200):
+                failures += 1
+
+    async def _renew(self, used: str) -> None:
+        try:
+            await self._endpoint.session.renew(used)
+        except (HttpConnectionBroken, UpstreamError) as fault:
+            # The server did nothing in the lost session. If no new one can be had, it is unreachable.
+            problem = fault.problem if isinstance(fault, HttpConnectionBroken) else fault.message
+            raise HttpUnreachable(problem) from None
+
+    async def _wait_for(self, fault: HttpUnreachable) -> None:
+        """Wait for a connection while the server still answers others; else the server is gone."""
+        now = asyncio.get_running_loop().time()
+        since = self._since = now if self._since is None else self._since
+        self.away = True
+        if self._endpoint.unreached(fault):
+            return
+        if now - since > LONGEST_AWAY:
+            raise takes_no_calls(self._endpoint.name, fault.problem)
+        await asyncio.sleep(min(0.05 + (now - since) / 2, 1.0))
+        self.away = False
+
+    async def _wait_while(self, fault: ServerBusy, patience: HttpRetryPolicy) -> None:
+        delay = patience.wait(fault.status, fault.seconds)
+        if delay is None:
+            raise busy(self._endpoint.name, fault.status, fault.seconds)
+        await asyncio.sleep(delay)

@@ -1,0 +1,183 @@
+"""An upstream over streamable HTTP: each request a POST, its answer JSON or a stream of events.
+
+Both eras. A modern one is asked with headers that repeat what the body says, and keeps no state; a legacy
+one may keep a session (:mod:`~tabane.gateway.upstreams.http_session`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+
+from tabane.errors import UpstreamError, UpstreamUnavailable
+from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.call import Call
+from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.handshake import KINDS
+from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_request import HttpEndpoint, OnLegacyServer, UpstreamHttpRequest
+from tabane.gateway.upstreams.http_session import INITIALIZED, POSTED, UpstreamHttpSession
+from tabane.messages import Message
+from tabane.wire import json
+from tabane.wire.era import Era
+
+log = logging.getLogger(__name__)
+
+MOST_NOTES = 256
+"""Notifications and answers to questions that are under way at the same time."""
+
+
+class StreamableHttpTransport:
+    """Carries a conversation over HTTP. ``on_legacy`` is None if the server is said to be of this kind.
+
+    A server that cannot be reached is taken to be gone once nothing else is in flight there: then the
+    calls that wait for a connection go back to whoever sent them, and the conversation is told.
+    """
+
+    exact = True
+
+    def __init__(
+        self,
+        server: Server,
+        conversation: Conversation,
+        client: UpstreamHttpClient,
+        loop: asyncio.AbstractEventLoop,
+        limit: int,
+        on_legacy: OnLegacyServer | None,
+    ) -> None:
+        self.problem: Message | None = None
+        self._conversation, self._client, self._loop = conversation, client, loop
+        self._requests: dict[int, UpstreamHttpRequest] = {}
+        self._notes: set[asyncio.Task[None]] = set()
+        self._farewell: asyncio.Task[None] | None = None
+        self._session = UpstreamHttpSession(
+            server.name,
+            client,
+            loop,
+            limit,
+            conversation.receive,
+            self._stream_unreached,
+            self._session_replaced,
+        )
+        redact = Redactor(server.secrets).text
+        self._endpoint = HttpEndpoint(
+            server.name, conversation, client, self._session, limit, redact, on_legacy, self._unreached
+        )
+
+    @property
+    def closed(self) -> bool:
+        return self._endpoint.closed
+
+    # -- what is sent ----------------------------------------------------------------------------
+
+    def request(self, call: Call, line: bytes, era: Era) -> None:
+        request = self._requests[call.number] = UpstreamHttpRequest(self._endpoint, call, line, era)
+        request.task = self._loop.create_task(self._run(request, call.number))
+
+    async def _run(self, request: UpstreamHttpRequest, number: int) -> None:
+        try:
+            await request.run()
+        finally:
+            self._requests.pop(number, None)
+
+    def tell(self, line: bytes, about: int | None = None) -> None:
+        if line == INITIALIZED:
+            self._session.settle()
+        elif self._session.version:
+            self._note(self._post(line))
+
+    def cancel(self, call: Call, line: bytes) -> None:
+        request = self._requests.get(call.number)
+        if request is None or request.task is None:
+            return
+        if request.era is Era.MODERN or not request.sent:
+            # Closing the stream says it.
+            request.task.cancel()
+        elif not self._note(self._give_up(request.task, line)):
+            request.task.cancel()
+
+    def _note(self, sending: Coroutine[None, None, None]) -> bool:
+        """Send something without a reply in the background; False if too many of those wait."""
+        if self.closed or len(self._notes) >= MOST_NOTES:
+            sending.close()
+            name, count = self._endpoint.name, len(self._notes)
+            log.warning("%s: a notification was dropped, since %d wait already", name, count)
+            return False
+        task = self._loop.create_task(sending)
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
+        return True
+
+    async def _post(self, line: bytes) -> None:
+        """Post a notification or the answer to a request of the server: there is no reply to it."""
+        try:
+            await self._session.settled()
+            used = self._session.id
+            if await self._posted(line) == 404 and used:
+                await self._session.renew(used)
+                await self._posted(line)
+        except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
+            log.warning("%s did not get a notification: %s", self._endpoint.name, fault)
+
+    async def _posted(self, line: bytes) -> int:
+        response = await self._client.send("POST", {**POSTED, **self._session.headers()}, line)
+        response.release()
+        if response.status >= 400:
+            log.warning("%s refused a notification (%d)", self._endpoint.name, response.status)
+        return response.status
+
+    async def _give_up(self, task: asyncio.Task[None], line: bytes) -> None:
+        try:
+            await self._post(line)
+        finally:
+            task.cancel()
+
+    # -- a server that was lost, and one that is there again -------------------------------------
+
+    def _stream_unreached(self, fault: HttpUnreachable) -> None:
+        """Handle a stream of server messages that cannot be opened any more."""
+        self._unreached(fault)
+
+    def _unreached(self, fault: HttpUnreachable) -> bool:
+        """Return whether the server is gone: it takes no connection, and nothing is in flight there."""
+        requests = [request for request in self._requests.values() if not request.lasting]
+        if self.closed or not all(request.away for request in requests):
+            return self.closed
+        self.problem = fault.problem
+        # Each goes to the front of the queue, so the last one is put back first.
+        for request in reversed(requests):
+            self._conversation.unsent(request.call.number, UpstreamUnavailable(fault.problem))
+        self.close(str(fault.problem))
+        return True
+
+    def _session_replaced(self) -> None:
+        """Read all lists again: a server that lost the session may have been restarted, with other lists."""
+        peer = self._conversation.peer
+        for kind in KINDS:
+            if peer is not None and peer.has(kind):
+                self._conversation.receive(json.notification_line(f"notifications/{kind}/list_changed"))
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def end_input(self) -> None:
+        if not self.closed and self._farewell is None:
+            self._farewell = self._loop.create_task(self._session.end())
+
+    async def finished(self, seconds: float) -> None:
+        """Wait until the server was told of the end, at most so long."""
+        if self._farewell is not None:
+            await asyncio.wait([self._farewell], timeout=seconds)
+            self._farewell.cancel()
+
+    def close(self, why: str) -> None:
+        if self.closed:
+            return
+        self._endpoint.closed = True
+        self._session.close()
+        current = asyncio.current_task(self._loop)
+        for task in [*(request.task for request in self._requests.values()), *self._notes]:
+            if task is not None and task is not current:
+                task.cancel()
+        self._conversation.lost(why)

@@ -1,0 +1,148 @@
+"""What a legacy upstream asks: to whom it is put, or why it is refused.
+
+A question belongs to a call: that on whose stream it came, or, on a transport with one stream, that of
+the only client with calls in flight. It goes to that client where it can answer it. Otherwise the
+upstream is told clearly that nobody can, since an unanswered question would hang it.
+
+Questions of modern upstreams are no requests but results (``input_required``) and never come here.
+The bridge between the two, a call parked until its question is answered, would stand here as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import UNSET, Raw
+
+from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.json import InvalidJson, JsonRpcFrame
+
+log = logging.getLogger(__name__)
+
+LIMIT = 600.0
+"""Seconds that a person may take to answer."""
+
+MOST = 256
+"""Questions of one upstream that are open at the same time."""
+
+
+class SendLine(Protocol):
+    """Sends a line to the upstream, on the stream of call ``about`` where there is one."""
+
+    def __call__(self, line: bytes, about: int | None = None) -> None: ...
+
+
+class ServerRequests:
+    """The open questions of one upstream.
+
+    ``on_asked`` gets the method of each whose client had to be guessed, since the transport does not
+    tell it; ``roots`` answer the question for them where no client does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        say: SendLine,
+        on_asked: Callable[[str, Raw], None],
+        roots: Sequence[str] | None,
+    ) -> None:
+        self._name, self._loop, self._say, self._on_asked = name, loop, say, on_asked
+        self._roots = roots
+        self._open: dict[bytes, tuple[ServerRequest, Call]] = {}
+
+    @property
+    def open(self) -> int:
+        return len(self._open)
+
+    def asked(self, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> None:
+        """A request of the upstream's: answered here, put to a client, or refused."""
+        name, method = bytes(frame.id), str(frame.method)  # type: ignore[arg-type]
+        if method == "ping":
+            self._say(json.result_line(name, b"{}"), about)
+            return
+        if not self._put(name, frame, about, calls):
+            self._answer_alone(name, method, about)
+        if about is None:
+            self._on_asked(method, Raw(b"{}"))
+
+    def pending(self, call: Call) -> bool:
+        """Return whether that call waits for somebody's answer."""
+        return any(one is call for _, one in self._open.values())
+
+    def withdrawn(self, params: Raw) -> None:
+        """The upstream cancelled a question."""
+        try:
+            members = json.fields(params)
+        except InvalidJson:
+            return
+        entry = self._open.pop(bytes(members.get("requestId", b"")), None)
+        if entry:
+            entry[0].withdraw(json.text(members.get("reason")) or "the server cancelled it")
+
+    def drop(self, call: Call, reason: str) -> None:
+        """A call is over: what it asked is no longer of interest."""
+        for name in [name for name, (_, one) in self._open.items() if one is call]:
+            self._open.pop(name)[0].withdraw(reason)
+
+    def expire(self, now: float) -> None:
+        """Refuse the questions that nobody answered in time."""
+        for question, _ in list(self._open.values()):
+            if question.deadline <= now:
+                late = json.error_object(eras.INTERNAL_ERROR, f"nobody answered within {LIMIT:g} s")
+                question.time_out(UpstreamReply(error=Raw(late)))
+
+    def close(self, why: str) -> None:
+        """The connection is over."""
+        entries, self._open = list(self._open.values()), {}
+        for question, _ in entries:
+            question.withdraw(why)
+
+    def _put(self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> bool:
+        call = _owner(about, calls)
+        if call is None or call.on_question is None or len(self._open) >= MOST:
+            return False
+        params = Raw(b"{}") if frame.params is UNSET else frame.params
+        question = ServerRequest(str(frame.method), params, lambda reply: self._answered(name, about, reply))
+        question.deadline = self._loop.time() + LIMIT
+        self._open[name] = (question, call)
+        if not call.on_question(question):
+            self._open.pop(name, None)
+            return False
+        return True
+
+    def _answered(self, name: bytes, about: int | None, reply: UpstreamReply) -> None:
+        if self._open.pop(name, None) is None:
+            return
+        if reply.result is not None:
+            self._say(json.result_line(name, reply.result), about)
+        else:
+            error = reply.error or Raw(json.error_object(eras.INTERNAL_ERROR, "the client is gone"))
+            self._say(json.error_line(name, error), about)
+
+    def _answer_alone(self, name: bytes, method: str, about: int | None) -> None:
+        if method == "roots/list" and self._roots is not None:
+            roots = json.encode({"roots": [{"uri": root} for root in self._roots]})
+            self._say(json.result_line(name, roots), about)
+            return
+        log.warning(
+            "%s asked its client for %s; refused: no single client of the handshake era whose call is in "
+            "flight there can answer it", self._name, method,
+        )  # fmt: skip
+        text = f"{method} is not available: no single client behind this hub can be asked"
+        self._say(json.error_line(name, json.error_object(eras.METHOD_NOT_FOUND, text)), about)
+
+
+def _owner(about: int | None, calls: Mapping[int, Call]) -> Call | None:
+    """The call a question belongs to: known by its stream, or the only client's with calls in flight."""
+    if about is not None and about in calls:
+        return calls[about]
+    if not calls:
+        return None
+    found = list(calls.values())
+    return found[-1] if len({call.session for call in found}) == 1 else None

@@ -1,0 +1,261 @@
+"""An upstream over HTTP with SSE, as the protocol had it in 2024-11-05.
+
+One stream (GET) brings everything that the server says, beginning with the address that requests are
+posted to. If the stream breaks, the connection is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING
+
+from tabane.errors import TabaneError, UpstreamUnavailable
+from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.call import Call
+from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.handshake import UpstreamRefused
+from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_errors import (
+    broke_in_flight,
+    busy,
+    failed_inside,
+    refusal,
+    shown_text,
+    takes_no_calls,
+)
+from tabane.gateway.upstreams.http_responses import (
+    EVENTS,
+    JSON,
+    Done,
+    StreamPosition,
+    after,
+    error_body,
+    kind_of,
+    one_line,
+    read_events,
+)
+from tabane.gateway.upstreams.http_retry import BUSY, HttpRetryPolicy
+from tabane.gateway.upstreams.http_routing import is_same_origin
+from tabane.messages import Message, say
+from tabane.wire import era as eras
+from tabane.wire.era import Era
+from tabane.wire.retry_after import retry_after
+from tabane.wire.sse import Event
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+    from yarl import URL
+
+log = logging.getLogger(__name__)
+
+MOST_NOTES = 256
+"""Notifications and answers to questions that are under way at the same time."""
+
+_RETRIES = (0.1, 0.4, 1.0)
+"""Seconds before a request that found no connection is tried again while the stream is there."""
+
+
+class SseTransport:
+    """Carries a conversation over one stream and requests beside it."""
+
+    exact = False
+
+    def __init__(
+        self,
+        server: Server,
+        conversation: Conversation,
+        client: UpstreamHttpClient,
+        loop: asyncio.AbstractEventLoop,
+        limit: int,
+    ) -> None:
+        self.problem: Message | None = None
+        self._name, self._conversation, self._client = server.name, conversation, client
+        self._loop, self._limit = loop, limit
+        self._redact = Redactor(server.secrets).text
+        self._endpoint: asyncio.Future[URL] = loop.create_future()
+        # If nobody sends anything, nobody asks why there is no address.
+        self._endpoint.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._calls: dict[int, Call] = {}
+        self._posted: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._stream = loop.create_task(self._run())
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    # -- what is sent ----------------------------------------------------------------------------
+
+    def request(self, call: Call, line: bytes, era: Era) -> None:
+        if era is Era.MODERN:
+            unknown = say("{server} is of an older kind.", server=self._name)
+            self._conversation.fail(call.number, UpstreamRefused(eras.METHOD_NOT_FOUND, unknown))
+            return
+        self._forget_answered()
+        self._calls[call.number] = call
+        self._begin(self._carry(call, line))
+
+    def tell(self, line: bytes, about: int | None = None) -> None:
+        if len(self._tasks) < MOST_NOTES + len(self._calls):
+            self._begin(self._note(line))
+        else:
+            log.warning("%s: a notification was dropped, since many wait already", self._name)
+
+    def cancel(self, call: Call, line: bytes) -> None:
+        if call.number in self._calls:
+            self.tell(line)
+
+    def end_input(self) -> None:
+        """The end of the stream says it."""
+
+    async def finished(self, seconds: float) -> None:
+        """Nothing is said at the end."""
+
+    def close(self, why: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        current = asyncio.current_task(self._loop)
+        for task in (self._stream, *self._tasks):
+            if task is not current:
+                task.cancel()
+        if not self._endpoint.done():
+            self._endpoint.set_exception(UpstreamUnavailable(self.problem or say("{why}", why=why)))
+        self._conversation.lost(why)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _forget_answered(self) -> None:
+        """Let go of what was answered, now and then: a call does not say it when it is."""
+        if len(self._calls) > 2 * self._conversation.in_flight + 64:
+            self._calls = {number: call for number, call in self._calls.items() if not call.over}
+            self._posted &= self._calls.keys()
+
+    async def _carry(self, call: Call, line: bytes) -> None:
+        try:
+            await self._sent(call, line)
+        except TabaneError as failure:
+            self._conversation.fail(call.number, failure)
+        except Exception:
+            log.exception("%s: a call could not be carried", self._name)
+            self._conversation.fail(call.number, failed_inside(self._name))
+
+    async def _sent(self, call: Call, line: bytes) -> None:
+        """Post a request until it is taken. Raises what it fails with."""
+        patience, waits = HttpRetryPolicy(call.safe), iter(_RETRIES)
+        while not (call.over or self._closed):
+            try:
+                await self._post(call, line)
+                return
+            except HttpUnreachable as fault:
+                wait = next(waits, None)
+                if wait is None:
+                    raise takes_no_calls(self._name, fault.problem) from None
+                await asyncio.sleep(wait)
+            except HttpConnectionBroken as fault:
+                if not patience.survives_break():
+                    raise broke_in_flight(self._name, fault.problem) from None
+
+    async def _post(self, call: Call, line: bytes) -> None:
+        patience = HttpRetryPolicy(call.safe)
+        while True:
+            response = await self._send(line)
+            self._posted.add(call.number)
+            try:
+                if response.status < 300:
+                    return
+                text = shown_text(await error_body(response), self._redact)
+                if response.status not in BUSY:
+                    raise refusal(self._name, response.status, text, call.method, named_http=False)
+                import time
+
+                seconds = retry_after(response.headers.get("Retry-After"), time.time())
+                delay = patience.wait(response.status, seconds)
+                if delay is None:
+                    raise busy(self._name, response.status, seconds)
+            finally:
+                response.release()
+            await asyncio.sleep(delay)
+
+    async def _send(self, line: bytes) -> ClientResponse:
+        endpoint = await asyncio.shield(self._endpoint)
+        return await self._client.send("POST", {"Content-Type": JSON}, line, endpoint)
+
+    async def _note(self, line: bytes) -> None:
+        try:
+            response = await self._send(line)
+            response.release()
+        except (HttpUnreachable, HttpConnectionBroken, TabaneError) as fault:
+            log.warning("%s did not get a notification: %s", self._name, fault)
+
+    # -- what comes in ---------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """The stream, from its beginning to its end, which is that of the connection."""
+        try:
+            self.problem = await self._read()
+        except (HttpUnreachable, HttpConnectionBroken) as fault:
+            self.problem = fault.problem
+        except TabaneError as failure:
+            self.problem = failure.message
+        self._break()
+
+    async def _read(self) -> Message:
+        response = await self._client.send("GET", {"Accept": EVENTS})
+        try:
+            if response.status != 200:
+                text = shown_text(await error_body(response), self._redact)
+                raise refusal(self._name, response.status, text, b"", named_http=False)
+            if kind_of(response) != EVENTS:
+                return say("it answers with {kind}, which is no stream of events", kind=kind_of(response))
+            await read_events(
+                response, self._limit, self._event, StreamPosition(), self._conversation.oversized
+            )
+            return say("it closed its stream")
+        finally:
+            response.close()
+
+    def _event(self, event: Event) -> Done:
+        if event.event == "endpoint":
+            self._take_endpoint(event.data)
+        elif event.event == "message" and event.data:
+            waits = self._conversation.receive(one_line(event.data))
+            if waits is not None:
+                return after(waits, lambda: self._closed)
+        return self._closed
+
+    def _take_endpoint(self, data: bytes) -> None:
+        from yarl import URL
+
+        if self._endpoint.done():
+            return
+        try:
+            endpoint = self._client.url.join(URL(data.decode().strip()))
+        except ValueError:
+            raise UpstreamUnavailable(
+                say("{server} wants requests at what is no URL.", server=self._name)
+            ) from None
+        if not is_same_origin(self._client.url, endpoint):
+            # What is sent there carries secrets.
+            raise UpstreamUnavailable(say(
+                "{server} wants requests at another place, {host}; nothing was sent there.",
+                server=self._name, host=endpoint.host))  # fmt: skip
+        self._endpoint.set_result(endpoint)
+
+    def _break(self) -> None:
+        """The stream is over: what did not reach the server, or may be asked twice, is asked again once."""
+        if self._closed:
+            return
+        problem = self.problem or say("it closed its stream")
+        for number, call in reversed(list(self._calls.items())):
+            if not call.over and (number not in self._posted or call.safe):
+                call.safe = call.safe and number not in self._posted
+                self._conversation.unsent(number, UpstreamUnavailable(problem))
+        self.close(str(problem))

@@ -1,0 +1,23 @@
+"""The table of operations is cheap: handlers are imported with the first call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HANDLERS = {"tabane.gateway.operations", "tabane.gateway.parallel", "tabane.gateway.server_status"}
+
+DECLARE = """
+import sys
+from tabane.gateway.table import gateway_table
+table = gateway_table(None, None, None, type("Parts", (), {"read": None}))
+print(len(table), *sys.modules)
+"""
+
+
+def test_declaring_the_operations_imports_no_handler() -> None:
+    command = [sys.executable, "-c", DECLARE]
+    count, *modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert int(count) == 16
+    assert not HANDLERS & set(modules)
+    assert "tabane.gateway.gateway" not in modules
