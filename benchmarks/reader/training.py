@@ -32,8 +32,8 @@ from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Block
 from tabane.reader.extraction.choosing import chosen
 from tabane.reader.extraction.content import cut, title
+from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.pruning import filled
-from tabane.reader.extraction.tree import parsed
 
 FILE = Path(__file__).parents[2] / "src/tabane/reader/extraction/forest.json.gz"
 SHAPE = {

@@ -9,8 +9,8 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.fetched import Fetched
 from tabane.reader.page import Page
+from tabane.reader.sites.site_adapter import Means
 from tabane.reader.visible import visible_text
-from tabane.reader.ways.way import Means
 
 
 def answer(

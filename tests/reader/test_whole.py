@@ -10,11 +10,11 @@ import pytest
 
 import tabane.reader
 from tabane.errors import ReadError
-from tabane.reader.alone import InThread, reading
 from tabane.reader.fetching import Fetching
 from tabane.reader.page import Page
-from tabane.reader.reading import Reading
-from tabane.reader.ways.way import Means
+from tabane.reader.sites.site_adapter import Means
+from tabane.reader.standalone import InThread, reading
+from tabane.reader.url_reader import Reading
 from tests.reader.shelves import shelved
 from tests.reader.site import JAPANESE, LEGACY, Answer, Site, furnish
 

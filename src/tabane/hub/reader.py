@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tabane.reader.finding import Finder
     from tabane.reader.operations import Reader
     from tabane.reader.page import Page
-    from tabane.reader.reading import Reading
     from tabane.reader.rendering import Rendering
+    from tabane.reader.url_reader import Reading
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
 
@@ -145,11 +145,11 @@ class PageReader:
         self, conversion: Conversion, fetchings: Mapping[bool, Fetching], rendering: Rendering
     ) -> Reader:
         from tabane.reader.operations import Reader
-        from tabane.reader.reading import Reading
-        from tabane.reader.shelf import Shelf
-        from tabane.reader.ways.all import all_ways
-        from tabane.reader.ways.page import PageWay
-        from tabane.reader.ways.way import Means
+        from tabane.reader.page_cache import Shelf
+        from tabane.reader.sites.any_page import PageWay
+        from tabane.reader.sites.registry import all_ways
+        from tabane.reader.sites.site_adapter import Means
+        from tabane.reader.url_reader import Reading
 
         settings, ways = self._settings, all_ways(self._keys)
         shelf = Shelf(

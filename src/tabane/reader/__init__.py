@@ -27,7 +27,7 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     gives a page: where nothing is found, its Markdown is empty, and ``warnings`` say so.
     """
     from tabane.reader.extracting import extract as extracted
-    from tabane.reader.reading import shown
+    from tabane.reader.url_reader import shown
 
     return shown(extracted(html, url, charset))
 
@@ -40,8 +40,8 @@ async def read(url: str, *, policy: Policy | None = None) -> Page:
     """
     import os
 
-    from tabane.reader.alone import reading
-    from tabane.reader.ways.all import all_ways
+    from tabane.reader.sites.registry import all_ways
+    from tabane.reader.standalone import reading
 
     async with reading(policy, all_ways(os.environ.get)) as reader:
         return await reader.read(url)

@@ -18,7 +18,7 @@ from msgspec import structs
 from tabane.errors import ReadError, WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
 from tabane.messages import say
 from tabane.reader.page import Page
-from tabane.reader.reading import shown
+from tabane.reader.url_reader import shown
 from tabane.reader.worker.frames import Ask, Failed, Report, ToShow, pack, report
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
@@ -102,7 +102,7 @@ class Conversion:
         return await self._simply(Ask(body, url, media_type, charset, plain=True, scripts=False))
 
     async def shown(self, page: Page, *, raw: bool = False) -> Page:
-        """Return the page as a person sees it (:func:`tabane.reader.reading.shown`). Raises ReadError."""
+        """Return the page as a person sees it (:func:`tabane.reader.url_reader.shown`). Raises ReadError."""
         if len(page.markdown) <= _LONG:
             return await asyncio.to_thread(shown, page, raw=raw)
         return await self._simply(ToShow(page, raw))

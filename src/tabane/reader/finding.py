@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tabane.messages import Message
 from tabane.reader.cleaning import without_links
-from tabane.reader.passages import head_of, meaning
+from tabane.reader.page_records import head_of, meaning
 from tabane.reader.shape import PAGE, PASSAGES, SPACES, TEXT, TITLE
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection

@@ -14,10 +14,11 @@ from typing import Any
 from tabane.errors import BadArguments, ReadError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller
-from tabane.reader import texts
+from tabane.reader import result_text
 from tabane.reader.cleaning import cleaned, without_links
 from tabane.reader.guard import target
 from tabane.reader.page import Page
+from tabane.reader.page_cache import Shelf
 from tabane.reader.paging import Cursor, decode, digest, encode, part, tokens
 from tabane.reader.parameters import (
     DEFAULT_TOKENS,
@@ -29,8 +30,7 @@ from tabane.reader.parameters import (
     ReadUrl,
     RememberUrl,
 )
-from tabane.reader.reading import Reading
-from tabane.reader.shelf import Shelf
+from tabane.reader.url_reader import Reading
 
 Remember = Callable[[Caller, Page], Awaitable[str]]
 """Puts a page into documents and tells under which key. Raises a TabaneError where it cannot."""
@@ -138,7 +138,7 @@ def _given(page: Page, value: dict[str, Any], wish: Cursor, caller: Caller) -> d
     """The facts with the part that is wanted of the content."""
     whole = page.markdown if wish.links or wish.form == "raw" else without_links(page.markdown)
     place = {"start": wish.start, "end": len(whole), "length": len(whole)}
-    around = tokens(texts.head({**value, **place}, caller.lang)) + _AROUND
+    around = tokens(result_text.head({**value, **place}, caller.lang)) + _AROUND
     budget = max(wish.budget - around, LEAST_TOKENS // 2)
     found = part(whole, min(wish.start, len(whole)), budget, structured=wish.form != "raw")
     place = {"start": found.start, "end": found.end, "length": len(whole)}
@@ -157,7 +157,7 @@ def _given(page: Page, value: dict[str, Any], wish: Cursor, caller: Caller) -> d
 
 def _as(markdown: str, form: Format) -> str:
     if form == "text":
-        from tabane.reader.plain import plain
+        from tabane.reader.plain_text import plain
 
         return plain(markdown)
     return _html(markdown) if form == "html" else markdown

@@ -42,6 +42,6 @@ class Page:
     @property
     def text(self) -> str:
         """The content without its marks of Markdown."""
-        from tabane.reader.plain import plain
+        from tabane.reader.plain_text import plain
 
         return plain(self.markdown)

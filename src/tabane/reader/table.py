@@ -41,24 +41,24 @@ def reader_table(reader: Callable[[], Reader]) -> list[Operation]:
 
 
 def _text(value: Any, lang: Lang) -> str:
-    from tabane.reader.texts import assistant
+    from tabane.reader.result_text import assistant
 
     return assistant(value, lang)
 
 
 def _kept(value: Any, lang: Lang) -> str:
-    from tabane.reader.texts import kept
+    from tabane.reader.result_text import kept
 
     return kept(value, lang)
 
 
 def _blocks(value: Any, lang: Lang) -> list[dict[str, Any]]:
-    from tabane.reader.texts import blocks
+    from tabane.reader.result_text import blocks
 
     return blocks(value, lang)
 
 
 def _failure(error: TabaneError, lang: Lang) -> str:
-    from tabane.reader.texts import failure
+    from tabane.reader.result_text import failure
 
     return failure(error, lang)

@@ -18,7 +18,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message
 from tabane.reader.conversion import Conversion
 from tabane.reader.page import Page
-from tabane.reader.reading import shown
+from tabane.reader.url_reader import shown
 
 URL = "https://example.org/a"
 

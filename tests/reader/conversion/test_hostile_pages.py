@@ -14,8 +14,8 @@ import pytest
 from tabane.errors import ReadError
 from tabane.reader.conversion import Conversion
 from tabane.reader.page import Page
-from tabane.reader.reading import Reading
-from tabane.reader.ways.way import Means
+from tabane.reader.sites.site_adapter import Means
+from tabane.reader.url_reader import Reading
 from tests.reader.conversion.test_conversion import busy, slow_page
 from tests.reader.fakes import FakeFetcher, answer
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.metadata import Metadata, iso, metadata
-from tabane.reader.extraction.tree import parsed
 
 URL = "https://site.example/a/page"
 

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from tabane.errors import ReadError
 from tabane.reader.fetched import Fetched
 from tabane.reader.fetching import Fetching, Policy, Resolver
-from tabane.reader.fetching.guarded import Guarded, source
+from tabane.reader.fetching.fetch_errors import Passing
+from tabane.reader.fetching.guarded_connections import Guarded, source
 from tabane.reader.fetching.racing import first
-from tabane.reader.fetching.resolving import Names
-from tabane.reader.fetching.troubles import Passing
+from tabane.reader.fetching.resolver import Names
 from tabane.reader.guard import Address, Guard, address_of, fault
 from tests.reader.site import Site, running
 

@@ -203,7 +203,7 @@ def test_a_redirect_from_https_to_http_takes_no_headers_along(site: Site) -> Non
     ("https://a.com/", "https://www.a.com/", False),
 ])  # fmt: skip
 def test_the_same_server_may_become_safer_and_nothing_else(begin: str, at: str, same: bool) -> None:
-    from tabane.reader.fetching.journey import same_server
+    from tabane.reader.fetching.redirects import same_server
 
     assert same_server(target(begin), target(at)) is same
 

@@ -12,7 +12,7 @@ import pytest
 
 from tabane.reader.fetched import Fetched
 from tabane.reader.rendering import Limits, Rendering
-from tabane.reader.rendering.finding import browser as found
+from tabane.reader.rendering.chromium import browser as found
 from tests.conftest import absent
 from tests.reader.site import Site
 

@@ -15,9 +15,9 @@ from tabane.reader.conversion import Conversion
 from tabane.reader.fetching import Fetching
 from tabane.reader.page import Page
 from tabane.reader.rendering import Rendering
-from tabane.reader.rendering.finding import browser as found
-from tabane.reader.ways.page import PageWay
-from tabane.reader.ways.way import Means
+from tabane.reader.rendering.chromium import browser as found
+from tabane.reader.sites.any_page import PageWay
+from tabane.reader.sites.site_adapter import Means
 from tests.reader.rendering.conftest import Show, rendering
 from tests.reader.site import Site
 

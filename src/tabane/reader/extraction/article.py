@@ -10,9 +10,9 @@ from typing import Any
 
 from tabane.messages import Message
 from tabane.reader.extraction.content import content
+from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.machine_text import used
 from tabane.reader.extraction.metadata import Metadata, metadata
-from tabane.reader.extraction.tree import parsed
 
 Element = Any
 _PLEA = re.compile(

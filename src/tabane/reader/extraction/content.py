@@ -11,7 +11,7 @@ from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Block, Cutting, measured
 from tabane.reader.extraction.choosing import chosen
 from tabane.reader.extraction.forest import Forest, forest
-from tabane.reader.extraction.hiding import Hiding
+from tabane.reader.extraction.hidden_elements import Hiding
 from tabane.reader.extraction.pruning import filled, lowest, pruned
 from tabane.reader.extraction.streamed import open_noscripts, settle
 

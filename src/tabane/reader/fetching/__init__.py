@@ -3,8 +3,8 @@
 What is heavy (httpcore2, h2, brotli) is imported with the first fetch.
 """
 
-from tabane.reader.fetching.fetching import Fetching
-from tabane.reader.fetching.policy import Policy
-from tabane.reader.fetching.resolving import Resolver
+from tabane.reader.fetching.interface import Policy
+from tabane.reader.fetching.page_fetcher import Fetching
+from tabane.reader.fetching.resolver import Resolver
 
 __all__ = ["Fetching", "Policy", "Resolver"]

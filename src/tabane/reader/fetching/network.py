@@ -15,13 +15,13 @@ import httpcore2
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.guarded import Guarded, Source
+from tabane.reader.fetching.fetch_errors import Passing, broken, by_proxy, connecting, late, tls
+from tabane.reader.fetching.guarded_connections import Guarded, Source
 from tabane.reader.fetching.headers import lowered
-from tabane.reader.fetching.policy import Policy
-from tabane.reader.fetching.resolving import Resolver
-from tabane.reader.fetching.troubles import Passing, broken, by_proxy, connecting, late, tls
+from tabane.reader.fetching.host_turns import AT_ONCE
+from tabane.reader.fetching.interface import Policy
+from tabane.reader.fetching.resolver import Resolver
 from tabane.reader.fetching.trust import trusted
-from tabane.reader.fetching.turns import AT_ONCE
 from tabane.reader.fetching.unpacking import accepted
 from tabane.reader.guard import Guard, Target
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import addresses, escaping, listings, lists, tables
+from tabane.reader.markdown import addresses, code_blocks, escaping, lists, tables
 from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, classes, text_of
 from tabane.reader.markdown.inline import Inline
 from tabane.reader.markdown.notes import notes
@@ -130,7 +130,7 @@ class Converter:
         return [Block(f"{'#' * level} {escaping.heading(text)}", "heading")]
 
     def _listing(self, element: HtmlElement) -> list[Block]:
-        code = listings.fenced(element)
+        code = code_blocks.fenced(element)
         return [Block(code, "code")] if code else []
 
     def _table(self, element: HtmlElement) -> list[Block]:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from lxml.html import HtmlElement
 
 from tabane.reader.markdown import addresses, escaping
+from tabane.reader.markdown.code_blocks import source
 from tabane.reader.markdown.elements import BLOCKS, SILENT, classes, text_of
 from tabane.reader.markdown.formulas import formula, rendered
-from tabane.reader.markdown.listings import source
 from tabane.reader.markdown.notes import Notes
 from tabane.reader.markdown.spans import Atom, Break, Closing, Link, Opening, Piece, blank, joined
 

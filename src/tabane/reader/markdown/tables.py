@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import escaping, listings
+from tabane.reader.markdown import code_blocks, escaping
 from tabane.reader.markdown.elements import HEADINGS, text_of
 from tabane.reader.markdown.writer import Block, Writer
 
@@ -34,9 +34,9 @@ class _Row(NamedTuple):
 
 def tabled(writer: Writer, element: HtmlElement) -> list[Block]:
     """The table's caption and the table; or the blocks of its cells, where it is not one of data."""
-    listing = listings.in_table(element)
+    listing = code_blocks.in_table(element)
     if listing is not None:
-        code = listings.fenced(listing)
+        code = code_blocks.fenced(listing)
         return [Block(code, "code")] if code else []
     rows = list(_rows(element))
     blocks = [block for caption in element.iterchildren("caption") for block in writer.blocks(caption)]

@@ -18,6 +18,6 @@ snapshot    the document as HTML, shadow trees in their places
 """
 
 from tabane.reader.rendering.limits import Limits
-from tabane.reader.rendering.rendering import Rendering
+from tabane.reader.rendering.renderer import Rendering
 
 __all__ = ["Limits", "Rendering"]

@@ -7,16 +7,16 @@ import asyncio
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.fetched import Fetched
-from tabane.reader.fetching.guarded import Guarded, Source
-from tabane.reader.fetching.policy import Policy
-from tabane.reader.fetching.resolving import Resolver
+from tabane.reader.fetching.guarded_connections import Guarded, Source
+from tabane.reader.fetching.interface import Policy
+from tabane.reader.fetching.resolver import Resolver
 from tabane.reader.guard import Guard
-from tabane.reader.rendering.browser import Browser, Report
+from tabane.reader.rendering.browser_process import Browser, Report
+from tabane.reader.rendering.devtools import Gone, Refused
+from tabane.reader.rendering.egress_proxy import Gate
 from tabane.reader.rendering.flags import flags
-from tabane.reader.rendering.gate import Gate
 from tabane.reader.rendering.limits import Limits
-from tabane.reader.rendering.talk import Gone, Refused
-from tabane.reader.rendering.visit import Visit
+from tabane.reader.rendering.page_visit import Visit
 
 
 class Shown:

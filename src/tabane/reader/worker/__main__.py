@@ -9,9 +9,9 @@ import sys
 
 from tabane.errors import ReadError
 from tabane.messages import say
+from tabane.reader.formats import page_of, plain_page_of
 from tabane.reader.page import Page
-from tabane.reader.reading import shown
-from tabane.reader.types import page_of, plain_page_of
+from tabane.reader.url_reader import shown
 from tabane.reader.worker.frames import Ask, Failed, Made, Report, ToShow, asked, pack
 from tabane.workers.serving import Last, serve
 

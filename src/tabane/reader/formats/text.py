@@ -1,0 +1,94 @@
+"""Text that is text already: plain, source code, Markdown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tabane.reader.formats.made import bounded, fence, first_line
+from tabane.reader.page import Page
+
+_FRONT = re.compile(r"\A---[ \t]*\n(.{0,20000}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
+_FIELD = re.compile(r"^([A-Za-z][\w-]{0,40})[ \t]*:[ \t]*(.*)$")
+_TITLE = re.compile(r"^ {0,3}#[ \t]+(.+?)[ \t]*#*[ \t]*$", re.M)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_KNOWN = {
+    "title": "title",
+    "author": "author",
+    "authors": "author",
+    "date": "date",
+    "published": "date",
+    "lang": "lang",
+    "language": "lang",
+    "canonical": "canonical",
+    "canonical_url": "canonical",
+    "site": "site",
+}
+
+
+def unix(text: str) -> str:
+    """Lines that end in one newline, without control characters; a form feed is an empty line."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n")
+    return _CONTROL.sub("", text)
+
+
+def plain(text: str, url: str) -> Page:
+    """Plain text as it stands."""
+    text, warnings = bounded(unix(text).strip("\n"))
+    return Page(url, text, way="plain", media_type="text/plain", warnings=warnings)
+
+
+def code(text: str, url: str, language: str) -> Page:
+    """Source code, as a listing."""
+    text, warnings = bounded(unix(text).strip("\n"))
+    return Page(url, fence(text, language), way="plain", media_type="text/plain", warnings=warnings)
+
+
+def marked(text: str, url: str) -> Page:
+    """Markdown as it stands; what its front matter says of it becomes the page's own fields."""
+    text = unix(text)
+    front = _FRONT.match(text)
+    body = text[front.end() :] if front else text
+    body, warnings = bounded(body.strip("\n"))
+    page = Page(url, body, way="markdown", media_type="text/markdown", warnings=warnings)
+    if front:
+        page = _with(page, front[1])
+    if page.title is None and (title := _TITLE.search(body[:5000])):
+        page = replace(page, title=first_line(re.sub(r"[*_`]|\[([^\]]*)\]\([^)]*\)", r"\1", title[1])))
+    return page
+
+
+def _with(page: Page, front: str) -> Page:
+    """The fields of front matter that are one value each: lines of YAML, of which no more is read."""
+    fields: dict[str, str] = {}
+    last = ""
+    for line in front.split("\n"):
+        if found := _FIELD.match(line):
+            last = _KNOWN.get(found[1].lower(), "")
+            value = _value(found[2])
+        elif line.startswith(("- ", "  - ")) and last == "author":
+            value = _value(line.strip()[2:])
+        else:
+            continue
+        if last and value:
+            fields[last] = f"{fields[last]}, {value}" if last in fields else value
+    return replace(
+        page,
+        title=fields.get("title"),
+        author=fields.get("author"),
+        date=fields.get("date"),
+        lang=fields.get("lang"),
+        site=fields.get("site"),
+        canonical=fields.get("canonical"),
+    )
+
+
+def _value(text: str) -> str:
+    text = text.strip()
+    if text[:1] in "\"'" and text[-1:] == text[:1] and len(text) > 1:
+        text = text[1:-1]
+    elif text.startswith("[") and text.endswith("]"):
+        text = ", ".join(_value(part) for part in text[1:-1].split(","))
+    else:
+        text = re.sub(r"\s+#.*$", "", text)
+    return text[:500] if text not in ("|", ">", "null", "~") else ""

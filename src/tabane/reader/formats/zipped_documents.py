@@ -1,0 +1,137 @@
+"""Documents, sheets and slides of office programs, by the libraries of the extra ``office``."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from lxml import html
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.formats.archives import member, opened, said, tree
+from tabane.reader.formats.made import LONGEST, bounded, broken
+from tabane.reader.formats.tables import table
+from tabane.reader.markdown import escaping, markdown
+from tabane.reader.page import Page
+
+_DOCUMENT = say("document")
+_MEDIA = "application/vnd.openxmlformats-officedocument."
+_SHEETS = 50
+_SLIDES = 1000
+
+
+def office_page(body: bytes, url: str, kind: str) -> Page:
+    """A ``docx``, ``xlsx`` or ``pptx``. Raises ReadError ``type`` where the extra is not installed."""
+    with opened(body, _DOCUMENT) as archive:
+        about = _about(archive)
+    try:
+        page = _READERS[kind](body, url)
+    except ReadError:
+        raise
+    except Exception as error:  # the libraries raise whatever a broken document makes them stumble over
+        raise broken(_DOCUMENT, error) from None
+    text, warnings = bounded(page.markdown, LONGEST)
+    return replace(page, markdown=text, warnings=(*page.warnings, *warnings), way=kind, **about)
+
+
+def _about(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """What the document says of itself."""
+    if "docProps/core.xml" not in archive.namelist():
+        return {}
+    core = tree(member(archive, "docProps/core.xml", _DOCUMENT), _DOCUMENT)
+    return {
+        "title": said(core, "title"),
+        "author": said(core, "creator"),
+        "date": said(core, "modified") or said(core, "created"),
+        "lang": said(core, "language"),
+    }
+
+
+def _library(name: str, kind: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ReadError(
+            say(
+                "Reading {type} needs an extra that is not installed: {command}",
+                type=kind,
+                command="pip install 'tabane[office]'",
+            ),
+            "type",
+        ) from None
+
+
+def _document(body: bytes, url: str) -> Page:
+    mammoth = _library("mammoth", "docx")
+    ignored = mammoth.images.img_element(lambda image: {"alt": image.alt_text or ""})
+    converted = mammoth.convert_to_html(io.BytesIO(body), convert_image=ignored)
+    tree = html.fragment_fromstring(converted.value, create_parent="div")
+    return Page(url, markdown([tree], url), media_type=_MEDIA + "wordprocessingml.document")
+
+
+def _sheets(body: bytes, url: str) -> Page:
+    openpyxl = _library("openpyxl", "xlsx")
+    book = openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True, keep_links=False)
+    parts: list[str] = []
+    warnings: list[Message] = []
+    try:
+        for sheet in book.worksheets[:_SHEETS]:
+            made = table(sheet.iter_rows(values_only=True))
+            parts += [f"## {escaping.inline(sheet.title)}", made.markdown]
+            warnings += [say("{sheet}: {warning}", sheet=sheet.title, warning=each) for each in made.warnings]
+        if len(book.worksheets) > _SHEETS:
+            warnings.append(
+                say("{shown} of {all} sheets are shown.", shown=_SHEETS, all=len(book.worksheets))
+            )
+    finally:
+        book.close()
+    text = "\n\n".join(part for part in parts if part)
+    return Page(url, text, media_type=_MEDIA + "spreadsheetml.sheet", warnings=tuple(warnings))
+
+
+def _slides(body: bytes, url: str) -> Page:
+    pptx = _library("pptx", "pptx")
+    slides = list(pptx.Presentation(io.BytesIO(body)).slides)
+    parts = [part for nth, slide in enumerate(slides[:_SLIDES], 1) for part in _slide(slide, nth)]
+    warnings: tuple[Message, ...] = ()
+    if len(slides) > _SLIDES:
+        warnings = (say("{shown} of {all} slides are shown.", shown=_SLIDES, all=len(slides)),)
+    return Page(url, "\n\n".join(parts), media_type=_MEDIA + "presentationml.presentation", warnings=warnings)
+
+
+def _slide(slide: Any, nth: int) -> Iterator[str]:
+    title = slide.shapes.title
+    head = " ".join(title.text_frame.text.split()) if title is not None else ""
+    yield f"## {nth}. {escaping.inline(head)}" if head else f"## {nth}."
+    for shape in slide.shapes:
+        if title is None or shape.shape_id != title.shape_id:
+            yield from _shape(shape)
+    if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+        notes = " ".join(slide.notes_slide.notes_text_frame.text.split())
+        if notes:
+            yield "> " + escaping.inline(notes)
+
+
+def _shape(shape: Any, depth: int = 0) -> Iterator[str]:
+    if hasattr(shape, "shapes") and depth < 10:
+        for inner in shape.shapes:
+            yield from _shape(inner, depth + 1)
+    elif getattr(shape, "has_table", False):
+        yield table([[cell.text for cell in row.cells] for row in shape.table.rows]).markdown
+    elif getattr(shape, "has_text_frame", False):
+        lines = [
+            "  " * paragraph.level + "- " + escaping.inline(" ".join(paragraph.text.split()))
+            for paragraph in shape.text_frame.paragraphs
+            if paragraph.text.strip()
+        ]
+        if lines:
+            yield "\n".join(lines) if len(lines) > 1 else lines[0].removeprefix("- ")
+
+
+_READERS: Mapping[str, Callable[[bytes, str], Page]] = {"docx": _document, "xlsx": _sheets, "pptx": _slides}

@@ -1,0 +1,126 @@
+"""How what GitHub says is laid out. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from posixpath import basename
+
+from tabane.reader.formats.made import fence
+from tabane.reader.sites.github.answers import Account, Changed, Entry, Reactions
+
+PATCHES = 200_000
+"""Characters of patches that are shown together."""
+
+SITE = "GitHub"
+
+_README = re.compile(r"readme(?:\.(?:md|markdown|mdown|rst|adoc|asciidoc|org|txt))?", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def element(name: str, text: str) -> str:
+    """Lines within a tag."""
+    return f"<{name}>\n{text}\n</{name}>"
+
+
+def section(name: str, markdown: str) -> str:
+    """Markdown within a tag: the empty lines are what makes it Markdown."""
+    return f"<{name}>\n\n{markdown.strip(chr(10))}\n\n</{name}>"
+
+
+def size(count: int) -> str:
+    """Bytes as 512 B, 1.2 KB, 3.4 MB: units are of 1024."""
+    if count < 1024:
+        return f"{count} B"
+    for unit, whole in (("KB", 1 << 10), ("MB", 1 << 20)):
+        if count < whole * 1024:
+            return f"{count / whole:.1f} {unit}"
+    return f"{count / (1 << 30):.1f} GB"
+
+
+def listing(entries: Iterable[Entry]) -> str:
+    """Folders, then the rest, each in order of names."""
+    lines = sorted((each.type != "dir", each.name, _line(each)) for each in entries)
+    return "\n".join(line for *_, line in lines)
+
+
+def _line(entry: Entry) -> str:
+    name = _CONTROL.sub("�", entry.name)
+    if entry.type == "dir":
+        return f"📁 {name}/"
+    if entry.type == "submodule" or (entry.type == "file" and entry.size == 0 and entry.download_url is None):
+        return f"📦 {name} @ {entry.sha[:7]} (submodule)"
+    if entry.type == "symlink":
+        return f"🔗 {name}" + (f" → {entry.target}" if entry.target else "")
+    return f"📄 {name} ({size(entry.size)})"
+
+
+def readme_of(entries: Sequence[Entry]) -> Entry | None:
+    """The README that GitHub would show of a folder: Markdown before others."""
+    found = [each for each in entries if each.type == "file" and _README.fullmatch(each.name)]
+    return min(
+        found, key=lambda each: (not each.name.lower().endswith(("md", "markdown")), each.name), default=None
+    )
+
+
+def login(account: Account | None) -> str:
+    """Who it is; accounts that are gone are GitHub's ghost."""
+    return account.login if account and account.login else "ghost"
+
+
+def facts(**known: object) -> str:
+    """A list of what is known: names with underscores for spaces; what is empty is left out."""
+    return "\n".join(
+        f"- {name.replace('_', ' ').capitalize()}: {value}" for name, value in known.items() if value
+    )
+
+
+def reacted(reactions: Reactions | None) -> str:
+    """👍 and 👎 where there are some."""
+    if reactions is None or not (reactions.up or reactions.down):
+        return ""
+    return " ".join(
+        f"{mark} {count}" for mark, count in (("👍", reactions.up), ("👎", reactions.down)) if count
+    )
+
+
+def stat(files: Sequence[Changed]) -> str:
+    """One line for each file: what happened to it, and how many lines came and went."""
+    return "\n".join(
+        f"- {_name(each)} ({each.status}, +{each.additions} −{each.deletions})" for each in files
+    )
+
+
+def patches(files: Sequence[Changed], left: int = PATCHES) -> tuple[str, int]:
+    """The patches of files as listings, and how many files had to go without theirs for want of room."""
+    parts: list[str] = []
+    missing = 0
+    for each in files:
+        if each.patch is None:
+            continue
+        if len(each.patch) > left:
+            missing += 1
+            continue
+        left -= len(each.patch)
+        parts.append(f"### {_name(each)}\n\n{fence(each.patch, 'diff')}")
+    return "\n\n".join(parts), missing
+
+
+def _name(file: Changed) -> str:
+    if file.previous_filename:
+        return f"`{file.previous_filename}` → `{file.filename}`"
+    return f"`{file.filename}`"
+
+
+def numbered(count: int, what: str) -> str:
+    """3 files, 1 file."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def title_of_path(repository: str, path: str) -> str:
+    return f"{basename(path)} · {repository}" if path else repository
+
+
+def blocks(*parts: str) -> str:
+    """Those that are not empty, one below the other."""
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip())

@@ -1,0 +1,174 @@
+"""Files of a repository: text as it is written, the rest as what can be read of it."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from dataclasses import dataclass, replace
+from posixpath import basename, dirname
+from urllib.parse import quote
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.decoding import decoded
+from tabane.reader.formats.made import bounded, fence
+from tabane.reader.formats.media_type_detection import Unread, code_language, kind_of
+from tabane.reader.formats.text import unix
+from tabane.reader.page import Page, Picture
+from tabane.reader.sites.asking import query
+from tabane.reader.sites.github.addresses import Place
+from tabane.reader.sites.github.answers import Entry
+from tabane.reader.sites.github.api import RAW, Api
+from tabane.reader.sites.github.as_markdown import SITE, blocks, element, section, size, title_of_path
+from tabane.reader.sites.github.linking import linked
+from tabane.reader.sites.github.notebooks import notebook
+
+_POINTER = b"version https://git-lfs.github.com/spec/v1"
+_SOURCE = {"html": "html", "json": "json", "ndjson": "json", "xml": "xml", "plain": "", "code": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that was got: ``url`` is where its page is, ``raw`` where its bytes are."""
+
+    place: Place
+    ref: str
+    path: str
+    body: bytes
+    raw: str
+    site: str
+
+    @property
+    def url(self) -> str:
+        lines = self.place.lines
+        anchor = "" if lines is None else f"#L{lines[0]}" + (f"-L{lines[1]}" if lines[1] > lines[0] else "")
+        return f"{self.site}/{self.place.name}/blob/{quote(f'{self.ref}/{self.path}', safe='/')}{anchor}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What is shown of it: ``markdown`` stands in <content>."""
+
+    markdown: str
+    warnings: tuple[Message, ...] = ()
+    lines: str = ""
+    pictures: tuple[Picture, ...] = ()
+    author: str | None = None
+
+
+async def of_entry(place: Place, ref: str, entry: Entry, api: Api) -> Page:
+    """A file that the API told of; its bytes come with it where they are less than a megabyte."""
+    if entry.type == "submodule":
+        lines = f"📦 {entry.name} @ {entry.sha} → {entry.submodule_git_url or ''}".rstrip(" →")
+        return _page(_File(place, ref, entry.path, b"", "", api.endpoints.site), _Shown(lines))
+    if entry.encoding == "base64" and entry.content is not None and (entry.content or not entry.size):
+        try:
+            body = await asyncio.to_thread(b64decode, entry.content)
+        except ValueError:
+            pass
+        else:
+            return await _of_bytes(place, ref, entry.path, body, api)
+    where = f"{api.endpoints.api}/repos/{place.name}/contents/{quote(entry.path, safe='/')}"
+    fetched = await api.fetch(query(where, ref=ref), RAW)
+    return await _of_bytes(place, ref, entry.path, fetched.body, api)
+
+
+async def raw(place: Place, ref: str, path: str, api: Api) -> Page:
+    """A file by its bytes, for which GitHub does not count requests."""
+    where = f"{api.endpoints.raw}/{place.name}/{quote(f'{ref}/{path}', safe='/')}"
+    fetched = await api.fetch(where)
+    return await _of_bytes(place, ref, path, fetched.body, api)
+
+
+async def _of_bytes(place: Place, ref: str, path: str, body: bytes, api: Api) -> Page:
+    where = f"{place.name}/{quote(f'{ref}/{path}', safe='/')}"
+    found = _File(place, ref, path, body, f"{api.endpoints.raw}/{where}", api.endpoints.site)
+    warnings: tuple[Message, ...] = ()
+    if body.startswith(_POINTER) and len(body) < 1024:
+        try:
+            stored = await api.fetch(f"{api.endpoints.media}/{where}")
+            found = replace(found, body=stored.body)
+        except ReadError as error:
+            warnings = (
+                say("The file is in LFS, from where it could not be read: {reason}", reason=error.message),
+            )
+    shown = await _shown(found, api)
+    return _page(found, replace(shown, warnings=(*warnings, *shown.warnings)))
+
+
+def _page(found: _File, shown: _Shown) -> Page:
+    place = found.place
+    return Page(
+        found.url,
+        blocks(
+            element("repository", place.name),
+            element("ref", found.ref),
+            element("path", found.path),
+            element("lines", shown.lines) if shown.lines else "",
+            section("content", shown.markdown),
+        ),
+        title=title_of_path(place.name, found.path),
+        author=shown.author,
+        site=SITE,
+        way="github",
+        share=1.0,
+        warnings=shown.warnings,
+        pictures=shown.pictures,
+    )
+
+
+async def _shown(found: _File, api: Api) -> _Shown:
+    try:
+        kind = await asyncio.to_thread(kind_of, found.body, "", basename(found.path), "")
+    except Unread as unread:
+        return _binary(found, str(unread.args[0]))
+    if kind in _SOURCE or kind == "markdown":
+        return await asyncio.to_thread(_text, found, kind)
+    try:
+        page = await api.means.converting.page(found.body, found.raw, "", None, name=basename(found.path))
+    except ReadError as error:
+        if error.cause != "type":
+            raise
+        return _binary(found, kind)
+    return _Shown(page.markdown, page.warnings, pictures=page.pictures, author=page.author)
+
+
+def _binary(found: _File, kind: str) -> _Shown:
+    name = f" ({kind})" if "/" in kind else ""
+    return _Shown(f"[binary file, {size(len(found.body))}{name}]")
+
+
+def _text(found: _File, kind: str) -> _Shown:
+    """Text of any kind; wanted lines alone where there are some."""
+    text = unix(decoded(found.body, None, "text/plain"))
+    if found.place.lines is not None:
+        return _cut(text, found)
+    if found.path.endswith(".ipynb") and (markdown := notebook(text)) is not None:
+        return _Shown(*bounded(markdown))
+    text, warnings = bounded(text)
+    if kind == "markdown":
+        args = found.place.name, found.ref, dirname(found.path), found.site
+        return _Shown(linked(text, *args), warnings)
+    return _Shown(fence(text, _language(found.path, kind)), warnings)
+
+
+def _cut(text: str, found: _File) -> _Shown:
+    assert found.place.lines is not None
+    lines = text.removesuffix("\n").split("\n")
+    first, last = found.place.lines
+    if first > len(lines):
+        warning = say(
+            "The file has {count} lines, and none at {line}: this is all of it.", count=len(lines), line=first
+        )
+        shown, more = bounded(text)
+        return _Shown(fence(shown, _language(found.path, "plain")), (warning, *more))
+    last = min(last, len(lines))
+    shown, warnings = bounded("\n".join(lines[first - 1 : last]))
+    said = f"{first}-{last} of {len(lines)}"
+    return _Shown(fence(shown, _language(found.path, "plain")), warnings, said)
+
+
+def _language(path: str, kind: str) -> str:
+    if path.lower().endswith((".md", ".markdown")):
+        return "md"
+    return code_language("", basename(path), "") or _SOURCE.get(kind, "")

@@ -1,0 +1,39 @@
+"""Reading without a hub: in the process of whoever asks, with nothing kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from tabane.reader.fetching import Fetching, Policy
+from tabane.reader.page import Page
+from tabane.reader.sites.site_adapter import Means, Way
+from tabane.reader.url_reader import Reading
+
+
+class InThread:
+    """Makes pages in a thread of this process: who reads one page needs no process for it."""
+
+    async def page(
+        self, body: bytes, url: str, media_type: str = "", charset: str | None = None, *, name: str = ""
+    ) -> Page:
+        from tabane.reader.formats import page_of
+
+        return await asyncio.to_thread(page_of, body, url, media_type, charset, name)
+
+    async def text(self, body: bytes, url: str, media_type: str = "", charset: str | None = None) -> Page:
+        from tabane.reader.formats import plain_page_of
+
+        return await asyncio.to_thread(plain_page_of, body, url, media_type, charset, with_scripts=False)
+
+
+@asynccontextmanager
+async def reading(policy: Policy | None = None, ways: Sequence[Way] = ()) -> AsyncIterator[Reading]:
+    """What reads pages until the end of the block; ``ways`` are those of single sites."""
+    policy = policy or Policy()
+    fetching = Fetching(lambda: policy)
+    try:
+        yield Reading(lambda: Means(fetching, InThread()), ways)
+    finally:
+        await fetching.close()
