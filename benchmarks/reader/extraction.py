@@ -20,7 +20,7 @@ from benchmarks.reader.pages import Gold, pages
 from benchmarks.reader.scoring import Score, kept, plain, scored
 from benchmarks.reader.training import digest, lessons, taught, validated
 
-from tabane.reader.extracting import extract
+from tabane.reader.extraction.article import extract
 
 Extractor = Callable[[str | bytes, str], str]
 _OURS = "tabane"

@@ -30,8 +30,7 @@ from benchmarks.reader.scoring import Score, scored, words
 from tabane.reader.decoding import decoded
 from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import Block
-from tabane.reader.extraction.choosing import chosen
-from tabane.reader.extraction.content import cut, title
+from tabane.reader.extraction.content import chosen, cut, title
 from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.pruning import filled
 

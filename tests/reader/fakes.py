@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.page import Page
+from tabane.reader.plain_text import visible_text
 from tabane.reader.sites.site_adapter import Means
-from tabane.reader.visible import visible_text
 
 
 def answer(

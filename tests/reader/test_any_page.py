@@ -8,11 +8,11 @@ import pytest
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.page import Page
+from tabane.reader.plain_text import visible_text
 from tabane.reader.sites import page_hints
 from tabane.reader.sites.any_page import PageWay
-from tabane.reader.visible import visible_text
 from tests.reader.fakes import FakeFetcher, answer, means
 
 URL = "https://a.test/docs/guide"

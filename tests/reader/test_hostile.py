@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tabane.reader import cleaning, paging, plain_text, visible
-from tabane.reader.fetched import Fetched
+from tabane.reader import cleaning, paging, plain_text
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.sites import page_hints
 from tests.patience import assert_in_proportion
 
@@ -42,7 +42,7 @@ DONE: dict[str, Callable[[str], object]] = {
     "plain": plain_text.plain,
     "part": lambda text: (paging.part(text, 0, 1000), paging.part(text, len(text) // 2, 1000)),
     "signs": _signs,
-    "visible": lambda text: (visible.visible_text(text), visible.title_of(text)),
+    "visible": lambda text: (plain_text.visible_text(text), plain_text.title_of(text)),
 }
 
 

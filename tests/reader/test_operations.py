@@ -14,7 +14,7 @@ from tabane.errors import BadArguments, Forbidden, StoreBusy
 from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Table, input_schema
 from tabane.reader import result_text
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.operations import Reader
 from tabane.reader.page import Page, Picture
 from tabane.reader.parameters import ReadUrl

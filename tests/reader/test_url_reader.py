@@ -10,7 +10,7 @@ import pytest
 
 from tabane.errors import ReadError, StoreBusy
 from tabane.messages import say
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import Means, Way
 from tabane.reader.url_reader import Kept, Reading, Validators, shown

@@ -71,7 +71,7 @@ class PageReader:
 
     def open(self) -> None:
         """Say at the start what would make every page fail."""
-        from tabane.reader.guard.allowed import Allowed
+        from tabane.reader.guard.guard import Allowed
 
         if not self._settings().reader_allow:
             return

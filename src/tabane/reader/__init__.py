@@ -26,7 +26,7 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     ``url`` makes its links absolute; ``charset`` is what its header said, where bytes are given. Any input
     gives a page: where nothing is found, its Markdown is empty, and ``warnings`` say so.
     """
-    from tabane.reader.extracting import extract as extracted
+    from tabane.reader.extraction.article import extract as extracted
     from tabane.reader.url_reader import shown
 
     return shown(extracted(html, url, charset))

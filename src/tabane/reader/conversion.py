@@ -19,7 +19,7 @@ from tabane.errors import ReadError, WorkerBusy, WorkerEnded, WorkerError, Worke
 from tabane.messages import say
 from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
-from tabane.reader.worker.frames import Ask, Failed, Report, ToShow, pack, report
+from tabane.reader.worker import Ask, Failed, Report, ToShow, pack, report
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module

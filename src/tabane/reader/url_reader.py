@@ -21,7 +21,7 @@ from tabane.reader.cleaning import (
     with_whole_links,
     without_comments,
 )
-from tabane.reader.fetched import Fetched, Fetcher
+from tabane.reader.fetching.interface import Fetched, Fetcher
 from tabane.reader.guard import target
 from tabane.reader.page import Page
 from tabane.reader.sites.any_page import PageWay, SourceWay

@@ -20,11 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ReadError
-from tabane.reader.fetched import Fetched
 from tabane.reader.fetching import Fetching, Policy, Resolver
 from tabane.reader.fetching.fetch_errors import Passing
-from tabane.reader.fetching.guarded_connections import Guarded, source
-from tabane.reader.fetching.racing import first
+from tabane.reader.fetching.guarded_connections import Guarded, first, source
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.fetching.resolver import Names
 from tabane.reader.guard import Address, Guard, address_of, fault
 from tests.reader.site import Site, running
@@ -398,7 +397,7 @@ def test_a_proxy_that_is_none_is_told(site: Site, url: str) -> None:
 
 
 def test_certificates_are_checked_at_all() -> None:
-    from tabane.reader.fetching.trust import trusted
+    from tabane.reader.fetching.network import trusted
 
     context = trusted(None)
     assert context.verify_mode == ssl.CERT_REQUIRED

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tabane.errors import ConfigurationError, ReadError
-from tabane.reader.fetched import Fetched
 from tabane.reader.fetching import Fetching
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.guard import target
 from tests.reader.site import Answer, Site, furnish, gzipped, hang
 

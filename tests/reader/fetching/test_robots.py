@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ReadError
 from tabane.reader.fetching import Fetching
-from tabane.reader.fetching.robots.rules import Rules, matches, rules
+from tabane.reader.fetching.robots import Rules, matches, rules
 from tests.patience import assert_in_proportion
 from tests.reader.site import Answer, Asked, Site, endless, hang
 

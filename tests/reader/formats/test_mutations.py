@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ReadError
 from tabane.reader.formats import page_of
-from tabane.reader.worker.frames import Made, pack
+from tabane.reader.worker import Made, pack
 from tests.reader.formats.files import docx, epub, paragraph, pdf
 from tests.reader.pages import ARTICLE, EVIL, FEED, picture
 

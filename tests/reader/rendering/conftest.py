@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.rendering import Limits, Rendering
 from tabane.reader.rendering.chromium import browser as found
 from tests.conftest import absent

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ReadError
-from tabane.reader.sites.links import absolute
+from tabane.reader.sites.notion.api import Node
 from tabane.reader.sites.notion.block_markdown import markdown
-from tabane.reader.sites.notion.blocks import Node
 from tabane.reader.sites.notion.rich_text import named, rich, title
 from tabane.reader.sites.registry import all_ways
+from tabane.reader.sites.site_adapter import absolute
 from tests.reader.fakes import FakeFetcher, means
 
 NAMES = ["github", "notion", "wikipedia", "stackoverflow", "qiita", "zenn", "note", "arxiv", "youtube"]

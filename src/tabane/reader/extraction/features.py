@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from math import log1p
 
-from tabane.reader.extraction.blocks import FAR, TAGS, Block, Box, size, up
-from tabane.reader.extraction.words import NAMES
+from tabane.reader.extraction.blocks import FAR, NAMES, TAGS, Block, Box, size, up
 
 _END = re.compile(r"[.!?。!?…:;][\"'”’」』)\]]*$")
 _COMMAS = re.compile(r"[,、，;]|(?<=[^\d])\.(?=\s)|。")

@@ -7,16 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tabane.reader.fetched import Fetched
 from tabane.reader.fetching.fetch_errors import late
 from tabane.reader.fetching.guarded_connections import Source
 from tabane.reader.fetching.host_turns import Turns
-from tabane.reader.fetching.interface import Policy
+from tabane.reader.fetching.interface import Fetched, Policy
 from tabane.reader.fetching.network import Network
 from tabane.reader.fetching.redirects import Ground, Journey
 from tabane.reader.fetching.resolver import Resolver
-from tabane.reader.fetching.robots import Robots
-from tabane.reader.fetching.robots.robots import LIMIT
+from tabane.reader.fetching.robots import LIMIT, Robots
 from tabane.reader.guard import Guard
 
 _ROBOTS = "text/plain,*/*;q=0.5"

@@ -7,18 +7,64 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 import httpcore2
 
 from tabane.messages import say
 from tabane.reader.fetching.fetch_errors import connecting, late, lookup
-from tabane.reader.fetching.racing import MOST, first
 from tabane.reader.fetching.resolver import Resolver
 from tabane.reader.guard import Address, Guard, address_of
+
+T = TypeVar("T")
+
+AFTER = 0.25
+"""Seconds before the next address is tried beside those that have not answered yet (RFC 8305, 5)."""
+
+MOST = 6
+"""Addresses that are tried at all."""
+
+
+async def first(
+    openings: Sequence[Callable[[], Coroutine[Any, Any, T]]],
+    close: Callable[[T], Awaitable[None]],
+    after: float = AFTER,
+) -> T:
+    """What the first opening that succeeds made; those that come too late are closed.
+
+    Raises the error of the last that failed where all do.
+    """
+    waiting = list(openings)
+    tasks: set[asyncio.Task[T]] = set()
+    failed: list[BaseException] = []
+    won: asyncio.Task[T] | None = None
+    try:
+        while won is None and (waiting or tasks):
+            if waiting:
+                tasks.add(asyncio.create_task(waiting.pop(0)()))
+            done, _ = await asyncio.wait(
+                tasks, timeout=after if waiting else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            won = next((task for task in done if task.exception() is None), None)
+            failed += [error for task in done if (error := task.exception()) is not None]
+            tasks -= {task for task in done if task.exception() is not None} | {won}
+    finally:
+        await _left(tasks, close)
+    if won is None:
+        raise failed[-1]
+    return won.result()
+
+
+async def _left(tasks: set[asyncio.Task[T]], close: Callable[[T], Awaitable[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    for made in await asyncio.gather(*tasks, return_exceptions=True):
+        if not isinstance(made, BaseException):
+            await close(made)
+
 
 Source = Callable[[Address, int], Address | None]
 """The address of this computer that packets to another would leave from, where there is a way."""

@@ -8,8 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tabane.reader.fetched import Fetched
-from tabane.reader.fetching.interface import Policy
+from tabane.reader.fetching.interface import Fetched, Policy
 from tabane.reader.fetching.resolver import Names, Resolver
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Fetching:
-    """Gets pages from the network, under the guard: see :class:`~tabane.reader.fetched.Fetcher`.
+    """Gets pages from the network, under the guard: see :class:`~tabane.reader.fetching.interface.Fetcher`.
 
     ``policy`` is asked at each fetch, so that settings that change hold from the next one on; connections
     of the old ones are closed when nobody reads over them. ``resolve`` looks names up, ``source`` tells the

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetched import Fetched
 from tabane.reader.fetching.body import body
-from tabane.reader.fetching.fetch_errors import Passing
+from tabane.reader.fetching.fetch_errors import Passing, refusal
 from tabane.reader.fetching.headers import kept, media, retry_after
 from tabane.reader.fetching.host_turns import Turns
-from tabane.reader.fetching.interface import Policy
+from tabane.reader.fetching.interface import Fetched, Policy
 from tabane.reader.fetching.network import Network, Response
-from tabane.reader.fetching.statuses import refusal
 from tabane.reader.guard import Guard, Target
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

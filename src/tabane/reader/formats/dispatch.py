@@ -9,11 +9,10 @@ from pathlib import PurePosixPath
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.decoding import decoded
-from tabane.reader.formats.made import bounded
 from tabane.reader.formats.media_type_detection import Kind, Unread, code_language, kind_of
-from tabane.reader.formats.text import unix
+from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
-from tabane.reader.visible import title_of, visible_text
+from tabane.reader.plain_text import title_of, visible_text
 
 _LONGEST = 20_000_000  # characters of markup that are read in one pass
 
@@ -96,7 +95,7 @@ def _unread(kind: str) -> ReadError:
 
 
 def _html(body: _Body) -> Page:
-    from tabane.reader.extracting import extract
+    from tabane.reader.extraction.article import extract
 
     page = extract(body.data, body.url, body.charset)
     return replace(page, media_type=body.media) if "xhtml" in body.media else page
@@ -133,7 +132,7 @@ def _json_lines(body: _Body) -> Page:
 
 
 def _xml(body: _Body) -> Page:
-    from tabane.reader.formats.markup import xml_page
+    from tabane.reader.formats.xml import xml_page
 
     return xml_page(decoded(body.data, body.charset, "application/xml"), body.url)
 
@@ -181,13 +180,13 @@ def _pptx(body: _Body) -> Page:
 
 
 def _epub(body: _Body) -> Page:
-    from tabane.reader.formats.books import book_page
+    from tabane.reader.formats.zipped_documents import book_page
 
     return book_page(body.data, body.url)
 
 
 def _whole(body: _Body) -> Page:
-    from tabane.reader.formats.whole import whole_page
+    from tabane.reader.formats.article_html import whole_page
 
     return whole_page(decoded(body.data, body.charset, "text/html"), body.url)
 

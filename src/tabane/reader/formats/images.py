@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.formats.made import broken, too_large
+from tabane.reader.formats.text import broken, too_large
 from tabane.reader.markdown import escaping
 from tabane.reader.page import Page, Picture
 

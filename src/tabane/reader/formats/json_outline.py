@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from tabane.messages import Message, say
-from tabane.reader.formats.made import LISTED, bounded, broken, fence
+from tabane.reader.formats.text import LISTED, bounded, broken, fence
 from tabane.reader.page import Page
 
 _LEVELS = (  # items of an array or members of an object, characters of a string: until it fits

@@ -17,7 +17,7 @@ from typing import Any
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.formats.made import LONGEST, broken, fence
+from tabane.reader.formats.text import LONGEST, broken, fence
 from tabane.reader.markdown import escaping
 from tabane.reader.page import Page
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tabane.messages import Message, say
-from tabane.reader.formats.made import LISTED
-from tabane.reader.formats.text import plain, unix
+from tabane.reader.formats.text import LISTED, plain, unix
 from tabane.reader.page import Page
 
 _ROWS = 1000

@@ -4,21 +4,140 @@ from __future__ import annotations
 
 import importlib
 import io
+import posixpath
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote
 
-from lxml import html
+from lxml import etree, html
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.formats.archives import member, opened, said, tree
-from tabane.reader.formats.made import LONGEST, bounded, broken
+from tabane.reader.decoding import decoded
 from tabane.reader.formats.tables import table
+from tabane.reader.formats.text import LONGEST, bounded, broken, too_large
 from tabane.reader.markdown import escaping, markdown
 from tabane.reader.page import Page
+
+_BOOK = say("book")
+_CHAPTERS = 2000
+
+
+def book_page(body: bytes, url: str) -> Page:
+    """The book, as far as it is not longer than a page may be. One that is encrypted is ``broken``."""
+    with opened(body, _BOOK) as archive:
+        if "META-INF/encryption.xml" in archive.namelist() and "META-INF/rights.xml" in archive.namelist():
+            raise broken(_BOOK, say("it is encrypted"))
+        container = tree(member(archive, "META-INF/container.xml", _BOOK), _BOOK)
+        root = next(container.iter("{*}rootfile"), None)
+        path = root.get("full-path") if root is not None else None
+        if not path:
+            raise broken(_BOOK, say("it names no contents"))
+        package = tree(member(archive, path, _BOOK), _BOOK)
+        names = list(_chapters(package, posixpath.dirname(path)))
+        parts, left = _read(archive, names[:_CHAPTERS], url)
+    left += max(0, len(names) - _CHAPTERS)
+    return Page(
+        url,
+        "\n\n".join(parts),
+        title=said(package, "title"),
+        author=said(package, "creator"),
+        date=said(package, "date"),
+        lang=said(package, "language"),
+        site=said(package, "publisher"),
+        way="epub",
+        media_type="application/epub+zip",
+        warnings=(say("{count} chapters at the end are left out.", count=left),) if left else (),
+    )
+
+
+def _chapters(package: etree._Element, folder: str) -> Iterator[str]:
+    files = {item.get("id"): item.get("href") for item in package.iter("{*}item")}
+    for reference in package.iter("{*}itemref"):
+        href = files.get(reference.get("idref"))
+        if href:
+            yield posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
+
+
+def _read(archive: zipfile.ZipFile, names: list[str], url: str) -> tuple[list[str], int]:
+    """Chapters, and how many there was no room for."""
+    parts: list[str] = []
+    room = LONGEST
+    for nth, name in enumerate(names):
+        if room <= 0:
+            return parts, len(names) - nth
+        text = decoded(member(archive, name, _BOOK), None, "application/xhtml+xml")
+        try:
+            page = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8"))
+        except (etree.ParserError, ValueError):
+            continue
+        content = page.find("body")
+        written = markdown([content], url) if content is not None else ""
+        if written:
+            parts.append(written)
+            room -= len(written)
+    return parts, 0
+
+
+_FILES = 20_000
+_UNPACKED = 300_000_000  # bytes of all files together
+_PART = 60_000_000  # bytes of one that is read as XML: a tree of it takes ten times as many
+
+
+def opened(body: bytes, what: Message) -> zipfile.ZipFile:
+    """The archive, where it holds no more than a document does: zipfile reads no more than its index says."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(body))
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise broken(what, error) from None
+    files = archive.infolist()
+    if len(files) > _FILES:
+        raise too_large(what, f"{len(files)} files", _FILES)
+    whole = sum(file.file_size for file in files)
+    if whole > _UNPACKED:
+        raise too_large(what, f"{whole // 1_000_000} MB", f"{_UNPACKED // 1_000_000} MB")
+    for file in files:
+        if file.filename.endswith((".xml", ".xhtml", ".html", ".rels", ".opf")) and file.file_size > _PART:
+            raise too_large(what, f"{file.file_size // 1_000_000} MB", f"{_PART // 1_000_000} MB")
+    return archive
+
+
+def member(archive: zipfile.ZipFile, name: str, what: Message) -> bytes:
+    """A file of the archive."""
+    try:
+        return archive.read(name)
+    except (
+        KeyError,
+        RuntimeError,
+        OSError,
+        ValueError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+        EOFError,
+        zlib.error,
+    ) as error:
+        raise broken(what, error) from None
+
+
+def tree(data: bytes, what: Message) -> etree._Element:
+    """XML of the archive: no entities, nothing fetched."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+    try:
+        return etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise broken(what, error) from None
+
+
+def said(root: etree._Element, name: str) -> str | None:
+    """The text of the first element of this name, whatever its namespace."""
+    node = next(root.iter(f"{{*}}{name}"), None)
+    text = " ".join("".join(str(part) for part in node.itertext()).split()) if node is not None else ""
+    return text[:500] or None
+
 
 _DOCUMENT = say("document")
 _MEDIA = "application/vnd.openxmlformats-officedocument."

@@ -11,8 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tabane.reader.cleaning import cleaned, has_unseen
+
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
+
 
 __all__ = ["markdown"]
 
@@ -27,7 +30,6 @@ def markdown(
     how many unseen characters of which kind the text had (see reader/cleaning.py).
     """
     from tabane.reader.markdown.converter import Converter
-    from tabane.reader.markdown.seen import leave_seen
     from tabane.reader.markdown.writer import stacked
 
     unseen = leave_seen(elements)
@@ -35,3 +37,24 @@ def markdown(
         removed.update(unseen)
     converter = Converter(elements, base_url, links=links)
     return stacked(converter.all(elements))
+
+
+def leave_seen(elements: Sequence[HtmlElement]) -> Counter[str]:
+    """Clean the elements' texts in place; how many characters of which kind they had too many."""
+    removed: Counter[str] = Counter()
+    for element in elements:
+        for node in element.iter():
+            if isinstance(node.tag, str):
+                if node.text and has_unseen(node.text):
+                    node.text = _left(node.text, removed)
+                if (words := node.get("alt")) is not None and has_unseen(words):
+                    node.set("alt", _left(words, removed))
+            if node is not element and node.tail and has_unseen(node.tail):
+                node.tail = _left(node.tail, removed)
+    return removed
+
+
+def _left(text: str, removed: Counter[str]) -> str:
+    found = cleaned(text)
+    removed.update(found.removed)
+    return found.text

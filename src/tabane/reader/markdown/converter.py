@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import addresses, code_blocks, escaping, lists, tables
-from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, classes, text_of
+from tabane.reader.markdown import code_blocks, escaping, lists, tables
+from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, address, classes, text_of
 from tabane.reader.markdown.inline import Inline
-from tabane.reader.markdown.notes import notes
 from tabane.reader.markdown.spans import Piece, joined
-from tabane.reader.markdown.writer import Block, indented, stacked
+from tabane.reader.markdown.writer import Block, indented, notes, stacked
 
 _WRAPPERS = frozenset({"div", "section", "article", "main", "center", "body", "span", "font", "form"})
 _DEEP = 60  # blocks within each other: what is deeper becomes a line
@@ -164,7 +163,7 @@ class Converter:
 
     def _anchor(self, element: HtmlElement) -> list[Block]:
         """A card: a link around blocks. Its heading is linked, or else its first paragraph."""
-        self._card = addresses.address(element.get("href"), self._base) if self._links else None
+        self._card = address(element.get("href"), self._base) if self._links else None
         self._headline = self.has_headings(element)
         blocks = self.blocks(element)
         if self._card is not None and len(blocks) == 1 and blocks[0].markdown.startswith("!["):

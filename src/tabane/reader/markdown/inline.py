@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import addresses, escaping
+from tabane.reader.markdown import escaping
 from tabane.reader.markdown.code_blocks import source
-from tabane.reader.markdown.elements import BLOCKS, SILENT, classes, text_of
+from tabane.reader.markdown.elements import BLOCKS, SILENT, address, classes, decorative, image, text_of
 from tabane.reader.markdown.formulas import formula, rendered
-from tabane.reader.markdown.notes import Notes
 from tabane.reader.markdown.spans import Atom, Break, Closing, Link, Opening, Piece, blank, joined
+from tabane.reader.markdown.writer import Notes
 
 _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "dfn": "*", "del": "~~", "s": "~~", "strike": "~~"}
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
@@ -121,7 +121,7 @@ class Inline:
         if self._notes.leads_back(element):
             return
         inside = self.pieces(element)
-        url = addresses.address(element.get("href"), self._base) if self._links else None
+        url = address(element.get("href"), self._base) if self._links else None
         if url is None or blank(inside):
             found.extend(inside)
             return
@@ -137,10 +137,10 @@ class Inline:
         if "emoji" in names or "wp-smiley" in names:
             found.append(words if len(words) <= _EMOJI else "")
             return
-        where = addresses.image(element, self._base)
+        where = image(element, self._base)
         if where is None:
             return
-        if words or not (addresses.decorative(element) and not self._in_figure(element)):
+        if words or not (decorative(element) and not self._in_figure(element)):
             label = escaping.label(escaping.inline(words))
             found.append(Atom(f"![{label}]({where if self._links else ''})"))
 
@@ -155,7 +155,7 @@ class Inline:
             found.append(text)
             return
         if len(links) == 1 and text_of(links[0]).strip() == text.strip() and self._links:
-            url = addresses.address(links[0].get("href"), self._base)
+            url = address(links[0].get("href"), self._base)
             found.append(Link(code, url) if url else Atom(code))
             return
         found.extend([text[: len(text) - len(text.lstrip())], Atom(code), text[len(text.rstrip()) :]])
@@ -200,7 +200,7 @@ class Inline:
     def _unscripted(self, element: HtmlElement, found: list[Piece]) -> None:
         """An image for browsers without scripts, where the one for the others says no address."""
         before = element.getprevious()
-        shown = before is not None and before.tag == "img" and addresses.image(before, self._base)
+        shown = before is not None and before.tag == "img" and image(before, self._base)
         for child in element.iter("img"):
             if not shown:
                 self._image(child, found)
@@ -210,7 +210,7 @@ class Inline:
         where = element.get("src") or element.get("data") or element.get("data-src")
         if where is None:
             where = next((source.get("src") for source in element.iter("source")), None)
-        url = addresses.address(where, self._base)
+        url = address(where, self._base)
         words = _unread(element.get("title") or element.get("aria-label"))
         if url and self._links and (words or element.tag != "iframe" or _PLAYERS.search(url)):
             label = escaping.label(escaping.inline(words)) if words else None

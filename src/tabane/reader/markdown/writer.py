@@ -2,12 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
+from urllib.parse import unquote
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown.notes import Notes
+from tabane.reader.markdown.elements import classes, text_of
+
+_KINDS = re.compile(r"\b(?:foot-?notes?|end-?notes?|references?|reflist|citations?|doc-(?:end|foot)notes?)\b")
+_REFERENCE = re.compile(r"\b(?:foot-?note(?:-?ref)?|foot-?note-reference|doc-noteref|fn-?ref|noteref)\b")
+_BACK = re.compile(r"(?:[\^↩↑⏎↵\ufe0e\ufe0f\s←]|\b[a-z0-9]\b)*", re.I)
+_NOTES = frozenset({"li", "p", "div", "dd", "aside"})
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """``marks``: label by the href of a reference; ``notes``: label by the id of what stands below."""
+
+    marks: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def mark(self, link: HtmlElement) -> str | None:
+        """The label of the note that this link leads to, where it is a reference."""
+        return self.marks.get(link.get("href", "")) if self.marks and _refers(link) else None
+
+    def note(self, element: HtmlElement) -> str | None:
+        """The label of the note that this element is."""
+        return self.notes.get(element.get("id", "")) if self.notes else None
+
+    def leads_back(self, link: HtmlElement) -> bool:
+        """Whether this link, within a note, only leads back to its reference."""
+        if not self.notes or not link.get("href", "").startswith("#"):
+            return False
+        return bool(_BACK.fullmatch(text_of(link))) and any(
+            above.get("id") in self.notes for above in link.iterancestors(*_NOTES)
+        )
+
+
+def notes(elements: Sequence[HtmlElement]) -> Notes:
+    """The footnotes of these elements: references in them whose notes are in them too."""
+    wanted: dict[str, HtmlElement] = {}
+    for element in elements:
+        for link in element.iter("a"):
+            href = link.get("href", "")
+            if len(href) > 1 and href[0] == "#" and _refers(link):
+                wanted.setdefault(href, link)
+    if not wanted:
+        return Notes()
+    there = _targets(elements, {unquote(href[1:]) for href in wanted})
+    marks: dict[str, str] = {}
+    for href, link in wanted.items():
+        if unquote(href[1:]) in there:
+            marks[href] = _label(link, marks)
+    return Notes(marks, {unquote(href[1:]): label for href, label in marks.items()})
+
+
+def _refers(link: HtmlElement) -> bool:
+    if not link.get("href", "").startswith("#"):
+        return False
+    parent = link.getparent()
+    if link.find("sup") is not None or (parent is not None and parent.tag == "sup"):
+        return True
+    names = " ".join([*classes(link), link.get("role", ""), *(classes(parent) if parent is not None else ())])
+    return bool(_REFERENCE.search(names)) and len(text_of(link)) <= 8
+
+
+def _targets(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
+    """Those of the ids that are notes: in a part that says so, or with a link back."""
+    found: set[str] = set()
+    for element in elements:
+        for note in element.iter(*_NOTES):
+            name = note.get("id")
+            if name in ids and name not in found and _is_note(note):
+                found.add(name)
+    return found
+
+
+def _is_note(note: HtmlElement) -> bool:
+    for above in (note, *note.iterancestors()):
+        if _KINDS.search(" ".join([*classes(above), above.get("role", ""), above.get("id", "")])):
+            return True
+    return any(
+        link.get("href", "").startswith("#") and _BACK.fullmatch(text_of(link)) for link in note.iter("a")
+    )
+
+
+def _label(link: HtmlElement, taken: Mapping[str, str]) -> str:
+    """The mark's own text where it can be a label that no other has; else a number."""
+    label = re.sub(r"[^\w.-]", "", text_of(link))[:16]
+    if label and label not in taken.values():
+        return label
+    number = len(taken) + 1
+    while str(number) in taken.values():
+        number += 1
+    return str(number)
+
 
 Kind = Literal["paragraph", "heading", "list", "code", "table", "quotation", "note", "rule"]
 

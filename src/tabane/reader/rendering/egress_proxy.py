@@ -24,7 +24,7 @@ from tabane.messages import say
 from tabane.reader.fetching.fetch_errors import Passing
 from tabane.reader.fetching.guarded_connections import Guarded
 from tabane.reader.guard import Guard, Target
-from tabane.reader.rendering.limits import Limits
+from tabane.reader.rendering.chromium import Limits
 
 log = logging.getLogger(__name__)
 

@@ -9,14 +9,13 @@ from urllib.parse import urlsplit
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.fetch_errors import refusal
 from tabane.reader.fetching.headers import media
-from tabane.reader.fetching.statuses import refusal
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.guard import Guard
-from tabane.reader.rendering.devtools import Refused, Talk
+from tabane.reader.rendering.chromium import Limits
+from tabane.reader.rendering.devtools import Refused, Talk, program
 from tabane.reader.rendering.egress_proxy import Gate
-from tabane.reader.rendering.limits import Limits
-from tabane.reader.rendering.snapshot import program
 
 _HTML = ("text/html", "application/xhtml+xml", "")
 _LOADED = {"load", "networkIdle"}

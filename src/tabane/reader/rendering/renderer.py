@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetched import Fetched
-from tabane.reader.fetching.interface import Policy
+from tabane.reader.fetching.interface import Fetched, Policy
 from tabane.reader.fetching.resolver import Names, Resolver
-from tabane.reader.rendering.chromium import browser
-from tabane.reader.rendering.limits import Limits
+from tabane.reader.rendering.chromium import Limits, browser
 
 if TYPE_CHECKING:
     from tabane.reader.fetching.guarded_connections import Source
-    from tabane.reader.rendering.page import Shown
+    from tabane.reader.rendering.browser_process import Shown
 
 
 class Rendering:
@@ -93,9 +91,9 @@ class Rendering:
 
     async def _shown(self, program: str, url: str) -> Fetched:
         # In a thread: it takes a while, in which the hub has other things to do.
-        await asyncio.to_thread(importlib.import_module, "tabane.reader.rendering.page")
+        await asyncio.to_thread(importlib.import_module, "tabane.reader.rendering.browser_process")
         from tabane.reader.fetching.guarded_connections import source
-        from tabane.reader.rendering.page import Shown
+        from tabane.reader.rendering.browser_process import Shown
 
         if self._closed:
             raise ReadError(say("The reader is being ended."), "broken")

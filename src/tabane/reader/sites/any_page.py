@@ -15,7 +15,7 @@ from tabane.messages import Message, say
 from tabane.reader.cleaning import without_links
 from tabane.reader.decoding import decoded
 from tabane.reader.extraction.machine_text import overlaps
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.guard import target
 from tabane.reader.page import Page
 from tabane.reader.paging import tokens

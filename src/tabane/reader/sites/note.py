@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from tabane.messages import Message, say
-from tabane.reader.formats.whole import MEDIA
+from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.asking import told
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import Means, told
 
 _PATH = re.compile(r"/[\w-]{1,60}/n/(n[0-9a-f]{8,16})/?")
 _EMBEDDED = re.compile(r"<figure\b[^<>]{0,3000}?\bdata-src=\"(https?://[^\"\s]{1,3000})\"[^<>]{0,3000}>")
@@ -74,7 +73,7 @@ class NoteWay:
         if not note.body:
             return None
         home = note.note_url or url
-        page = await means.converting.page(_written(note.body).encode(), home, MEDIA, "utf-8")
+        page = await means.converting.page(_written(note.body).encode(), home, WHOLE_MEDIA, "utf-8")
         title = " ".join((note.name or "").split())
         tags = " ".join(each.hashtag.name for each in note.hashtag_notes if each.hashtag)
         return replace(

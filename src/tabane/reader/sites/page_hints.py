@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from tabane.errors import ReadError
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.guard import joined, target
 
 MARKDOWN = frozenset({"text/markdown", "text/x-markdown"})

@@ -12,12 +12,9 @@ from msgspec import Struct
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.formats.made import bounded
-from tabane.reader.formats.text import unix
+from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
-from tabane.reader.sites.asking import query, read_as
-from tabane.reader.sites.links import absolute
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import Means, absolute, query, read_as
 
 _Shape = TypeVar("_Shape")
 

@@ -2,11 +2,95 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar
+from urllib.parse import urlencode, urlsplit
 
-from tabane.reader.fetched import Fetcher
+import msgspec
+
+from tabane.errors import ReadError
+from tabane.messages import say
+from tabane.reader.fetching.interface import Fetched, Fetcher
 from tabane.reader.page import Page
+
+_SKIPPED_OR_LINK = re.compile(
+    r"(?P<fence>^ {0,3}(?P<marks>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=marks)[`~]*[ \t]*$|\Z))"
+    r"|(?P<code>(?<!`)(?P<ticks>`{1,3})(?!`)[^`\n][^\n]{0,2000}?(?<!`)(?P=ticks)(?!`))"
+    r"|(?P<before>\]\([ \t]*<?|^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*<?|\b(?:href|src)=[\"'])"
+    r"(?P<to>[^\s()<>\"']{1,2000})",
+    re.MULTILINE | re.DOTALL,
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\\")
+
+
+def absolute(markdown: str, whole: Callable[[str], str]) -> str:
+    """The Markdown with each relative address replaced by ``whole`` of it; code stays as it is."""
+
+    def written(found: re.Match[str]) -> str:
+        to = found["to"]
+        if to is None or _SCHEME.match(to):
+            return found[0]
+        return found["before"] + whole(to)
+
+    return _SKIPPED_OR_LINK.sub(written, markdown)
+
+
+JSON = "application/json"
+
+_LONG = 100_000  # bytes that take longer to read than it takes to hand them to a thread
+
+_Shape = TypeVar("_Shape")
+
+
+async def told(
+    means: Means,
+    url: str,
+    shape: type[_Shape],
+    *,
+    headers: Mapping[str, str] | None = None,
+    accept: str = JSON,
+) -> _Shape:
+    """What the API says at ``url``. Raises ReadError, ``broken`` where it is not of this shape."""
+    return await read_as(await means.fetcher.fetch(url, headers=headers, accept=accept), shape)
+
+
+async def read_as(fetched: Fetched, shape: type[_Shape]) -> _Shape:
+    """An answer in JSON as a value of ``shape``. Raises ReadError, ``broken`` where it is none."""
+    if len(fetched.body) > _LONG:
+        return await asyncio.to_thread(_read, fetched, shape)
+    return _read(fetched, shape)
+
+
+def query(url: str, **parameters: object) -> str:
+    """``url`` with the parameters that are not None."""
+    said = {name: value for name, value in parameters.items() if value is not None}
+    return f"{url}?{urlencode(said)}" if said else url
+
+
+def moment(seconds: float) -> str:
+    """A time in seconds since 1970 as ISO 8601, to the second."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def _read(fetched: Fetched, shape: type[_Shape]) -> _Shape:
+    try:
+        return msgspec.json.decode(fetched.body, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        host = urlsplit(fetched.url).netloc
+        reason = " ".join(str(error).split())[:200]
+        raise ReadError(
+            say(
+                "The answer of {host} is of a form that is not known here: {reason}", host=host, reason=reason
+            ),
+            "broken",
+        ) from None
 
 
 class Converting(Protocol):

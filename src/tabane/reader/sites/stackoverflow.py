@@ -14,10 +14,9 @@ from msgspec import Struct
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.formats.whole import MEDIA
+from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.asking import moment, query, told
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import Means, moment, query, told
 
 PAGE = 100
 """Items of a page, the most that the API gives."""
@@ -132,7 +131,7 @@ class StackOverflowWay:
             found = await api.get(f"answers/{id_}", Answers)
             id_ = str(_first(found.items).question_id)
         thread = await _read(id_, api)
-        page = await means.converting.page(_html(thread).encode(), f"https://{site}/", MEDIA, "utf-8")
+        page = await means.converting.page(_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8")
         return _made(page, thread, site)
 
 

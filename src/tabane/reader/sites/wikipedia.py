@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from tabane.reader.formats.article_html import MEDIA
+from tabane.reader.formats.article_html import WIKI_MEDIA
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import Means
 
@@ -47,7 +47,7 @@ class WikipediaWay:
         where = f"{self._base(host)}/w/rest.php/v1/page/{quote(title, safe='')}/html"
         fetched = await means.fetcher.fetch(where, accept="text/html")
         article = f"https://{host}/wiki/{quote(title, safe='/:(),')}"
-        page = await means.converting.page(fetched.body, article, MEDIA, fetched.charset)
+        page = await means.converting.page(fetched.body, article, WIKI_MEDIA, fetched.charset)
         lang = page.lang or (host.partition(".")[0] if _HOST.fullmatch(host) else None)
         return replace(page, url=page.canonical or article, site=_site(host), lang=lang, way=self.name)
 

@@ -17,10 +17,9 @@ import msgspec
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.page import Page
-from tabane.reader.sites.asking import told
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import Means, told
 
 PARAGRAPH = 60
 """Seconds of a paragraph of a transcript."""

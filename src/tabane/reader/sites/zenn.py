@@ -9,10 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from tabane.reader.formats.whole import MEDIA
+from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.asking import told
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import Means, told
 
 _PATH = re.compile(r"/([\w-]{1,60})/articles/([a-z0-9_-]{1,60})/?")
 _FORMULA = re.compile(r"<embed-katex\b([^<>]{0,200})>((?:[^<]|<(?!/?embed-katex)){0,20000})</embed-katex>")
@@ -65,7 +64,7 @@ class ZennWay:
         user, slug = place
         article = (await told(means, f"{self._base}/api/articles/{slug}", Answer)).article
         home = f"https://zenn.dev{article.path or f'/{user}/articles/{slug}'}"
-        page = await means.converting.page(_written(article.body_html).encode(), home, MEDIA, "utf-8")
+        page = await means.converting.page(_written(article.body_html).encode(), home, WHOLE_MEDIA, "utf-8")
         topics = ", ".join(topic.display_name for topic in article.topics if topic.display_name)
         facts = {"Topics": topics, "Kind": article.article_type, "Likes": article.liked_count or ""}
         lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)

@@ -12,7 +12,7 @@ from tabane.messages import say
 from tabane.reader.formats import page_of, plain_page_of
 from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
-from tabane.reader.worker.frames import Ask, Failed, Made, Report, ToShow, asked, pack
+from tabane.reader.worker import Ask, Failed, Made, Report, ToShow, asked, pack
 from tabane.workers.serving import Last, serve
 
 

@@ -10,10 +10,9 @@ from urllib.parse import quote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetched import Fetched
-from tabane.reader.sites.asking import query, read_as
+from tabane.reader.fetching.interface import Fetched
 from tabane.reader.sites.github.answers import Entry, Ref
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import Means, query, read_as
 
 JSON = "application/vnd.github+json"
 RAW = "application/vnd.github.raw+json"

@@ -3,28 +3,152 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from posixpath import dirname
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.decoding import decoded
-from tabane.reader.formats.made import bounded
-from tabane.reader.formats.text import unix
+from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
-from tabane.reader.sites.github.addresses import Place
-from tabane.reader.sites.github.answers import Entry, Repository
-from tabane.reader.sites.github.api import RAW, Api
+from tabane.reader.sites.github.addresses import Place, linked
+from tabane.reader.sites.github.answers import Asset, Entry, Found, Issue, Label, Release, Repository, Tag
+from tabane.reader.sites.github.api import PAGE, RAW, Api
 from tabane.reader.sites.github.as_markdown import (
     SITE,
     blocks,
     element,
+    facts,
     listing,
+    login,
+    numbered,
     readme_of,
     section,
+    size,
     title_of_path,
 )
-from tabane.reader.sites.github.linking import linked
+
+_WHERE = re.compile(r"\b(?:repo|org|user):\S+")
+
+
+async def issues(place: Place, api: Api) -> Page:
+    """The open ones, newest first, or those that the URL's own query asks for: at most a hundred."""
+    kind = "pr" if place.rest == ("pulls",) else "issue"
+    asked = parse_qs(place.query)
+    wanted = _WHERE.sub("", asked.get("q", [""])[0]).strip()[:200] or f"is:{kind} is:open"
+    if not re.search(r"\b(?:is|type):(?:issue|pr)\b", wanted):
+        wanted = f"is:{kind} {wanted}"
+    number = asked.get("page", ["1"])[0]
+    number = number if re.fullmatch(r"[1-9]\d?", number) else "1"
+    found = await api.get(
+        "/search/issues", Found, q=f"repo:{place.name} {wanted}", per_page=PAGE, page=number
+    )
+    what = "pulls" if kind == "pr" else "issues"
+    shown = len(found.items)
+    warning = say("{shown} of {all} entries are here.", shown=shown, all=found.total_count)
+    return Page(
+        f"{api.endpoints.site}/{place.name}/{what}" + (f"?{place.query}" if place.query else ""),
+        blocks(
+            f"# {what.capitalize()} of {place.name}",
+            f"{numbered(found.total_count, 'result')} for `{wanted}`",
+            "\n".join(_line(each) for each in found.items),
+        ),
+        title=f"{what.capitalize()} · {place.name}",
+        site=SITE,
+        way="github",
+        share=1.0,
+        warnings=(warning,) if found.total_count > shown else (),
+    )
+
+
+def _line(each: Issue) -> str:
+    names = (one.name if isinstance(one, Label) else one for one in each.labels)
+    labels = ", ".join(name for name in names if name)
+    marks = [each.state, login(each.user), each.created_at[:10], numbered(each.comments, "comment"), labels]
+    title = " ".join(each.title.split())
+    return f"- [#{each.number} {title}]({each.html_url}) ({' · '.join(filter(None, marks))})"
+
+
+LISTED = 30
+"""Releases of a list."""
+
+_NOTES = 20_000  # characters of the notes of one release in a list
+
+
+async def release(place: Place, api: Api) -> Page:
+    """One release, by its tag or the latest."""
+    which = f"tags/{quote(place.rest[0], safe='')}" if place.rest else "latest"
+    found = await api.get(f"/repos/{place.name}/releases/{which}", Release)
+    return Page(
+        found.html_url,
+        blocks(f"# {_name(found)} · {place.name}", _facts(found), _notes(found), _assets(found.assets)),
+        title=f"{_name(found)} · {place.name}",
+        author=login(found.author),
+        date=found.published_at or found.created_at,
+        site=SITE,
+        canonical=found.html_url or None,
+        way="github",
+        share=1.0,
+    )
+
+
+async def releases(place: Place, api: Api) -> Page:
+    """The last releases with their notes; where there are none, the tags."""
+    found = await api.get(f"/repos/{place.name}/releases", list[Release], per_page=LISTED)
+    if not found:
+        return await tags(place, api)
+    parts = [blocks(f"## {_name(each)}", _facts(each), _notes(each)[:_NOTES]) for each in found]
+    warnings = (say("The last {count} releases are here.", count=LISTED),) if len(found) >= LISTED else ()
+    return Page(
+        f"{api.endpoints.site}/{place.name}/releases",
+        blocks(f"# Releases of {place.name}", *parts),
+        title=f"Releases · {place.name}",
+        date=found[0].published_at,
+        site=SITE,
+        way="github",
+        share=1.0,
+        warnings=warnings,
+    )
+
+
+async def tags(place: Place, api: Api) -> Page:
+    """The last tags, each with the commit that it is on."""
+    found = await api.get(f"/repos/{place.name}/tags", list[Tag], per_page=PAGE)
+    lines = "\n".join(f"- {each.name} (`{each.commit.sha[:7]}`)" for each in found)
+    return Page(
+        f"{api.endpoints.site}/{place.name}/tags",
+        blocks(f"# Tags of {place.name}", lines or "*None.*"),
+        title=f"Tags · {place.name}",
+        site=SITE,
+        way="github",
+        share=1.0,
+        warnings=(say("Only the first {shown} entries are here.", shown=PAGE),) if len(found) >= PAGE else (),
+    )
+
+
+def _name(found: Release) -> str:
+    return " ".join((found.name or found.tag_name).split())
+
+
+def _facts(found: Release) -> str:
+    kind = "draft" if found.draft else "pre-release" if found.prerelease else ""
+    return facts(tag=f"`{found.tag_name}`", author=login(found.author), date=found.published_at, kind=kind)
+
+
+def _notes(found: Release) -> str:
+    return (found.body or "").replace("\r\n", "\n").strip()
+
+
+def _assets(assets: list[Asset]) -> str:
+    if not assets:
+        return ""
+    lines = (
+        f"- [{each.name}]({each.browser_download_url}) ({size(each.size)}, {each.download_count:,} downloads)"
+        for each in assets
+    )
+    return blocks("## Assets", "\n".join(lines))
+
 
 FULL = 1000
 """Entries of a folder that GitHub lists at most."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tabane.messages import Message
-from tabane.reader.formats.made import fence
+from tabane.reader.formats.text import fence
 from tabane.reader.page import Page
 from tabane.reader.sites.github.addresses import Place
 from tabane.reader.sites.github.answers import (

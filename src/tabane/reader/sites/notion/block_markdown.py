@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tabane.reader.formats.made import fence
+from tabane.reader.formats.text import fence
 from tabane.reader.markdown import escaping
-from tabane.reader.sites.notion.addresses import address
-from tabane.reader.sites.notion.blocks import Node
+from tabane.reader.sites.notion.api import Node, address
 from tabane.reader.sites.notion.rich_text import line, plain, rich
 
 _ITEMS = frozenset({"bulleted_list_item", "numbered_list_item", "to_do", "toggle"})

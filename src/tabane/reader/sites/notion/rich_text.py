@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from tabane.reader.markdown import escaping
-from tabane.reader.sites.notion.addresses import address
+from tabane.reader.sites.notion.api import address
 
 _MARKS = (("bold", "**"), ("italic", "*"), ("strikethrough", "~~"))
 
