@@ -8,11 +8,11 @@ import pytest
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.interface import Fetched
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
 from tabane.reader.plain_text import visible_text
 from tabane.reader.sites import page_hints
-from tabane.reader.sites.any_page import PageWay
+from tabane.reader.sites.any_page import AnyPageAdapter
 from tests.reader.fakes import FakeFetcher, answer, means
 
 URL = "https://a.test/docs/guide"
@@ -20,13 +20,13 @@ LONG = "All that there is to say about it, at some length. " * 20
 SHELL = '<html><head><script src="/app.js"></script></head><body><div id="root"></div></body></html>'
 
 
-def read(fetcher: FakeFetcher, url: str = URL, way: PageWay | None = None) -> Page:
-    page = asyncio.run((way or PageWay()).read(url, means(fetcher)))
+def read(fetcher: FakeFetcher, url: str = URL, way: AnyPageAdapter | None = None) -> Page:
+    page = asyncio.run((way or AnyPageAdapter()).read(url, means(fetcher)))
     assert page is not None
     return page
 
 
-def html(content: str, head: str = "") -> Fetched:
+def html(content: str, head: str = "") -> FetchedResource:
     return answer(URL, f"<head>{head}</head><body><main>{content}</main></body>")
 
 
@@ -182,23 +182,23 @@ def test_a_renderer_is_asked_for_what_needs_javascript_alone() -> None:
     asked: list[str] = []
 
     class Browser:
-        async def render(self, url: str) -> Fetched | None:
+        async def render(self, url: str) -> FetchedResource | None:
             asked.append(url)
             return html(LONG)
 
-    assert read(FakeFetcher({URL: html(LONG)}), way=PageWay(Browser())).way == "extracted"
+    assert read(FakeFetcher({URL: html(LONG)}), way=AnyPageAdapter(Browser())).way == "extracted"
     assert not asked
-    page = read(FakeFetcher({URL: answer(URL, SHELL)}), way=PageWay(Browser()))
+    page = read(FakeFetcher({URL: answer(URL, SHELL)}), way=AnyPageAdapter(Browser()))
     assert (page.way, page.markdown, asked) == ("rendered", LONG, [URL])
 
 
 def test_a_renderer_that_fails_leaves_the_cause_as_it_is() -> None:
     class NoBrowser:
-        async def render(self, url: str) -> Fetched | None:
+        async def render(self, url: str) -> FetchedResource | None:
             raise ReadError(say("no browser"), "way")
 
     with pytest.raises(ReadError) as raised:
-        read(FakeFetcher({URL: answer(URL, SHELL)}), way=PageWay(NoBrowser()))
+        read(FakeFetcher({URL: answer(URL, SHELL)}), way=AnyPageAdapter(NoBrowser()))
     assert raised.value.cause == "javascript"
 
 
@@ -217,7 +217,9 @@ def test_a_site_that_refuses_markdown_is_asked_for_html() -> None:
     calls: list[str] = []
 
     class Picky(FakeFetcher):
-        async def fetch(self, url: str, *, headers: object = None, accept: str | None = None) -> Fetched:
+        async def fetch(
+            self, url: str, *, headers: object = None, accept: str | None = None
+        ) -> FetchedResource:
             calls.append(accept or "")
             if "text/markdown" in (accept or ""):
                 raise ReadError(say("not acceptable"), "status", status=406)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tabane.reader import cleaning, paging, plain_text
-from tabane.reader.fetching.interface import Fetched
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.sites import page_hints
 from tests.patience import assert_in_proportion
 
@@ -29,7 +29,7 @@ AFTER = {"visible": "<div hidden>", "signs": '<div id="root">', "without_links":
 
 def _signs(text: str) -> None:
     body = b"<script></script>" + text.encode()
-    page_hints.told(Fetched("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html"))
+    page_hints.told(FetchedResource("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html"))
     page_hints.pruned(text)
 
 

@@ -14,13 +14,13 @@ from tabane.errors import BadArguments, Forbidden, StoreBusy
 from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, Table, input_schema
 from tabane.reader import result_text
-from tabane.reader.fetching.interface import Fetched
-from tabane.reader.operations import Reader
+from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.operations import ReaderOperations
 from tabane.reader.page import Page, Picture
 from tabane.reader.parameters import ReadUrl
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import ReadingTools
 from tabane.reader.table import reader_table
-from tabane.reader.url_reader import Reading
+from tabane.reader.url_reader import UrlReader
 from tabane.wire import json
 from tests.reader.fakes import FakeFetcher, answer, means
 from tests.reader.shelves import shelved
@@ -40,7 +40,7 @@ class Given:
     def takes(self, url: str) -> bool:
         return True
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         self.reads += 1
         return self.page
 
@@ -72,15 +72,15 @@ def run(work: Callable[[Desk], Awaitable[None]], page: Page | None = None, fails
                 remembered.append((caller.identity, page))
                 return f"web/{page.url}"
 
-            reading = Reading(lambda: means(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
-            reader = Reader(lambda _: reading, here.shelf, remember)
+            reading = UrlReader(lambda: means(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
+            reader = ReaderOperations(lambda _: reading, here.shelf, remember)
             table = Table(reader_table(lambda: reader))
             await work(Desk(way, Door(table, AllowLocal()), remembered))
 
     asyncio.run(opened())
 
 
-def html() -> Fetched:
+def html() -> FetchedResource:
     return answer(URL, "<p>source</p>")
 
 

@@ -19,7 +19,7 @@ from tabane.reader.finding import Finder
 from tabane.reader.page import Page, Picture
 from tabane.reader.page_records import TOTAL, cut, head_key, meaning, together
 from tabane.reader.shape import HEADS, PASSAGES, SHAPE, SPACE
-from tabane.reader.url_reader import Kept, Validators
+from tabane.reader.url_reader import CachedPage, CacheValidators
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Space, checked
 from tests.reader.shelves import NoModels, Shelved, Words, no_meaning, shelved
@@ -46,8 +46,8 @@ def run(work: Callable[[Shelved], Awaitable[None]], most: int = 500_000_000) -> 
     asyncio.run(opened())
 
 
-def kept(page: Page = PAGE, when: float = 1_700_000_000.0) -> Kept:
-    return Kept(page, when, Validators(page.url, "text/html", '"1"', None))
+def kept(page: Page = PAGE, when: float = 1_700_000_000.0) -> CachedPage:
+    return CachedPage(page, when, CacheValidators(page.url, "text/html", '"1"', None))
 
 
 def page(number: int, text: str = TEXT) -> Page:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.reader.paging import FORMATS, Cursor, Part, decode, digest, encode, part, tokens
+from tabane.reader.paging import FORMATS, PageCursor, PagePart, decode, digest, encode, part, tokens
 
 _PIECES = st.sampled_from(
     [
@@ -22,7 +22,7 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-def parts(whole: str, budget: int, *, structured: bool = True) -> list[Part]:
+def parts(whole: str, budget: int, *, structured: bool = True) -> list[PagePart]:
     found = [part(whole, 0, budget, structured=structured)]
     while not found[-1].last:
         found.append(part(whole, found[-1].end, budget, structured=structured))
@@ -91,7 +91,7 @@ def test_tokens_count_ascii_by_four_and_others_one_by_one() -> None:
 
 def test_a_cursor_says_what_it_was_given_for() -> None:
     for form in FORMATS:
-        cursor = Cursor(123_456, form, False, 8000, digest("page"), digest("https://a.test/"))
+        cursor = PageCursor(123_456, form, False, 8000, digest("page"), digest("https://a.test/"))
         assert decode(encode(cursor), "https://a.test/") == cursor
 
 
@@ -102,7 +102,7 @@ def test_what_is_no_cursor_is_refused(text: str) -> None:
 
 
 def test_a_cursor_is_of_its_url_and_not_to_be_changed() -> None:
-    cursor = encode(Cursor(5, "markdown", True, 100, digest("page"), digest("https://a.test/")))
+    cursor = encode(PageCursor(5, "markdown", True, 100, digest("page"), digest("https://a.test/")))
     with pytest.raises(BadArguments, match="another URL"):
         decode(cursor, "https://b.test/")
     changed = cursor[:8] + ("A" if cursor[8] != "A" else "B") + cursor[9:]

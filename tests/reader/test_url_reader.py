@@ -10,10 +10,10 @@ import pytest
 
 from tabane.errors import ReadError, StoreBusy
 from tabane.messages import say
-from tabane.reader.fetching.interface import Fetched
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means, Way
-from tabane.reader.url_reader import Kept, Reading, Validators, shown
+from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
+from tabane.reader.url_reader import CachedPage, CacheValidators, UrlReader, shown
 from tests.reader.fakes import FakeFetcher, answer, means
 
 URL = "https://a.test/page"
@@ -31,7 +31,7 @@ class FakeWay:
     def takes(self, url: str) -> bool:
         return self.only in url
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         self.read_count += 1
         if isinstance(self.outcome, ReadError):
             raise self.outcome
@@ -49,7 +49,7 @@ class Fetching:
     def takes(self, url: str) -> bool:
         return True
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         bodies = [(await means.fetcher.fetch(each, accept="text/x")).body for each in (url, *self._more)]
         return Page(url, b"".join(bodies).decode(), way="fetching")
 
@@ -58,12 +58,12 @@ class Fetching:
 class Drawer:
     """A shelf in memory."""
 
-    kept: dict[tuple[str, bool], Kept] = field(default_factory=dict)
+    kept: dict[tuple[str, bool], CachedPage] = field(default_factory=dict)
 
-    async def get(self, url: str, *, raw: bool = False) -> Kept | None:
+    async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
         return self.kept.get((url, raw))
 
-    async def put(self, url: str, kept: Kept, *, raw: bool = False) -> None:
+    async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
         self.kept[url, raw] = kept
 
 
@@ -79,12 +79,12 @@ def error(cause: str, status: int | None = None) -> ReadError:
 
 
 def reading(
-    fetcher: FakeFetcher, *ways: Way, shelf: Drawer | None = None, clock: Clock | None = None
-) -> Reading:
-    return Reading(lambda: means(fetcher), ways[:-1], shelf, general=ways[-1], clock=clock or Clock())
+    fetcher: FakeFetcher, *ways: SiteAdapter, shelf: Drawer | None = None, clock: Clock | None = None
+) -> UrlReader:
+    return UrlReader(lambda: means(fetcher), ways[:-1], shelf, general=ways[-1], clock=clock or Clock())
 
 
-def tagged(text: str, tag: str) -> Fetched:
+def tagged(text: str, tag: str) -> FetchedResource:
     return answer(URL, text, etag=tag)
 
 
@@ -151,9 +151,9 @@ def test_a_fresh_page_is_given_without_a_request_and_an_old_one_is_asked_for() -
 
 
 def test_an_old_page_is_asked_for_changes_alone() -> None:
-    def serve(headers: Mapping[str, str]) -> Fetched:
+    def serve(headers: Mapping[str, str]) -> FetchedResource:
         if headers.get("if-none-match") == '"1"':
-            return Fetched(URL, 304, {}, b"")
+            return FetchedResource(URL, 304, {}, b"")
         return tagged("text", '"1"')
 
     fetcher, shelf, clock = FakeFetcher({URL: serve}), Drawer(), Clock()
@@ -217,10 +217,10 @@ def test_a_site_that_does_not_answer_now_is_read_as_it_was(failed: ReadError, gi
 
 def test_a_shelf_that_fails_holds_up_nobody() -> None:
     class Broken(Drawer):
-        async def get(self, url: str, *, raw: bool = False) -> Kept | None:
+        async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
             raise StoreBusy(say("busy"))
 
-        async def put(self, url: str, kept: Kept, *, raw: bool = False) -> None:
+        async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
             raise StoreBusy(say("busy"))
 
     found = asyncio.run(reading(FakeFetcher({URL: answer(URL, "x")}), Fetching(), shelf=Broken()).read(URL))
@@ -231,7 +231,7 @@ def test_who_asks_for_the_same_page_meanwhile_gets_it_without_another_request() 
     begun, go = asyncio.Event(), asyncio.Event()
 
     class Slow(FakeWay):
-        async def read(self, url: str, means: Means) -> Page | None:
+        async def read(self, url: str, means: ReadingTools) -> Page | None:
             begun.set()
             await go.wait()
             return await super().read(url, means)
@@ -250,11 +250,11 @@ def test_who_asks_for_the_same_page_meanwhile_gets_it_without_another_request() 
 
 def test_a_page_that_takes_too_long_is_given_up() -> None:
     class Hanging(FakeWay):
-        async def read(self, url: str, means: Means) -> Page | None:
+        async def read(self, url: str, means: ReadingTools) -> Page | None:
             await asyncio.Event().wait()
             return None
 
-    reader = Reading(lambda: means(FakeFetcher()), general=Hanging(), limit=0.05)
+    reader = UrlReader(lambda: means(FakeFetcher()), general=Hanging(), limit=0.05)
     with pytest.raises(ReadError) as raised:
         asyncio.run(reader.read(URL))
     assert raised.value.cause == "timeout"
@@ -269,9 +269,9 @@ def test_the_source_is_what_was_served() -> None:
 
 
 def test_a_mark_that_cannot_be_said_again_is_not() -> None:
-    said = Validators(URL, None, '"a\x1bb"', "Wed, 15 Nov 2023 00:00:00 GMT")
+    said = CacheValidators(URL, None, '"a\x1bb"', "Wed, 15 Nov 2023 00:00:00 GMT")
     assert said.headers() == {"if-modified-since": "Wed, 15 Nov 2023 00:00:00 GMT"}
-    assert Validators(URL, None, '"\u732b"', "x" * 2_000).headers() == {}
+    assert CacheValidators(URL, None, '"\u732b"', "x" * 2_000).headers() == {}
 
 
 def test_what_a_server_has_its_say_in_is_cleaned_in_failures_and_warnings() -> None:

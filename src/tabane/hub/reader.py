@@ -20,13 +20,13 @@ from tabane.search.models import Models
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.reader.conversion import Conversion
-    from tabane.reader.fetching import Fetching, Policy
+    from tabane.reader.conversion import PageConverter
+    from tabane.reader.fetching import PageFetcher, Policy
     from tabane.reader.finding import Finder
-    from tabane.reader.operations import Reader
+    from tabane.reader.operations import ReaderOperations
     from tabane.reader.page import Page
-    from tabane.reader.rendering import Rendering
-    from tabane.reader.url_reader import Reading
+    from tabane.reader.rendering import PageRenderer
+    from tabane.reader.url_reader import UrlReader
     from tabane.search.embedding.embedder import NoModel
     from tabane.store.collection import Collection
 
@@ -36,13 +36,13 @@ Remember = Callable[[Caller, "Page"], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rooms:
+class _ReaderParts:
     """``fetchings``: by whether an assistant asks."""
 
-    conversion: Conversion
-    fetchings: Mapping[bool, Fetching]
-    rendering: Rendering
-    reader: Reader
+    conversion: PageConverter
+    fetchings: Mapping[bool, PageFetcher]
+    rendering: PageRenderer
+    reader: ReaderOperations
     finder: Finder
 
 
@@ -67,16 +67,16 @@ class PageReader:
         self._settings, self._environ = settings, environ
         self._stores, self._models, self._embedding = stores, models, embedding
         self._remember, self._keys, self._errors = remember, keys, errors
-        self._rooms: _Rooms | None = None
+        self._rooms: _ReaderParts | None = None
 
     def open(self) -> None:
         """Say at the start what would make every page fail."""
-        from tabane.reader.guard.guard import Allowed
+        from tabane.reader.guard.guard import AllowedHosts
 
         if not self._settings().reader_allow:
             return
         try:
-            Allowed(self._settings().reader_allow)
+            AllowedHosts(self._settings().reader_allow)
         except ConfigurationError as error:
             log.warning("%s", error)
 
@@ -114,26 +114,26 @@ class PageReader:
                 await fetching.close()
             await self._rooms.conversion.close()
 
-    def _made(self) -> _Rooms:
+    def _made(self) -> _ReaderParts:
         """The room itself, imported when it is first needed: 30 ms and some MB that many never pay."""
         if self._rooms is None:
-            from tabane.reader.conversion import Conversion
-            from tabane.reader.fetching import Fetching
+            from tabane.reader.conversion import PageConverter
+            from tabane.reader.fetching import PageFetcher
             from tabane.reader.finding import Finder
 
-            conversion = Conversion(self._environ, errors=self._errors)
-            fetchings = {asked: Fetching(self._policy(asked)) for asked in (False, True)}
+            conversion = PageConverter(self._environ, errors=self._errors)
+            fetchings = {asked: PageFetcher(self._policy(asked)) for asked in (False, True)}
             finder = Finder(self._collection, self._models, self._question)
             rendering = self._rendering()
             reader = self._reader(conversion, fetchings, rendering)
-            self._rooms = _Rooms(conversion, fetchings, rendering, reader, finder)
+            self._rooms = _ReaderParts(conversion, fetchings, rendering, reader, finder)
         return self._rooms
 
-    def _rendering(self) -> Rendering:
-        from tabane.reader.rendering import Rendering
+    def _rendering(self) -> PageRenderer:
+        from tabane.reader.rendering import PageRenderer
 
         settings = self._settings
-        return Rendering(
+        return PageRenderer(
             self._policy(False),
             lambda: None if settings().reader_render == "never" else settings().reader_browser,
             self._environ,
@@ -142,17 +142,17 @@ class PageReader:
         )
 
     def _reader(
-        self, conversion: Conversion, fetchings: Mapping[bool, Fetching], rendering: Rendering
-    ) -> Reader:
-        from tabane.reader.operations import Reader
-        from tabane.reader.page_cache import Shelf
-        from tabane.reader.sites.any_page import PageWay
-        from tabane.reader.sites.registry import all_ways
-        from tabane.reader.sites.site_adapter import Means
-        from tabane.reader.url_reader import Reading
+        self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer
+    ) -> ReaderOperations:
+        from tabane.reader.operations import ReaderOperations
+        from tabane.reader.page_cache import PageCache
+        from tabane.reader.sites.any_page import AnyPageAdapter
+        from tabane.reader.sites.registry import all_site_adapters
+        from tabane.reader.sites.site_adapter import ReadingTools
+        from tabane.reader.url_reader import UrlReader
 
-        settings, ways = self._settings, all_ways(self._keys)
-        shelf = Shelf(
+        settings, ways = self._settings, all_site_adapters(self._keys)
+        shelf = PageCache(
             self._collection,
             self._models.measure,
             most=lambda: settings().reader_cache,
@@ -162,13 +162,13 @@ class PageReader:
         def fresh() -> float:
             return settings().reader_fresh * 60
 
-        def reading(fetching: Fetching) -> Reading:
-            general = PageWay(rendering)
-            means = Means(fetching, conversion)
-            return Reading(lambda: means, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
+        def reading(fetching: PageFetcher) -> UrlReader:
+            general = AnyPageAdapter(rendering)
+            means = ReadingTools(fetching, conversion)
+            return UrlReader(lambda: means, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
 
         readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
-        return Reader(
+        return ReaderOperations(
             lambda caller: readings[caller.face is Face.MCP],
             shelf,
             self._remember,

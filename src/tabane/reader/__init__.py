@@ -40,10 +40,10 @@ async def read(url: str, *, policy: Policy | None = None) -> Page:
     """
     import os
 
-    from tabane.reader.sites.registry import all_ways
+    from tabane.reader.sites.registry import all_site_adapters
     from tabane.reader.standalone import reading
 
-    async with reading(policy, all_ways(os.environ.get)) as reader:
+    async with reading(policy, all_site_adapters(os.environ.get)) as reader:
         return await reader.read(url)
 
 

@@ -59,7 +59,7 @@ _JOINING = re.compile(
 _WITHOUT_BLANKS = re.compile("THAI|LAO|KHMER|MYANMAR|TIBETAN|BALINESE|JAVANESE|TAI")
 
 
-class Cleaned(NamedTuple):
+class CleanedText(NamedTuple):
     """The text as a person sees it, and how many characters of which kind were taken out of it."""
 
     text: str
@@ -71,11 +71,11 @@ def has_unseen(text: str) -> bool:
     return _UNSEEN.search(text) is not None
 
 
-def cleaned(text: str) -> Cleaned:
+def cleaned(text: str) -> CleanedText:
     """The text without what has no shape, its lines ended by line feeds alone."""
     text = _NEWLINES.sub("\n", text)
     if text.isascii() and text.isprintable():
-        return Cleaned(text, {})
+        return CleanedText(text, {})
     removed: Counter[str] = Counter()
 
     def left(run: re.Match[str]) -> str:
@@ -87,7 +87,7 @@ def cleaned(text: str) -> Cleaned:
         return kept
 
     text = _UNSEEN.sub(left, text)
-    return Cleaned(text, {kind: count for kind, count in removed.items() if count > 0})
+    return CleanedText(text, {kind: count for kind, count in removed.items() if count > 0})
 
 
 def one_line(text: str | None, most: int = 300) -> str | None:

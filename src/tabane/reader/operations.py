@@ -18,8 +18,8 @@ from tabane.reader import result_text
 from tabane.reader.cleaning import cleaned, without_links
 from tabane.reader.guard import target
 from tabane.reader.page import Page
-from tabane.reader.page_cache import Shelf
-from tabane.reader.paging import Cursor, decode, digest, encode, part, tokens
+from tabane.reader.page_cache import PageCache
+from tabane.reader.paging import PageCursor, decode, digest, encode, part, tokens
 from tabane.reader.parameters import (
     DEFAULT_TOKENS,
     LEAST_TOKENS,
@@ -30,7 +30,7 @@ from tabane.reader.parameters import (
     ReadUrl,
     RememberUrl,
 )
-from tabane.reader.url_reader import Reading
+from tabane.reader.url_reader import UrlReader
 
 Remember = Callable[[Caller, Page], Awaitable[str]]
 """Puts a page into documents and tells under which key. Raises a TabaneError where it cannot."""
@@ -38,7 +38,7 @@ Remember = Callable[[Caller, Page], Awaitable[str]]
 _AROUND = 120  # tokens of the note, the fence and how to go on
 
 
-class Reader:
+class ReaderOperations:
     """Pages read for whoever asks, by the reading that is for such callers.
 
     ``default`` is how many tokens a part has where nobody says.
@@ -46,8 +46,8 @@ class Reader:
 
     def __init__(
         self,
-        reading: Callable[[Caller], Reading],
-        shelf: Shelf | None = None,
+        reading: Callable[[Caller], UrlReader],
+        shelf: PageCache | None = None,
         remember: Remember | None = None,
         *,
         default: Callable[[], int] = lambda: DEFAULT_TOKENS,
@@ -95,12 +95,12 @@ class Reader:
         return {"forgotten": await self._shelf.forget(params.url) if self._shelf else 0}
 
 
-def _wish(params: ReadUrl, default: int) -> Cursor:
+def _wish(params: ReadUrl, default: int) -> PageCursor:
     """What is wanted: as the cursor says, and otherwise as the parameters do."""
     url = _address(params.url)
     if params.cursor is None:
         budget = params.max_tokens or default
-        return Cursor(0, params.format or "markdown", params.links is not False, budget, b"", digest(url))
+        return PageCursor(0, params.format or "markdown", params.links is not False, budget, b"", digest(url))
     wish = decode(params.cursor, url)
     return wish._replace(budget=params.max_tokens) if params.max_tokens else wish
 
@@ -134,7 +134,7 @@ def facts(page: Page, caller: Caller) -> dict[str, Any]:
     return found
 
 
-def _given(page: Page, value: dict[str, Any], wish: Cursor, caller: Caller) -> dict[str, Any]:
+def _given(page: Page, value: dict[str, Any], wish: PageCursor, caller: Caller) -> dict[str, Any]:
     """The facts with the part that is wanted of the content."""
     whole = page.markdown if wish.links or wish.form == "raw" else without_links(page.markdown)
     place = {"start": wish.start, "end": len(whole), "length": len(whole)}

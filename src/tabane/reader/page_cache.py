@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tabane.reader.guard import target
 from tabane.reader.page_records import (
     TOTAL,
-    Head,
+    PageHead,
     asked_key,
     cut,
     digest,
@@ -25,7 +25,7 @@ from tabane.reader.page_records import (
     together,
 )
 from tabane.reader.shape import HEADS, PAGE, PART, READ, SITE
-from tabane.reader.url_reader import Kept, Validators
+from tabane.reader.url_reader import CachedPage, CacheValidators
 from tabane.search.chunking import Measure
 from tabane.search.engine import LARGEST_EXCHANGE, MOST_AT_ONCE, MOST_EXCHANGED, Collection, Order
 from tabane.search.filters import And, Equal, Filter
@@ -46,7 +46,7 @@ _MOST_PASSAGES = MOST_EXCHANGED // 2 - 100
 _MOST_TEXT = LARGEST_EXCHANGE * 3 // 4
 
 
-class Row(NamedTuple):
+class CachedPageRow(NamedTuple):
     """A page in a list."""
 
     url: str
@@ -58,7 +58,7 @@ class Row(NamedTuple):
     size: int
 
 
-class Shelf:
+class PageCache:
     """The pages of one hub. ``most`` says how many bytes they may take; those read longest ago make way.
 
     ``wake`` is called when there is something to embed. Pages with pictures, and those too long for one
@@ -80,7 +80,7 @@ class Shelf:
 
     # -- one page --------------------------------------------------------------------------------
 
-    async def get(self, url: str, *, raw: bool = False) -> Kept | None:
+    async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
         """The page that was read at ``url``, or whose final URL it is. Raises StoreError."""
         collection = await self._collection()
         found = await self._head(collection, url, raw)
@@ -94,10 +94,10 @@ class Shelf:
         text = together(head.pieces, records)
         if text is None:
             return None
-        validators = Validators(*head.validators) if head.validators else None
-        return Kept(page_of(head, text), head.checked, validators)
+        validators = CacheValidators(*head.validators) if head.validators else None
+        return CachedPage(page_of(head, text), head.checked, validators)
 
-    async def put(self, url: str, kept: Kept, *, raw: bool = False) -> None:
+    async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
         """Keep a page in place of what there was, as read now. Raises StoreError."""
         collection = await self._collection()
         key = head_key(target(kept.page.url).url, raw)
@@ -128,7 +128,9 @@ class Shelf:
             await self._take_out(collection, there, await self._total(collection))
         return len(there)
 
-    async def rows(self, site: str | None, limit: int, after: str | None) -> tuple[list[Row], str | None]:
+    async def rows(
+        self, site: str | None, limit: int, after: str | None
+    ) -> tuple[list[CachedPageRow], str | None]:
         """Pages that are kept, those read last first, and the cursor of the next."""
         where: Filter = And((HEADS, Equal(SITE, site.lower()))) if site else HEADS
         collection = await self._collection()
@@ -138,14 +140,14 @@ class Shelf:
 
     # -- what is written -------------------------------------------------------------------------
 
-    def _is_noted(self, before: Record, old: Head, kept: Kept, asked: str) -> bool:
+    def _is_noted(self, before: Record, old: PageHead, kept: CachedPage, asked: str) -> bool:
         """Whether nothing is to be written: the page is known as it is, and was read a moment ago."""
         known = asked in old.asked or asked[1:] == before.key[1:]
         return known and old.checked == kept.checked and 0 <= self._clock() - _read(before) < _NOTED
 
     def _change(
-        self, url: str, kept: Kept, key: str, before: Record | None, collection: Collection, raw: bool
-    ) -> _Change | None:
+        self, url: str, kept: CachedPage, key: str, before: Record | None, collection: Collection, raw: bool
+    ) -> _PageCacheChange | None:
         """What puts the page there; None where it is not to be kept. Blocks: what counts tokens cuts it."""
         page = kept.page
         old = head_of(before) if before else None
@@ -153,7 +155,7 @@ class Shelf:
             return None
         asked = _asked(old.asked if old else [], url, key, raw)
         aliases = [Record(key=each, fields={PART: "asked"}, payload=key.encode()) for each in asked]
-        head = Head(
+        head = PageHead(
             facts=facts_of(page),
             warnings=[said(warning) for warning in page.warnings],
             checked=kept.checked,
@@ -166,7 +168,7 @@ class Shelf:
         dropped = {each for each in old.asked if each not in asked} if old else set()
         if before is not None and old is not None and _same(old, head):
             head = replace(head, pieces=old.pieces, size=old.size)
-            return _Change(self._whole(key, head, before.texts, raw), aliases, sorted(dropped), 0)
+            return _PageCacheChange(self._whole(key, head, before.texts, raw), aliases, sorted(dropped), 0)
         pieces, first, records = cut(page, key, self._measure(), raw=raw)
         text = _bytes(first) + sum(len(each.payload) or _bytes(each.texts) for each in records.values())
         if len(records) > _MOST_PASSAGES or text > _MOST_TEXT:
@@ -176,9 +178,9 @@ class Shelf:
         gone = {piece.key for piece in old.pieces} - records.keys() - {key} | dropped if old else dropped
         size = head.size - (old.size if old else 0)
         whole = self._whole(key, head, first, raw)
-        return _Change(whole, [*aliases, *records.values()], sorted(gone), size)
+        return _PageCacheChange(whole, [*aliases, *records.values()], sorted(gone), size)
 
-    def _whole(self, key: str, head: Head, texts: dict[str, str], raw: bool) -> Record:
+    def _whole(self, key: str, head: PageHead, texts: dict[str, str], raw: bool) -> Record:
         site = urlsplit(head.facts["url"]).hostname or ""
         part = "source head" if raw else "head"
         fields = {PART: part, PAGE: key, SITE: site, READ: self._clock()}
@@ -226,7 +228,7 @@ class Shelf:
         return head
 
 
-class _Change(NamedTuple):
+class _PageCacheChange(NamedTuple):
     """Records to be put and keys to be taken out; ``size`` is by how many bytes there will be more."""
 
     head: Record
@@ -253,10 +255,10 @@ def _read(record: Record) -> float:
     return read
 
 
-def _row(record: Record) -> Row:
+def _row(record: Record) -> CachedPageRow:
     head = head_of(record)
     facts = head.facts
-    return Row(
+    return CachedPageRow(
         facts["url"],
         facts.get("title"),
         facts.get("site"),
@@ -267,7 +269,7 @@ def _row(record: Record) -> Row:
     )
 
 
-def _same(old: Head, new: Head) -> bool:
+def _same(old: PageHead, new: PageHead) -> bool:
     """Whether two heads are of the same page, saying the same."""
     return (old.digest, old.facts.get("title")) == (new.digest, new.facts.get("title"))
 
@@ -278,7 +280,7 @@ def _asked(before: Sequence[str], url: str, key: str, raw: bool) -> list[str]:
     return list(dict.fromkeys([*(each for each in before if each not in mine), *mine]))[-_MOST_ASKED:]
 
 
-def _validators(kept: Kept) -> tuple[str, str | None, str | None, str | None] | None:
+def _validators(kept: CachedPage) -> tuple[str, str | None, str | None, str | None] | None:
     if kept.validators is None:
         return None
     return (

@@ -27,7 +27,7 @@ TOTAL = "#total"
 _LONGEST_KEY = 900  # bytes of a URL that stand in a key as they are
 
 
-class Piece(NamedTuple):
+class PassageSpan(NamedTuple):
     """Where a passage stands in the text."""
 
     key: str
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
     end: int
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class PageHead(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known of a page but its text.
 
     ``facts`` are fields of :class:`~tabane.reader.page.Page`, ``warnings`` its warnings as templates with
@@ -49,7 +49,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     validators: tuple[str, str | None, str | None, str | None] | None
     digest: str
     size: int
-    pieces: list[Piece]
+    pieces: list[PassageSpan]
     asked: list[str] = []
 
 
@@ -70,10 +70,10 @@ def _shortened(url: str) -> str:
     return url if len(url) <= _LONGEST_KEY else f"{url[:_LONGEST_KEY]}#{digest(url)}"
 
 
-_heads = msgspec.json.Decoder(Head)
+_heads = msgspec.json.Decoder(PageHead)
 
 
-def head_of(record: Record) -> Head:
+def head_of(record: Record) -> PageHead:
     """What the record of a page's head says."""
     return _heads.decode(record.payload)
 
@@ -82,7 +82,7 @@ def facts_of(page: Page) -> dict[str, Any]:
     return {name: value for name in _FACTS if (value := getattr(page, name)) is not None}
 
 
-def page_of(head: Head, text: str) -> Page:
+def page_of(head: PageHead, text: str) -> Page:
     warnings = tuple(_message(template, fields) for template, fields in head.warnings)
     return Page(**head.facts, markdown=text, warnings=warnings)
 
@@ -111,15 +111,15 @@ def _message(template: str, fields: Mapping[str, Any]) -> Message:
     return Message(template, **whole)
 
 
-class Cut(NamedTuple):
+class PagePassages(NamedTuple):
     """A page in passages: where they stand, the texts of the first, the records of the others by key."""
 
-    pieces: list[Piece]
+    pieces: list[PassageSpan]
     first: dict[str, str]
     records: dict[str, Record]
 
 
-def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> Cut:
+def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> PagePassages:
     """The passages of a page whose head has this key. What is raw is not to be found, its head has none."""
     text = page.markdown
     spans = _evenly(text) if raw else chunks(text, "markdown", measure)
@@ -127,12 +127,12 @@ def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> Cut:
     seen: Counter[str] = Counter()
     for span in spans:
         record = _passage(page, key, span, seen, raw)
-        pieces.append(Piece(record.key, span.start, span.end))
+        pieces.append(PassageSpan(record.key, span.start, span.end))
         records[record.key] = record
     if raw or not pieces:
-        return Cut(pieces, {}, records)
+        return PagePassages(pieces, {}, records)
     first = records.pop(pieces[0].key)
-    return Cut([pieces[0]._replace(key=key), *pieces[1:]], first.texts, records)
+    return PagePassages([pieces[0]._replace(key=key), *pieces[1:]], first.texts, records)
 
 
 def _passage(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) -> Record:
@@ -148,7 +148,7 @@ def _passage(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) 
     return Record(key=key, texts={TITLE: title, TEXT: text}, fields={PART: "passage", PAGE: head})
 
 
-def together(pieces: Sequence[Piece], records: Sequence[Record | None]) -> str | None:
+def together(pieces: Sequence[PassageSpan], records: Sequence[Record | None]) -> str | None:
     """The text of a page from its passages in order, the head with them; None where one is not there."""
     parts: list[str] = []
     at = 0

@@ -38,7 +38,7 @@ def tokens(text: str) -> int:
     return (ascii_count + 3) // 4 + len(text) - ascii_count
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """A part of a page: ``text`` as it is read alone, and which span of the whole it is."""
 
     text: str
@@ -47,7 +47,7 @@ class Part(NamedTuple):
     last: bool
 
 
-class _Line(NamedTuple):
+class _LineStart(NamedTuple):
     """A line: where it begins, how well a part may end before it, and what has to be opened again there.
 
     ``rank``: 0 inside code or a table, 1 inside a paragraph, 2 before an item, 3 before a paragraph, 4
@@ -61,14 +61,14 @@ class _Line(NamedTuple):
     opening: str = ""
 
 
-def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Part:
+def part(whole: str, start: int, budget: int, *, structured: bool = True) -> PagePart:
     """The part that begins at ``start``, of about ``budget`` tokens; never empty where something is left.
 
     ``structured`` False: the text is no Markdown, and lines are lines.
     """
     limit = _reach(whole, start, budget)
-    first = inside = _Line(start, 0)
-    best: _Line | None = None
+    first = inside = _LineStart(start, 0)
+    best: _LineStart | None = None
     for line in _lines(whole, structured):
         if line.start > limit:
             break
@@ -78,17 +78,17 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Par
         else:
             best = _better(best, line, start, limit)
     if limit >= len(whole):
-        return Part(first.opening + whole[start:], start, len(whole), True)
+        return PagePart(first.opening + whole[start:], start, len(whole), True)
     if best is None or (best.start - start) * 10 < limit - start:
         # The line is longer than a part: it is cut, and what is open at its start is open all along it.
         end = _within_line(whole, max(start, inside.start), limit)
         closing = f"\n{inside.closing}" if inside.closing else ""
-        return Part(first.opening + whole[start:end] + closing, start, end, False)
+        return PagePart(first.opening + whole[start:end] + closing, start, end, False)
     text = whole[start : best.start].rstrip("\n")
-    return Part(f"{first.opening}{text}\n{best.closing}", start, best.start, False)
+    return PagePart(f"{first.opening}{text}\n{best.closing}", start, best.start, False)
 
 
-def _better(best: _Line | None, line: _Line, start: int, limit: int) -> _Line:
+def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -> _LineStart:
     """Which of two ends is the better: the higher rank, if it leaves the part half full, else the later."""
     if best is None:
         return line
@@ -117,18 +117,18 @@ def _within_line(whole: str, start: int, limit: int) -> int:
     return ends[-1] if ends else limit
 
 
-def _lines(whole: str, structured: bool) -> Iterator[_Line]:
+def _lines(whole: str, structured: bool) -> Iterator[_LineStart]:
     """All lines of the text, with what is open where each begins."""
-    state = _State()
+    state = _OpenMarkdown()
     at = 0
     for line in whole.splitlines(keepends=True):
-        yield state.before(line, at) if structured else _Line(at, 3 if state.blank else 1)
+        yield state.before(line, at) if structured else _LineStart(at, 3 if state.blank else 1)
         state.pass_by(line)
         at += len(line)
 
 
 @dataclass(slots=True)
-class _State:
+class _OpenMarkdown:
     """What is open while the lines go by: a fence and the line that opened it, a table and its head."""
 
     fence: str | None = None
@@ -139,18 +139,18 @@ class _State:
     blank: bool = True
     heading: bool = False
 
-    def before(self, line: str, at: int) -> _Line:
+    def before(self, line: str, at: int) -> _LineStart:
         if self.fence is not None:
             # The closing fence stands as far in as the opening one, without beginning an item again.
             indent = re.sub(r"[^\s>]", " ", self.opened[: self.opened.index(self.fence)])
-            return _Line(at, -1 if self.begun else 0, f"{indent}{self.fence}\n", self.opened)
+            return _LineStart(at, -1 if self.begun else 0, f"{indent}{self.fence}\n", self.opened)
         if self.rows >= 2 and _ROW.match(line):
-            return _Line(at, 0, "", "".join(self.head) if len(self.head) == 2 else "")
+            return _LineStart(at, 0, "", "".join(self.head) if len(self.head) == 2 else "")
         if _ROW.match(line) and self.rows == 1:
-            return _Line(at, -1)
+            return _LineStart(at, -1)
         if self.heading:
-            return _Line(at, -1)  # a heading stays with what it is about
-        return _Line(at, self._rank(line))
+            return _LineStart(at, -1)  # a heading stays with what it is about
+        return _LineStart(at, self._rank(line))
 
     def _rank(self, line: str) -> int:
         if _HEADING.match(line):
@@ -182,7 +182,7 @@ class _State:
             self.head = (*self.head, line)
 
 
-class Cursor(NamedTuple):
+class PageCursor(NamedTuple):
     """Where the next part of a page begins, as it was asked for: what a cursor holds."""
 
     start: int
@@ -203,7 +203,7 @@ def digest(text: str) -> bytes:
     return hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def encode(cursor: Cursor) -> str:
+def encode(cursor: PageCursor) -> str:
     """The cursor as it is handed out: opaque, and the same for the same place."""
     body = _LAYOUT.pack(
         _VERSION,
@@ -217,7 +217,7 @@ def encode(cursor: Cursor) -> str:
     return binascii.b2a_base64(body + _check(body), newline=False).decode().translate(_TO_URL).rstrip("=")
 
 
-def decode(text: str, url: str) -> Cursor:
+def decode(text: str, url: str) -> PageCursor:
     """What a cursor says. Raises BadArguments where it is none, or belongs to another URL."""
     try:
         packed = binascii.a2b_base64(text.translate(_FROM_URL) + "=" * (-len(text) % 4))
@@ -231,7 +231,7 @@ def decode(text: str, url: str) -> Cursor:
         raise BadArguments(
             say("cursor: it belongs to another URL. Give it with the url that it was given for."), "cursor"
         )
-    return Cursor(start, FORMATS[form], bool(links), budget, page, of)
+    return PageCursor(start, FORMATS[form], bool(links), budget, page, of)
 
 
 def _no_cursor() -> BadArguments:

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from tabane.reader.fetching import Fetching, Policy
+from tabane.reader.fetching import PageFetcher, Policy
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means, Way
-from tabane.reader.url_reader import Reading
+from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
+from tabane.reader.url_reader import UrlReader
 
 
-class InThread:
+class ThreadedConversion:
     """Makes pages in a thread of this process: who reads one page needs no process for it."""
 
     async def page(
@@ -29,11 +29,11 @@ class InThread:
 
 
 @asynccontextmanager
-async def reading(policy: Policy | None = None, ways: Sequence[Way] = ()) -> AsyncIterator[Reading]:
+async def reading(policy: Policy | None = None, ways: Sequence[SiteAdapter] = ()) -> AsyncIterator[UrlReader]:
     """What reads pages until the end of the block; ``ways`` are those of single sites."""
     policy = policy or Policy()
-    fetching = Fetching(lambda: policy)
+    fetching = PageFetcher(lambda: policy)
     try:
-        yield Reading(lambda: Means(fetching, InThread()), ways)
+        yield UrlReader(lambda: ReadingTools(fetching, ThreadedConversion()), ways)
     finally:
         await fetching.close()

@@ -11,10 +11,10 @@ from tabane.operations import Face, Operation, Privilege
 from tabane.reader.parameters import ForgetPage, ListPages, ReadUrl, RememberUrl
 
 if TYPE_CHECKING:
-    from tabane.reader.operations import Reader
+    from tabane.reader.operations import ReaderOperations
 
 
-def reader_table(reader: Callable[[], Reader]) -> list[Operation]:
+def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
     """Those by which pages are read, listed and let go of."""
     person = frozenset({Face.RPC, Face.CLI})
     return [

@@ -21,11 +21,11 @@ from tabane.reader.cleaning import (
     with_whole_links,
     without_comments,
 )
-from tabane.reader.fetching.interface import Fetched, Fetcher
+from tabane.reader.fetching.interface import FetchedResource, Fetcher
 from tabane.reader.guard import target
 from tabane.reader.page import Page
-from tabane.reader.sites.any_page import PageWay, SourceWay
-from tabane.reader.sites.site_adapter import Means, Way
+from tabane.reader.sites.any_page import AnyPageAdapter, PageSourceAdapter
+from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ _PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate"})
 
 
 @dataclass(frozen=True, slots=True)
-class Validators:
+class CacheValidators:
     """What a site can be asked with whether a page has changed: which request, and what it said of it."""
 
     url: str
@@ -67,33 +67,33 @@ class Validators:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedPage:
     """A page that was read before: ``checked`` is when the site last said so, seconds since 1970."""
 
     page: Page
     checked: float
-    validators: Validators | None = None
+    validators: CacheValidators | None = None
 
 
-class Keeping(Protocol):
+class PageCaching(Protocol):
     """Where pages are kept. Failure policy: StoreError, and reading goes on without it."""
 
-    async def get(self, url: str, *, raw: bool = False) -> Kept | None:
+    async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
         """The page that was read at that URL, or whose final URL it is."""
         ...
 
-    async def put(self, url: str, kept: Kept, *, raw: bool = False) -> None:
+    async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
         """Keep it in place of what there was; where it is too large, keep nothing."""
         ...
 
 
-class Show(Protocol):
+class PageCleaner(Protocol):
     """Makes a page readable for a person, off the event loop. Raises ReadError."""
 
     async def __call__(self, page: Page, *, raw: bool = False) -> Page: ...
 
 
-class Reading:
+class UrlReader:
     """Reads pages. ``ways`` are those of single sites, tried in order, before the general one.
 
     ``means`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
@@ -102,18 +102,18 @@ class Reading:
 
     def __init__(
         self,
-        means: Callable[[], Means],
-        ways: Sequence[Way] = (),
-        shelf: Keeping | None = None,
+        means: Callable[[], ReadingTools],
+        ways: Sequence[SiteAdapter] = (),
+        shelf: PageCaching | None = None,
         *,
-        general: Way | None = None,
+        general: SiteAdapter | None = None,
         fresh: Callable[[], float] = lambda: FRESH,
         limit: float = LIMIT,
-        show: Show | None = None,
+        show: PageCleaner | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._means, self._shelf = means, shelf
-        self._ways = (*ways, general or PageWay())
+        self._ways = (*ways, general or AnyPageAdapter())
         self._fresh, self._limit, self._clock = fresh, limit, clock
         self._show = show or _in_thread
         self._turns: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
@@ -144,14 +144,14 @@ class Reading:
                 return kept.page
             return await self._anew(where, raw, None if refresh else kept)
 
-    async def _anew(self, url: str, raw: bool, kept: Kept | None) -> Page:
+    async def _anew(self, url: str, raw: bool, kept: CachedPage | None) -> Page:
         means = self._means()
-        asking = _Asking(means.fetcher, kept.validators if kept else None)
-        ways = (SourceWay(),) if raw else self._ways
+        asking = _ConditionalFetcher(means.fetcher, kept.validators if kept else None)
+        ways = (PageSourceAdapter(),) if raw else self._ways
         try:
             async with asyncio.timeout(self._limit):
-                page = await by_ways(url, ways, replace(means, fetcher=asking))
-        except _Unchanged:
+                page = await read_with_adapters(url, ways, replace(means, fetcher=asking))
+        except _NotModified:
             assert kept is not None  # who has nothing asks for changes of nothing
             await self._keep(url, replace(kept, checked=self._clock()), raw)
             return kept.page
@@ -164,22 +164,22 @@ class Reading:
             page = await self._show(page, raw=raw)
         except ReadError as error:
             return _instead(kept, error)
-        await self._keep(url, Kept(page, self._clock(), asking.validators()), raw)
+        await self._keep(url, CachedPage(page, self._clock(), asking.validators()), raw)
         return page
 
-    def _is_fresh(self, kept: Kept) -> bool:
+    def _is_fresh(self, kept: CachedPage) -> bool:
         return 0 <= self._clock() - kept.checked < self._fresh()
 
-    async def _kept(self, url: str, raw: bool) -> Kept | None:
+    async def _kept(self, url: str, raw: bool) -> CachedPage | None:
         shelf = self._shelf
         return await _at_best(shelf.get(url, raw=raw)) if shelf and "#" not in url else None
 
-    async def _keep(self, url: str, kept: Kept, raw: bool) -> None:
+    async def _keep(self, url: str, kept: CachedPage, raw: bool) -> None:
         if self._shelf and "#" not in url:
             await _at_best(self._shelf.put(url, kept, raw=raw))
 
 
-async def by_ways(url: str, ways: Sequence[Way], means: Means) -> Page:
+async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], means: ReadingTools) -> Page:
     """The page by the first way that leads to it, with why those before it did not as warnings.
 
     Raises ReadError of the cause that says most, where none does; its message has the others too.
@@ -242,7 +242,7 @@ def _address(url: str | None) -> str | None:
         return None
 
 
-def _instead(kept: Kept | None, error: ReadError) -> Page:
+def _instead(kept: CachedPage | None, error: ReadError) -> Page:
     """The page as it was, where asking again failed for a while; else raises the error."""
     busy = error.cause == "status" and error.status is not None and error.status >= 500
     if kept is None or not (busy or error.cause in _PASSING):
@@ -287,20 +287,20 @@ async def _at_best(storing: Awaitable[_Value]) -> _Value | None:
         return None
 
 
-class _Unchanged(Exception):
+class _NotModified(Exception):
     """The site says that what is kept is still what is there."""
 
 
-class _Asking:
+class _ConditionalFetcher:
     """A fetcher that remembers what it was asked, and asks for changes alone where a page is kept."""
 
-    def __init__(self, fetcher: Fetcher, known: Validators | None) -> None:
+    def __init__(self, fetcher: Fetcher, known: CacheValidators | None) -> None:
         self._fetcher, self._known = fetcher, known
-        self._answers: list[Validators] = []
+        self._answers: list[CacheValidators] = []
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
-    ) -> Fetched:
+    ) -> FetchedResource:
         known = self._known
         if known is not None and (url, accept) == (known.url, known.accept):
             headers = {**(headers or {}), **known.headers()}
@@ -309,17 +309,17 @@ class _Asking:
         fetched = await self._fetcher.fetch(url, headers=headers, accept=accept)
         if fetched.status == 304:
             if known is not None:
-                raise _Unchanged
+                raise _NotModified
             raise ReadError(
                 say("the site says that nothing has changed, where it was not asked that (HTTP 304)."),
                 "status",
                 status=304,
             )
         said = fetched.headers
-        self._answers.append(Validators(url, accept, said.get("etag"), said.get("last-modified")))
+        self._answers.append(CacheValidators(url, accept, said.get("etag"), said.get("last-modified")))
         return fetched
 
-    def validators(self) -> Validators | None:
+    def validators(self) -> CacheValidators | None:
         """What to ask for the page again with; None where it was made of several answers, or of none."""
         if len(self._answers) != 1 or not self._answers[0].headers():
             return None

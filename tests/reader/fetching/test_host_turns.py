@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tabane.reader.fetching.host_turns import Turns
+from tabane.reader.fetching.host_turns import RequestTurns
 
 
 class Clock:
@@ -26,12 +26,12 @@ def test_a_host_is_asked_at_intervals_and_others_are_not_kept_waiting() -> None:
     clock = Clock()
     begun: list[tuple[str, float]] = []
 
-    async def one(turns: Turns, host: str) -> None:
+    async def one(turns: RequestTurns, host: str) -> None:
         async with turns.turn(host, 0.5):
             begun.append((host, clock.now))
 
     async def go() -> None:
-        turns = Turns(clock, clock.sleep)
+        turns = RequestTurns(clock, clock.sleep)
         for host in ("a", "a", "b", "a"):
             await one(turns, host)
 
@@ -41,7 +41,7 @@ def test_a_host_is_asked_at_intervals_and_others_are_not_kept_waiting() -> None:
 
 def test_two_ask_a_host_at_once_and_eight_all_hosts_together() -> None:
     async def most(hosts: list[str]) -> int:
-        turns = Turns(clock := Clock(), clock.sleep)
+        turns = RequestTurns(clock := Clock(), clock.sleep)
         inside, highest = 0, 0
         release = asyncio.Event()
 
@@ -66,7 +66,7 @@ def test_two_ask_a_host_at_once_and_eight_all_hosts_together() -> None:
 
 def test_whoever_gives_up_waiting_leaves_the_turn_to_others() -> None:
     async def go() -> None:
-        turns = Turns(clock := Clock(), clock.sleep)
+        turns = RequestTurns(clock := Clock(), clock.sleep)
         async with turns.turn("a", 0.0), turns.turn("a", 0.0):
             waiting = asyncio.create_task(_take(turns))
             await asyncio.sleep(0)
@@ -77,7 +77,7 @@ def test_whoever_gives_up_waiting_leaves_the_turn_to_others() -> None:
     asyncio.run(asyncio.wait_for(go(), 90))
 
 
-async def _take(turns: Turns) -> None:
+async def _take(turns: RequestTurns) -> None:
     async with turns.turn("a", 0.0):
         pass
 
@@ -85,7 +85,7 @@ async def _take(turns: Turns) -> None:
 def test_hosts_that_nobody_asks_any_more_are_forgotten() -> None:
     async def go() -> int:
         clock = Clock()
-        turns = Turns(clock, clock.sleep)
+        turns = RequestTurns(clock, clock.sleep)
         for number in range(2_000):
             clock.now += 1
             async with turns.turn(str(number), 0.5):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ReadError
 from tabane.reader.formats import page_of
-from tabane.reader.worker import Made, pack
+from tabane.reader.worker import ConvertedPage, pack
 from tests.reader.formats.files import docx, epub, paragraph, pdf
 from tests.reader.pages import ARTICLE, EVIL, FEED, picture
 
@@ -53,7 +53,7 @@ def changed(data: bytes, changes: Changes) -> bytes:
 
 def is_a_page_or_a_read_error(data: bytes, media_type: str, name: str) -> None:
     with contextlib.suppress(ReadError):
-        pack(Made(page_of(data, URL, media_type, None, name)))
+        pack(ConvertedPage(page_of(data, URL, media_type, None, name)))
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.reader.fetching.guarded_connections import Guarded
+from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend
 from tabane.reader.guard import Guard
-from tabane.reader.rendering import Limits
-from tabane.reader.rendering.egress_proxy import Gate
+from tabane.reader.rendering import RenderLimits
+from tabane.reader.rendering.egress_proxy import EgressProxy
 from tests.reader.site import Site
 
 
@@ -22,13 +22,13 @@ async def none(host: str) -> Sequence[str]:
     raise OSError(-2, "Name or service not known")
 
 
-def gate(site: Site, **limits: int) -> Gate:
+def gate(site: Site, **limits: int) -> EgressProxy:
     guard = Guard(site.allowed)
-    network = Guarded(guard, none, lambda address, port: None)
-    return Gate(guard, network, replace(Limits(), **limits), 5.0)
+    network = GuardedNetworkBackend(guard, none, lambda address, port: None)
+    return EgressProxy(guard, network, replace(RenderLimits(), **limits), 5.0)
 
 
-async def said(it: Gate, data: bytes) -> bytes:
+async def said(it: EgressProxy, data: bytes) -> bytes:
     """All that comes back for it, until the gate closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", it.port)
     writer.write(data)
@@ -38,10 +38,10 @@ async def said(it: Gate, data: bytes) -> bytes:
         writer.close()
 
 
-def talked(site: Site, *requests: str, known: bool = True, **limits: int) -> tuple[list[bytes], Gate]:
+def talked(site: Site, *requests: str, known: bool = True, **limits: int) -> tuple[list[bytes], EgressProxy]:
     """What is answered to each; {key} is the password as a header, {at} the site."""
 
-    async def scenario() -> tuple[list[bytes], Gate]:
+    async def scenario() -> tuple[list[bytes], EgressProxy]:
         async with gate(site, **limits) as it:
             key = base64.b64encode(f"{it.user}:{it.password}".encode()).decode()
             header = f"Proxy-Authorization: Basic {key if known else 'cGFnZTo='}\r\n"

@@ -6,20 +6,22 @@ import asyncio
 import json
 from typing import Any
 
-from tabane.reader.fetching import Fetching
+from tabane.reader.fetching import PageFetcher
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means, Way
-from tabane.reader.standalone import InThread
-from tabane.reader.url_reader import Keeping, Kept, Reading
+from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
+from tabane.reader.standalone import ThreadedConversion
+from tabane.reader.url_reader import CachedPage, PageCaching, UrlReader
 from tests.reader.site import Answer, Asked, Site
 
 
-def read(site: Site, url: str, *ways: Way, shelf: Keeping | None = None, times: int = 1) -> Page:
+def read(site: Site, url: str, *ways: SiteAdapter, shelf: PageCaching | None = None, times: int = 1) -> Page:
     """The page by these ways and then the general one, over the network, as the product reads it."""
 
     async def work() -> Page:
-        fetching = Fetching(site.policy, resolve=site.names)
-        reading = Reading(lambda: Means(fetching, InThread()), ways, shelf, fresh=lambda: 0.0)
+        fetching = PageFetcher(site.policy, resolve=site.names)
+        reading = UrlReader(
+            lambda: ReadingTools(fetching, ThreadedConversion()), ways, shelf, fresh=lambda: 0.0
+        )
         try:
             for _ in range(times - 1):
                 await reading.read(url)
@@ -57,10 +59,10 @@ class Shelf:
     """Pages that are kept in a dictionary."""
 
     def __init__(self) -> None:
-        self.pages: dict[tuple[str, bool], Kept] = {}
+        self.pages: dict[tuple[str, bool], CachedPage] = {}
 
-    async def get(self, url: str, *, raw: bool = False) -> Kept | None:
+    async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
         return self.pages.get((url, raw))
 
-    async def put(self, url: str, kept: Kept, *, raw: bool = False) -> None:
+    async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
         self.pages[url, raw] = kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.sites.arxiv import ArxivWay, paper_of
+from tabane.reader.sites.arxiv import ArxivAdapter, paper_of
 from tests.reader.site import Site
 from tests.reader.sites.service import read, said
 
@@ -35,8 +35,8 @@ HTML = (
 NONE = "<feed xmlns='http://www.w3.org/2005/Atom'></feed>"
 
 
-def way(site: Site) -> ArxivWay:
-    return ArxivWay(site.url("/arxiv"), site.url("/export"))
+def way(site: Site) -> ArxivAdapter:
+    return ArxivAdapter(site.url("/arxiv"), site.url("/export"))
 
 
 def known(site: Site) -> None:
@@ -126,4 +126,4 @@ def test_feeds_that_are_none_are_no_paper() -> None:
     ],
 )
 def test_papers_are_told_by_their_address(url: str, takes: bool) -> None:
-    assert ArxivWay().takes(url) is takes
+    assert ArxivAdapter().takes(url) is takes

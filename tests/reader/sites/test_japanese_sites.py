@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.sites.note import NoteWay
-from tabane.reader.sites.qiita import QiitaWay
-from tabane.reader.sites.site_adapter import Way
-from tabane.reader.sites.zenn import ZennWay
+from tabane.reader.sites.note import NoteAdapter
+from tabane.reader.sites.qiita import QiitaAdapter
+from tabane.reader.sites.site_adapter import SiteAdapter
+from tabane.reader.sites.zenn import ZennAdapter
 from tests.reader.site import Site
 from tests.reader.sites.service import read, said, tell
 
@@ -20,8 +20,8 @@ ZENN = "https://zenn.dev/neko/articles/a-b_c0123456789"
 NOTE = "https://note.com/neko/n/n0123456789ab"
 
 
-def qiita(site: Site, token: str | None = None) -> QiitaWay:
-    return QiitaWay(lambda: token, site.url("/qiita"))
+def qiita(site: Site, token: str | None = None) -> QiitaAdapter:
+    return QiitaAdapter(lambda: token, site.url("/qiita"))
 
 
 def item(**changes: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def test_comments_of_qiita_that_cannot_be_read_leave_the_article(site: Site) -> 
     assert "comments could not be read" in said(page)
 
 
-def failure(site: Site, url: str, way: Way) -> ReadError:
+def failure(site: Site, url: str, way: SiteAdapter) -> ReadError:
     with pytest.raises(ReadError) as raised:
         read(site, url, way)
     return raised.value
@@ -104,7 +104,7 @@ def article(**changes: Any) -> dict[str, Any]:
 
 def test_an_article_of_zenn_keeps_its_formulas_code_and_links(site: Site) -> None:
     tell(site, "/zenn/api/articles/a-b_c0123456789", {"article": article()})
-    page = read(site, ZENN, ZennWay(site.url("/zenn")))
+    page = read(site, ZENN, ZennAdapter(site.url("/zenn")))
     assert page.markdown == (
         "# 猫の型\n\n- Topics: Python\n- Kind: tech\n- Likes: 3\n\n## 見出し\n\n式 $x^2$ と\n\n"
         "$$y = \\sqrt{2}$$\n\n```python\nx = 1\n```\n\n[https://a.test/?x=1](https://a.test/?x=1)\n\n- "
@@ -140,7 +140,7 @@ def note(**changes: Any) -> dict[str, Any]:
 
 def test_an_article_of_note_keeps_its_pictures_and_what_is_shown(site: Site) -> None:
     tell(site, "/note/api/v3/notes/n0123456789ab", {"data": note()})
-    page = read(site, NOTE, NoteWay(site.url("/note")))
+    page = read(site, NOTE, NoteAdapter(site.url("/note")))
     assert page.markdown == (
         "# 春の夜\n\n## 春\n\n夜の**雨**。\n\n[https://www.youtube.com/watch?v=abcdefghijk]"
         "(https://www.youtube.com/watch?v=abcdefghijk)\n\n[![画像](https://a.test/i.png)](https://a.test/i.png)\n\n"
@@ -151,14 +151,14 @@ def test_an_article_of_note_keeps_its_pictures_and_what_is_shown(site: Site) -> 
 
 def test_an_article_that_is_sold_says_that_a_part_is_here(site: Site) -> None:
     tell(site, "/note/api/v3/notes/n0123456789ab", {"data": note(price=1500, is_limited=True)})
-    assert "1,500 yen" in said(read(site, NOTE, NoteWay(site.url("/note"))))
+    assert "1,500 yen" in said(read(site, NOTE, NoteAdapter(site.url("/note"))))
     tell(site, "/note/api/v3/notes/n0123456789ab", {"data": note(is_limited=True)})
-    assert "members" in said(read(site, NOTE, NoteWay(site.url("/note"))))
+    assert "members" in said(read(site, NOTE, NoteAdapter(site.url("/note"))))
 
 
 def test_a_sound_of_note_is_left_to_the_general_way(site: Site) -> None:
     tell(site, "/note/api/v3/notes/n0123456789ab", {"data": note(type="SoundNote", body=None)})
-    error = failure(site, NOTE, NoteWay(site.url("/note")))
+    error = failure(site, NOTE, NoteAdapter(site.url("/note")))
     assert error.cause == "dns"  # the general way asked note.com itself, which no test reaches
 
 
@@ -166,9 +166,9 @@ def test_answers_of_another_form_leave_their_cause_and_go_on(site: Site) -> None
     tell(site, "/note/api/v3/notes/n0123456789ab", {"error": {}})
     tell(site, "/zenn/api/articles/a-b_c0123456789", {"article": {"title": 3}})
     tell(site, f"/qiita/api/v2/items/{ID}", [])
-    ways: dict[str, Way] = {
-        NOTE: NoteWay(site.url("/note")),
-        ZENN: ZennWay(site.url("/zenn")),
+    ways: dict[str, SiteAdapter] = {
+        NOTE: NoteAdapter(site.url("/note")),
+        ZENN: ZennAdapter(site.url("/zenn")),
         QIITA: qiita(site),
     }
     for url, way in ways.items():
@@ -192,4 +192,4 @@ def test_answers_of_another_form_leave_their_cause_and_go_on(site: Site) -> None
     ],
 )
 def test_what_is_no_article_is_left_to_the_general_way(site: Site, url: str) -> None:
-    assert not any(way.takes(url) for way in (QiitaWay(), ZennWay(), NoteWay()))
+    assert not any(way.takes(url) for way in (QiitaAdapter(), ZennAdapter(), NoteAdapter()))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.sites.notion import NotionWay
+from tabane.reader.sites.notion import NotionAdapter
 from tests.reader.site import Answer, Asked, Site
 from tests.reader.sites.service import read, said, tell
 
@@ -19,8 +19,8 @@ URL = f"https://www.notion.so/acme/A-page-{ID}"
 _NUMBERS = count(1)
 
 
-def way(site: Site, key: str | None = "secret") -> NotionWay:
-    return NotionWay(lambda: key, site.url("/notion"))
+def way(site: Site, key: str | None = "secret") -> NotionAdapter:
+    return NotionAdapter(lambda: key, site.url("/notion"))
 
 
 def words(text: str, **marks: Any) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ReadError
-from tabane.reader.sites.notion.api import Node
+from tabane.reader.sites.notion.api import NotionBlock
 from tabane.reader.sites.notion.block_markdown import markdown
 from tabane.reader.sites.notion.rich_text import named, rich, title
-from tabane.reader.sites.registry import all_ways
+from tabane.reader.sites.registry import all_site_adapters
 from tabane.reader.sites.site_adapter import absolute
 from tests.reader.fakes import FakeFetcher, means
 
@@ -23,7 +23,7 @@ NAMES = ["github", "notion", "wikipedia", "stackoverflow", "qiita", "zenn", "not
 
 
 def test_every_way_is_there_once_in_its_order() -> None:
-    assert [way.name for way in all_ways(lambda name: None)] == NAMES
+    assert [way.name for way in all_site_adapters(lambda name: None)] == NAMES
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_every_way_is_there_once_in_its_order() -> None:
     ],
 )
 def test_a_page_is_taken_by_the_way_of_its_own_site_alone(url: str, name: str | None) -> None:
-    taking = [way.name for way in all_ways(lambda _: None) if way.takes(url)]
+    taking = [way.name for way in all_site_adapters(lambda _: None) if way.takes(url)]
     assert taking == ([name] if name else [])
 
 
@@ -67,7 +67,7 @@ def test_a_key_goes_to_its_own_service_alone(url: str) -> None:
         asked.append(name)
         return f"the-{name}"
 
-    way = next(way for way in all_ways(keys) if way.takes(url))
+    way = next(way for way in all_site_adapters(keys) if way.takes(url))
     assert asked == []  # keys are looked up when a page is read, since they may change
     with suppress(ReadError):
         asyncio.run(way.read(url, means(fetcher)))
@@ -86,7 +86,7 @@ def test_a_key_goes_to_its_own_service_alone(url: str) -> None:
     | st.text().map("https://youtu.be/{}".format)
 )
 def test_no_text_is_too_odd_to_be_asked_about(text: str) -> None:
-    for way in all_ways(lambda _: None):
+    for way in all_site_adapters(lambda _: None):
         assert way.takes(text) in (True, False)
 
 
@@ -146,7 +146,9 @@ JSON = st.recursive(
 
 @given(st.sampled_from(KINDS), JSON, JSON)
 def test_no_block_of_notion_is_too_odd_to_be_written(kind: str, content: Any, inner: Any) -> None:
-    node = Node({"type": kind, kind: content, "id": 3}, [Node({"type": "table_row", "table_row": inner})])
+    node = NotionBlock(
+        {"type": kind, kind: content, "id": 3}, [NotionBlock({"type": "table_row", "table_row": inner})]
+    )
     assert isinstance(markdown([node]), str)
     assert isinstance(rich(content) + title(inner), str)
     assert all(value for _, value in named(inner))

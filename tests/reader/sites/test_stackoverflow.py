@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.sites.stackoverflow import StackOverflowWay
+from tabane.reader.sites.stackoverflow import StackOverflowAdapter
 from tests.reader.site import Site
 from tests.reader.sites.service import read, said, tell
 
@@ -15,8 +15,8 @@ URL = "https://stackoverflow.com/questions/7/how-to-do-it"
 API = "/se/2.3"
 
 
-def way(site: Site, key: str | None = None) -> StackOverflowWay:
-    return StackOverflowWay(lambda: key, site.url("/se"))
+def way(site: Site, key: str | None = None) -> StackOverflowAdapter:
+    return StackOverflowAdapter(lambda: key, site.url("/se"))
 
 
 def wrapped(*items: dict[str, Any], more: bool = False) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.sites.wikipedia import WikipediaWay
+from tabane.reader.sites.wikipedia import WikipediaAdapter
 from tests.reader.site import Answer, Asked, Site
 from tests.reader.sites.service import Shelf, read, said
 
@@ -48,8 +48,8 @@ class="mw-references references"><li id="cite_note-1">A book of 1999.</li></ol><
 <div class="navbox">Lakes of the world</div></section></body></html>"""
 
 
-def way(site: Site) -> WikipediaWay:
-    return WikipediaWay(lambda host: site.url(f"/{host}"))
+def way(site: Site) -> WikipediaAdapter:
+    return WikipediaAdapter(lambda host: site.url(f"/{host}"))
 
 
 def test_an_article_keeps_its_facts_tables_formulas_and_notes(site: Site) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.sites.youtube import YouTubeWay
+from tabane.reader.sites.youtube import YouTubeAdapter
 from tests.reader.site import Site
 from tests.reader.sites.service import read, said, tell
 
@@ -16,8 +16,8 @@ URL = "https://www.youtube.com/watch?v=abcDEF-_123"
 TRACK = "https://www.youtube.com/api/timedtext?v=abcDEF-_123&lang="
 
 
-def way(site: Site) -> YouTubeWay:
-    return YouTubeWay(site.url("/yt"))
+def way(site: Site) -> YouTubeAdapter:
+    return YouTubeAdapter(site.url("/yt"))
 
 
 def film(site: Site, chapters: list[tuple[int, str]] | None = None, **changes: Any) -> None:
@@ -166,4 +166,4 @@ def test_a_film_that_is_not_shown_says_why(site: Site) -> None:
     ],
 )
 def test_films_are_told_by_their_address(url: str, takes: bool) -> None:
-    assert YouTubeWay().takes(url) is takes
+    assert YouTubeAdapter().takes(url) is takes

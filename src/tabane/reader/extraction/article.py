@@ -13,7 +13,7 @@ from tabane.reader.cleaning import warnings_of
 from tabane.reader.extraction.content import content
 from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.machine_text import used
-from tabane.reader.extraction.metadata import Metadata, metadata
+from tabane.reader.extraction.metadata import PageMetadata, metadata
 from tabane.reader.page import Page
 
 Element = Any
@@ -29,7 +29,7 @@ _LITTLE_TEXT = 250  # letters: pages are seldom published with less
 
 
 @dataclass(frozen=True, slots=True)
-class Article:
+class ExtractedArticle:
     """The content that was read.
 
     ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
@@ -38,7 +38,7 @@ class Article:
     """
 
     markdown: str
-    metadata: Metadata
+    metadata: PageMetadata
     letters: int
     share: float
     hidden: int
@@ -48,7 +48,7 @@ class Article:
     notes: tuple[Message, ...] = ()
 
 
-def article(html: str, url: str) -> Article:
+def article(html: str, url: str) -> ExtractedArticle:
     """Parse once, learn what the page says of itself, find its content and write that down."""
     from tabane.reader.markdown import markdown
 
@@ -62,7 +62,7 @@ def article(html: str, url: str) -> Article:
     other = used(known.body, found.visible, found.kept, closed=known.closed) if known.body else None
     if other is not None and other.text:
         text, letters, removed = other.text, len(other.text), Counter()
-    return Article(
+    return ExtractedArticle(
         text,
         known,
         letters,
@@ -119,7 +119,7 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     )
 
 
-def _warnings(found: Article, *, cut: bool) -> list[Message]:
+def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
     warnings = [*found.notes]
     if found.script:
         warnings.append(say("The page seems to need JavaScript: this is only what it says without."))

@@ -78,11 +78,11 @@ FAR = 12
 
 
 @dataclass(slots=True)
-class Box:
+class ElementBox:
     """An element that blocks stand in, with what is known of it from its ancestors and its blocks."""
 
     element: Element
-    parent: Box | None
+    parent: ElementBox | None
     depth: int
     near: list[int]
     """Depth of the nearest ancestor or self of each of TAGS, then of each kind of name; -1 for none."""
@@ -97,10 +97,10 @@ class Box:
 
 
 @dataclass(slots=True)
-class Block:
+class TextBlock:
     """A run of text: where it stands, what it says, and how much of it is links."""
 
-    box: Box
+    box: ElementBox
     pieces: list[tuple[Element, bool]] = field(default_factory=list)
     """Text nodes: an element and whether it is its tail."""
     pictures: list[Element] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Block:
     links: int = 0
 
 
-class Cutting:
+class BlockSegmentation:
     """Walks a tree once, without recursion, and cuts it into blocks.
 
     ``boxes`` are in the order of the document, so that each stands after its parent. ``hidden`` are the
@@ -120,20 +120,20 @@ class Cutting:
     """
 
     def __init__(self, root: Element, hides: Callable[[Element], bool] = lambda element: False) -> None:
-        self.boxes: list[Box] = []
-        self.blocks: list[Block] = []
+        self.boxes: list[ElementBox] = []
+        self.blocks: list[TextBlock] = []
         self.hidden: list[Element] = []
         self._hides = hides
         self._kinds: dict[str, frozenset[int]] = {}
         self._paths: dict[tuple[int, str, str], int] = {}
-        self._open: Block | None = None
+        self._open: TextBlock | None = None
         self._texts: list[str] = []
         self._walk(root)
         self._close()
 
     def _walk(self, root: Element) -> None:
         top = self._box(root, None, [-1] * (len(TAGS) + len(NAMES)))
-        todo: list[tuple[int, Element, Box, bool, bool]] = []
+        todo: list[tuple[int, Element, ElementBox, bool, bool]] = []
         self._inside(root, top, False, False, todo)
         while todo:
             what, element, box, link, bold = todo.pop()
@@ -144,14 +144,14 @@ class Cutting:
             else:
                 self._enter(element, box, link, bold, todo)
 
-    def _inside(self, element: Element, box: Box, link: bool, bold: bool, todo: list[Any]) -> None:
+    def _inside(self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]) -> None:
         for child in reversed(element):
             if child.tail:
                 todo.append((_TAIL, child, box, link, bold))
             todo.append((_ENTER, child, box, link, bold))
         self._text(element.text, element, False, box, link, bold)
 
-    def _enter(self, element: Element, box: Box, link: bool, bold: bool, todo: list[Any]) -> None:
+    def _enter(self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]) -> None:
         tag = element.tag
         if not self._said(element, tag):
             return
@@ -182,7 +182,7 @@ class Cutting:
             return False
         return True
 
-    def _whole(self, element: Element, box: Box, link: bool) -> None:
+    def _whole(self, element: Element, box: ElementBox, link: bool) -> None:
         """A block that is not cut further: code, and a table of data."""
         skip: Element | None = None
         for event, child in iterwalk(element):
@@ -197,19 +197,21 @@ class Cutting:
             if skip is None and child is not element:
                 self._text(child.tail, child, True, box, link, False)
 
-    def _start(self, child: Element, box: Box, link: bool) -> None:
+    def _start(self, child: Element, box: ElementBox, link: bool) -> None:
         if child.tag in ("td", "th", "tr", "br"):
             self._texts.append(" ")
         elif child.tag == "img":
             self._run(box).pictures.append(child)
         self._text(child.text, child, False, box, link, False)
 
-    def _run(self, box: Box) -> Block:
+    def _run(self, box: ElementBox) -> TextBlock:
         if self._open is None:
-            self._open = Block(box)
+            self._open = TextBlock(box)
         return self._open
 
-    def _text(self, text: str | None, element: Element, tail: bool, box: Box, link: bool, bold: bool) -> None:
+    def _text(
+        self, text: str | None, element: Element, tail: bool, box: ElementBox, link: bool, bold: bool
+    ) -> None:
         if not text:
             return
         self._texts.append(text)
@@ -234,7 +236,7 @@ class Cutting:
             block.words = len(_WORDS.findall(block.text)) + round(_dense(block.text) / 2)
             self.blocks.append(block)
 
-    def _box(self, element: Element, parent: Box | None, near: list[int]) -> Box:
+    def _box(self, element: Element, parent: ElementBox | None, near: list[int]) -> ElementBox:
         depth = parent.depth + 1 if parent else 0
         name = f"{element.get('class') or ''} {element.get('id') or ''} {element.get('role') or ''}"
         tag = element.tag
@@ -250,7 +252,7 @@ class Cutting:
                 near[len(TAGS) + kind] = depth
         key = (parent.path if parent else -1, tag, element.get("class") or "")
         path = self._paths.setdefault(key, len(self._paths))
-        box = Box(element, parent, depth, near, path)
+        box = ElementBox(element, parent, depth, near, path)
         self.boxes.append(box)
         return box
 
@@ -286,7 +288,7 @@ def plain_table(table: Element) -> bool:
     return letters / max(1, cells) < 150
 
 
-def measured(cutting: Cutting) -> None:
+def measured(cutting: BlockSegmentation) -> None:
     """Add what each box holds to it and to those around it, and count boxes that are made alike."""
     for block in cutting.blocks:
         box = block.box
@@ -307,7 +309,7 @@ def measured(cutting: Cutting) -> None:
     _count_twins(cutting.boxes)
 
 
-def _count_twins(boxes: list[Box]) -> None:
+def _count_twins(boxes: list[ElementBox]) -> None:
     counts: dict[tuple[int, int], int] = {}
     for box in boxes:
         key = (id(box.parent), box.path)
@@ -330,9 +332,9 @@ def _dense(text: str) -> int:
     return 0 if text.isascii() else sum(map(len, _DENSE.findall(text)))
 
 
-def up(box: Box) -> Iterator[Box]:
+def up(box: ElementBox) -> Iterator[ElementBox]:
     """The boxes around one, from itself to the root."""
-    at: Box | None = box
+    at: ElementBox | None = box
     while at is not None:
         yield at
         at = at.parent

@@ -13,8 +13,8 @@ from math import exp
 from typing import Any
 
 from tabane.reader.extraction import features
-from tabane.reader.extraction.blocks import Block, Cutting, measured, up
-from tabane.reader.extraction.hidden_elements import Hiding
+from tabane.reader.extraction.blocks import BlockSegmentation, TextBlock, measured, up
+from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import open_noscripts, settle
 from tabane.reader.extraction.pruning import filled, lowest, pruned
 
@@ -22,7 +22,7 @@ Node = Any
 """A leaf is its value; a fork is (feature, threshold, what is at most that, what is more)."""
 
 
-class Forest:
+class DecisionForest:
     """Gradient-boosted trees: the sum of one leaf of each is the log-odds.
 
     Friedman, Greedy function approximation: a gradient boosting machine (2001).
@@ -50,10 +50,10 @@ def _frozen(node: Node) -> Node:
     return (node[0], node[1], _frozen(node[2]), _frozen(node[3]))
 
 
-def forest(name: str = "forest.json.gz") -> Forest:
+def forest(name: str = "forest.json.gz") -> DecisionForest:
     """The forest that is in a file of this room."""
     data = json.loads(gzip.decompress(files(__package__).joinpath(name).read_bytes()))
-    return Forest(data["base"], data["trees"])
+    return DecisionForest(data["base"], data["trees"])
 
 
 _LEAST = 0.3  # words: a picture's block and one of punctuation weigh something
@@ -63,12 +63,12 @@ _ENOUGH = 80  # words that are sure, and more than half of all that are expected
 _LIKELY = 0.5
 
 
-def weights(blocks: Sequence[Block]) -> list[float]:
+def weights(blocks: Sequence[TextBlock]) -> list[float]:
     """How much each block is worth in words."""
     return [block.words + _LEAST for block in blocks]
 
 
-def chosen(blocks: Sequence[Block], probability: Sequence[float]) -> list[bool]:
+def chosen(blocks: Sequence[TextBlock], probability: Sequence[float]) -> list[bool]:
     """Which blocks to keep, so that the F1 that is to be expected is the greatest.
 
     Blocks are taken from the most probable down while that raises 2·(sum of p·w of those taken) / (w of those
@@ -94,7 +94,7 @@ def chosen(blocks: Sequence[Block], probability: Sequence[float]) -> list[bool]:
     return _likely(blocks, kept, probability) if _is_sure(blocks, probability) else kept
 
 
-def _likely(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
+def _likely(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
     """What is rather content than not of what was kept, and the text that stands close to what surely is."""
     sure = (block.box for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     around = {id(at) for box in sure for at in islice(up(box), 1, 4)}
@@ -104,7 +104,7 @@ def _likely(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence
     ]
 
 
-def _is_sure(blocks: Sequence[Block], probability: Sequence[float]) -> bool:
+def _is_sure(blocks: Sequence[TextBlock], probability: Sequence[float]) -> bool:
     sure = sum(block.words for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     expected = sum(block.words * p for block, p in zip(blocks, probability, strict=True))
     return sure >= _ENOUGH and 2 * sure >= expected
@@ -119,7 +119,7 @@ _LITTLE = 250
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class PageContent:
     """The content of a page, as elements of its own tree from which the rest was removed.
 
     ``letters`` is its length, ``share`` its part of the visible text, 0..1. ``hidden`` counts the invisible
@@ -136,22 +136,22 @@ class Content:
 
 
 @cache
-def _forest() -> Forest:
+def _forest() -> DecisionForest:
     return forest()
 
 
-def cut(root: Element) -> Cutting:
+def cut(root: Element) -> BlockSegmentation:
     """A page in blocks, with what was streamed in its place and without what nobody sees."""
     settle(root)
-    cutting = Cutting(root, Hiding(root).hides)
+    cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
     measured(cutting)
     if sum(block.letters for block in cutting.blocks) < _LITTLE and open_noscripts(root):
-        cutting = Cutting(root, Hiding(root).hides)
+        cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
         measured(cutting)
     return cutting
 
 
-def content(root: Element) -> Content:
+def content(root: Element) -> PageContent:
     """Find the content of a page. ``root`` is changed: what was not content is gone from it."""
     cutting = cut(root)
     blocks = cutting.blocks
@@ -162,7 +162,7 @@ def content(root: Element) -> Content:
     visible = tuple(block.text for block in blocks)
     hidden = pruned(root, blocks, kept, cutting.hidden)
     share = letters / whole if whole else 0.0
-    return Content((element,) if letters else (), letters, share, hidden, visible, tuple(kept))
+    return PageContent((element,) if letters else (), letters, share, hidden, visible, tuple(kept))
 
 
 def title(root: Element) -> str:
@@ -171,14 +171,14 @@ def title(root: Element) -> str:
     return " ".join("".join(element.itertext()).split())[:500] if element is not None else ""
 
 
-def choice(cutting: Cutting) -> list[bool]:
+def choice(cutting: BlockSegmentation) -> list[bool]:
     """Which blocks are content: each is judged, then the best cut through all is made, and made whole."""
     blocks = cutting.blocks
     probability = _probability(cutting)
     return filled(blocks, chosen(blocks, probability), probability)
 
 
-def _probability(cutting: Cutting) -> list[float]:
+def _probability(cutting: BlockSegmentation) -> list[float]:
     """How probable it is of each block that it is content."""
     blocks, name = cutting.blocks, title(cutting.boxes[0].element)
     judge = _forest()
@@ -198,7 +198,7 @@ def _probability(cutting: Cutting) -> list[float]:
     return found
 
 
-def _shapes(blocks: Sequence[Block]) -> dict[int, list[int]]:
+def _shapes(blocks: Sequence[TextBlock]) -> dict[int, list[int]]:
     """Numbers of the blocks that stand at the same path, which are made by the same template.
 
     Where a page has too many paths for one of each to be judged, its blocks go by their tags alone.

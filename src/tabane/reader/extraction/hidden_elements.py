@@ -25,7 +25,7 @@ _NAMED = {"black": "000000", "white": "ffffff", "red": "ff0000", "blue": "0000ff
 _PANELS = ("aria-controls", "data-target", "data-bs-target", "href")
 
 
-class Hiding:
+class HiddenElementDetector:
     """Tells which elements of a page cannot be seen, and cannot be made to appear by clicking either."""
 
     def __init__(self, root: Element) -> None:

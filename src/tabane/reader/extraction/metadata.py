@@ -53,7 +53,7 @@ _SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
+class PageMetadata:
     """What is known of a page; None where it says nothing. ``body`` is the text that its JSON-LD gives."""
 
     title: str | None = None
@@ -66,13 +66,13 @@ class Metadata:
     closed: bool = False
 
 
-def metadata(root: Element, url: str) -> Metadata:
+def metadata(root: Element, url: str) -> PageMetadata:
     """Read what a page says of itself, best source first: JSON-LD, meta elements, then what stands in it."""
     meta = _meta(root)
     things = [thing for thing in _linked(root) if _WRITTEN.search(_kind(thing))]
     things.sort(key=lambda thing: _kind(thing).lower() in ("webpage", "itempage", "collectionpage"))
     site = _said(meta, _SITES)
-    return Metadata(
+    return PageMetadata(
         title=_title(root, meta, things, site),
         author=_author(root, meta, things),
         date=_date(root, meta, things, url),

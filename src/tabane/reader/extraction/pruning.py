@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tabane.reader.extraction.blocks import SILENT, Block, Box, iterwalk, up
+from tabane.reader.extraction.blocks import SILENT, ElementBox, TextBlock, iterwalk, up
 
 Element = Any
 _EMPTY = frozenset(("br", "hr", "wbr", "td", "th", "col", "colgroup"))
@@ -19,7 +19,7 @@ _LISTS = frozenset(("ul", "ol", "dl"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
-def filled(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
+def filled(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
     """The choice made whole: what stands amid content belongs to it, unless it surely does not.
 
     Lists that are mostly content are kept whole; headings go with what they head, listings and tables with
@@ -32,7 +32,7 @@ def filled(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence[
     ]
 
 
-def _lists(blocks: Sequence[Block], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+def _lists(blocks: Sequence[TextBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
     """Keep whole the lists that are mostly content, or that stand amid content and are no links."""
     groups: dict[int, list[int]] = {}
     for number, block in enumerate(blocks):
@@ -54,7 +54,7 @@ def _lists(blocks: Sequence[Block], kept: list[bool], probability: Sequence[floa
     return found
 
 
-def _structure(blocks: Sequence[Block], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+def _structure(blocks: Sequence[TextBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
     found = list(kept)
     for number in range(len(blocks) - 1, -1, -1):
         tag = blocks[number].box.element.tag
@@ -69,14 +69,16 @@ def _structure(blocks: Sequence[Block], kept: list[bool], probability: Sequence[
     return found
 
 
-def _between(blocks: Sequence[Block], kept: Sequence[bool], number: int) -> bool:
+def _between(blocks: Sequence[TextBlock], kept: Sequence[bool], number: int) -> bool:
     """Whether a block without text stands between two of content."""
     before = next((kept[at] for at in range(number - 1, -1, -1) if blocks[at].pieces), False)
     after = next((kept[at] for at in range(number + 1, len(blocks)) if blocks[at].pieces), False)
     return before and after
 
 
-def pruned(root: Element, blocks: Sequence[Block], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+def pruned(
+    root: Element, blocks: Sequence[TextBlock], kept: Sequence[bool], hidden: Sequence[Element]
+) -> int:
     """Cut away in place what was not kept; returns how many hidden parts stood amid what was."""
     pictures: set[int] = set()
     for block, choice in zip(blocks, kept, strict=True):
@@ -89,7 +91,7 @@ def pruned(root: Element, blocks: Sequence[Block], kept: Sequence[bool], hidden:
     return amid
 
 
-def _silence(block: Block) -> None:
+def _silence(block: TextBlock) -> None:
     for element, tail in block.pieces:
         if tail:
             element.tail = None
@@ -99,7 +101,7 @@ def _silence(block: Block) -> None:
         picture.clear(keep_tail=True)
 
 
-def _amid(blocks: Sequence[Block], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+def _amid(blocks: Sequence[TextBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
     """How many of the hidden elements that say something stand in a box of which something is kept."""
     alive: set[Element] = set()
     for block, choice in zip(blocks, kept, strict=True):
@@ -157,9 +159,9 @@ def _drop(element: Element, space: str) -> None:
     parent.remove(element)
 
 
-def lowest(root: Element, blocks: Sequence[Block], kept: Sequence[bool]) -> Element:
+def lowest(root: Element, blocks: Sequence[TextBlock], kept: Sequence[bool]) -> Element:
     """The lowest element around all that was kept."""
-    common: list[Box] | None = None
+    common: list[ElementBox] | None = None
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
             chain = list(up(block.box))[::-1]

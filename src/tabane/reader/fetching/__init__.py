@@ -3,8 +3,7 @@
 What is heavy (httpcore2, h2, brotli) is imported with the first fetch.
 """
 
-from tabane.reader.fetching.interface import Policy
-from tabane.reader.fetching.page_fetcher import Fetching
-from tabane.reader.fetching.resolver import Resolver
+from tabane.reader.fetching.interface import Policy, Resolver
+from tabane.reader.fetching.page_fetcher import PageFetcher
 
-__all__ = ["Fetching", "Policy", "Resolver"]
+__all__ = ["PageFetcher", "Policy", "Resolver"]

@@ -19,15 +19,15 @@ PIECE = 256 * 1024
 _ZSTD_WINDOW = 23  # 2^23 bytes, the most that HTTP allows (RFC 9659)
 
 
-class Damaged(Exception):
+class DamagedEncoding(Exception):
     """What came is not compressed in the way that was said."""
 
 
-class Unknown(Exception):
+class UnknownEncoding(Exception):
     """Compressed in a way that is not read here; its text is the name of it."""
 
 
-class Unpacking(Protocol):
+class Decompressor(Protocol):
     """One body being unpacked."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
@@ -44,7 +44,7 @@ def accepted() -> str:
     return "gzip, deflate, br" + (", zstd" if _zstd() is not None else "")
 
 
-def unpacking(encoding: str) -> Unpacking | None:
+def unpacking(encoding: str) -> Decompressor | None:
     """For the value of a Content-Encoding; None where nothing has to be done. Raises Unknown."""
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if not names:
@@ -57,7 +57,7 @@ def unpacking(encoding: str) -> Unpacking | None:
         return _Brotli()
     if names == ["zstd"] and (zstd := _zstd()) is not None:
         return _Zstd(zstd)
-    raise Unknown(", ".join(names)[:80])
+    raise UnknownEncoding(", ".join(names)[:80])
 
 
 class _Gzip:
@@ -107,7 +107,7 @@ def _inflated(state: Any, data: bytes) -> Iterator[bytes]:
         try:
             piece: bytes = state.decompress(data, PIECE)
         except zlib.error as error:
-            raise Damaged(str(error)) from None
+            raise DamagedEncoding(str(error)) from None
         yield piece
         data = state.unconsumed_tail
         if state.eof or (not data and len(piece) < PIECE):
@@ -128,7 +128,7 @@ class _Brotli:
             try:
                 piece: bytes = self._state.process(data, output_buffer_limit=PIECE)
             except self._broken as error:
-                raise Damaged(str(error)) from None
+                raise DamagedEncoding(str(error)) from None
             yield piece
             data = b""
             if self._state.is_finished() or self._state.can_accept_more_data():
@@ -159,7 +159,7 @@ class _Zstd:
             try:
                 piece: bytes = self._state.decompress(data, PIECE)
             except self._zstd.ZstdError as error:
-                raise Damaged(str(error)) from None
+                raise DamagedEncoding(str(error)) from None
             yield piece
             data = b""
             if self._state.eof or self._state.needs_input:
@@ -198,13 +198,13 @@ async def body(
             async for piece in pieces:
                 whole += piece
                 if len(whole) > limit:
-                    raise _TooMuch
-    except _TooMuch:
+                    raise _BodyTooLarge
+    except _BodyTooLarge:
         if not cut:
             raise _large(limit) from None
-    except Damaged as error:
+    except DamagedEncoding as error:
         raise _damaged(str(error)) from None
-    except Unknown as error:
+    except UnknownEncoding as error:
         raise ReadError(
             say("the page comes compressed as {encoding}, which is not read here.", encoding=error), "broken"
         ) from None
@@ -212,7 +212,7 @@ async def body(
     return bytes(whole)
 
 
-class _TooMuch(Exception):
+class _BodyTooLarge(Exception):
     """More than the limit."""
 
 
@@ -220,7 +220,7 @@ async def _pieces(stream: AsyncIterator[bytes], encoding: str, limit: int) -> As
     packed, came = unpacking(encoding), 0
     async for data in stream:
         if (came := came + len(data)) > limit:
-            raise _TooMuch
+            raise _BodyTooLarge
         if packed is None:
             yield data
             continue

@@ -58,7 +58,7 @@ def _other(status: int, host: str) -> Message:
 _EXPIRED, _EARLY, _NAME, _ADDRESS = 10, 9, 62, 64  # X509_V_ERR_… of OpenSSL
 
 
-class Passing(Exception):
+class TransientFetchError(Exception):
     """A failure that may be gone at the next try. ``wait`` is how long to wait for it, where it was said."""
 
     def __init__(self, error: ReadError, wait: float | None = None) -> None:
@@ -66,11 +66,11 @@ class Passing(Exception):
         self.error, self.wait = error, wait
 
 
-def lookup(error: Exception, host: str) -> ReadError | Passing:
+def lookup(error: Exception, host: str) -> ReadError | TransientFetchError:
     """A name that was not found, or could not be looked up."""
     number = getattr(error, "errno", None)
     if number == socket.EAI_AGAIN:
-        return Passing(
+        return TransientFetchError(
             ReadError(
                 say(
                     "the name {host} cannot be looked up now: check the connection, or try again later.",
@@ -82,13 +82,13 @@ def lookup(error: Exception, host: str) -> ReadError | Passing:
     return ReadError(say("the name {host} is not known: check how it is spelt.", host=host), "dns")
 
 
-def connecting(error: BaseException, host: str, port: int) -> Passing:
+def connecting(error: BaseException, host: str, port: int) -> TransientFetchError:
     """Nobody answers at an address."""
     where = f"{host}:{port}"
     number = next((e.errno for e in chain(error) if isinstance(e, OSError) and (e.errno or 0) > 0), None)
     if number is None:
-        return Passing(ReadError(say("{host} cannot be reached.", host=where), "connect"))
-    return Passing(
+        return TransientFetchError(ReadError(say("{host} cannot be reached.", host=where), "connect"))
+    return TransientFetchError(
         ReadError(
             say("{host} cannot be reached: {error}.", host=where, error=os.strerror(number)),
             "connect",
@@ -140,9 +140,9 @@ def _certificate(error: ssl.SSLCertVerificationError, host: str) -> Message:
     )
 
 
-def broken(error: BaseException, host: str) -> Passing:
+def broken(error: BaseException, host: str) -> TransientFetchError:
     """A connection that broke after it stood, or an answer that is no HTTP."""
-    return Passing(
+    return TransientFetchError(
         ReadError(
             say("the answer of {host} broke off or is no HTTP ({error}).", host=host, error=_first(error)),
             "broken",

@@ -16,7 +16,7 @@ import httpcore2
 
 from tabane.messages import say
 from tabane.reader.fetching.fetch_errors import connecting, late, lookup
-from tabane.reader.fetching.resolver import Resolver
+from tabane.reader.fetching.interface import Resolver
 from tabane.reader.guard import Address, Guard, address_of
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ Source = Callable[[Address, int], Address | None]
 """The address of this computer that packets to another would leave from, where there is a way."""
 
 
-class Guarded(httpcore2.AsyncNetworkBackend):
+class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):
     """Opens TCP connections to judged addresses alone; ``proxy`` is the one host that is not judged.
 
     ``inner`` opens them: it is given addresses, never names. Raises ReadError and Passing.

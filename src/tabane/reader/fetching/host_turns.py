@@ -17,7 +17,7 @@ _SWEEP = 256
 
 
 @dataclass(slots=True)
-class _Row:
+class _HostTurn:
     """How one host stands: who asks it or waits to (``users``), and when it may be asked next."""
 
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PER_HOST))
@@ -25,12 +25,12 @@ class _Row:
     next: float = 0.0
 
 
-class Turns:
+class RequestTurns:
     """Hands out turns. ``clock`` is in seconds, from any point in time."""
 
     def __init__(self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]]) -> None:
         self._clock, self._sleep = clock, sleep
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[str, _HostTurn] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class Turns:
     @asynccontextmanager
     async def turn(self, host: str, gap: float) -> AsyncIterator[None]:
         """Waits until ``host`` may be asked: ``gap`` seconds after the last time, not too many at once."""
-        row = self._rows.setdefault(host, _Row())
+        row = self._rows.setdefault(host, _HostTurn())
         row.users += 1
         try:
             async with row.places:
@@ -51,7 +51,7 @@ class Turns:
             row.users -= 1
             self._forget()
 
-    async def _wait(self, row: _Row, gap: float) -> None:
+    async def _wait(self, row: _HostTurn, gap: float) -> None:
         now = self._clock()
         begin = max(now, row.next)
         row.next = begin + gap

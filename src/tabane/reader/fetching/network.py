@@ -18,12 +18,11 @@ import httpcore2
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.fetching.body import accepted
-from tabane.reader.fetching.fetch_errors import Passing, broken, by_proxy, connecting, late, tls
-from tabane.reader.fetching.guarded_connections import Guarded, Source
+from tabane.reader.fetching.fetch_errors import TransientFetchError, broken, by_proxy, connecting, late, tls
+from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, Source
 from tabane.reader.fetching.headers import lowered
 from tabane.reader.fetching.host_turns import AT_ONCE
-from tabane.reader.fetching.interface import Policy
-from tabane.reader.fetching.resolver import Resolver
+from tabane.reader.fetching.interface import Policy, Resolver
 from tabane.reader.guard import Guard, Target
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ KEPT = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class StreamedResponse:
     """A response whose body is still to be read. Names of ``headers`` are lower case."""
 
     status: int
@@ -73,7 +72,7 @@ class Response:
     stream: AsyncIterator[bytes]
 
 
-class Network:
+class GuardedHttpClient:
     """Connections under one policy. Made off the event loop, since it reads authorities; used on it.
 
     ``encodings`` is what the header Accept-Encoding may say.
@@ -90,11 +89,11 @@ class Network:
             max_keepalive_connections=AT_ONCE,
             keepalive_expiry=KEPT,
             http2=True,
-            network_backend=Guarded(guard, resolve, source, proxy=proxy.url if proxy else None),
+            network_backend=GuardedNetworkBackend(guard, resolve, source, proxy=proxy.url if proxy else None),
         )
 
     @asynccontextmanager
-    async def answer(self, target: Target, headers: Mapping[str, str]) -> AsyncIterator[Response]:
+    async def answer(self, target: Target, headers: Mapping[str, str]) -> AsyncIterator[StreamedResponse]:
         """The response to a GET, closed with the block. Raises ReadError and Passing."""
         request = self._request(target, headers)
         try:
@@ -115,7 +114,7 @@ class Network:
 
         try:
             async with aclosing(stream()) as pieces:
-                yield Response(response.status, lowered(response.headers), pieces)
+                yield StreamedResponse(response.status, lowered(response.headers), pieces)
         finally:
             await _ended(response, spent)
 
@@ -145,7 +144,7 @@ class Network:
         )
 
     def _trouble(self, error: Exception, target: Target) -> Exception:
-        if isinstance(error, (ReadError, Passing)):
+        if isinstance(error, (ReadError, TransientFetchError)):
             return error
         if (found := tls(error, target.authority)) is not None:
             return found

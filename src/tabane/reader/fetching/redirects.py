@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.body import body
-from tabane.reader.fetching.fetch_errors import Passing, refusal
+from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal
 from tabane.reader.fetching.headers import kept, media, retry_after
-from tabane.reader.fetching.host_turns import Turns
-from tabane.reader.fetching.interface import Fetched, Policy
-from tabane.reader.fetching.network import Network, Response
+from tabane.reader.fetching.host_turns import RequestTurns
+from tabane.reader.fetching.interface import FetchedResource, Policy
+from tabane.reader.fetching.network import GuardedHttpClient, StreamedResponse
 from tabane.reader.guard import Guard, Target
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -31,25 +31,25 @@ _OURS = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class RedirectLocation:
     """A redirect: where to, as it was written."""
 
     location: str
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class FetchContext:
     """What every journey under one policy stands on. ``wall`` is the time as seconds since 1970."""
 
     policy: Policy
     guard: Guard
-    network: Network
-    turns: Turns
+    network: GuardedHttpClient
+    turns: RequestTurns
     sleep: Callable[[float], Awaitable[None]]
     wall: Callable[[], float]
 
 
-class Journey:
+class RedirectChain:
     """The hops of one read, each judged anew.
 
     ``judge`` is asked before each hop whether robots may go there. ``cut``: a body longer than ``limit``
@@ -58,7 +58,7 @@ class Journey:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: FetchContext,
         judge: Callable[[Target], Awaitable[None]] | None = None,
         *,
         limit: int | None = None,
@@ -68,7 +68,7 @@ class Journey:
         self._limit = ground.policy.max_bytes if limit is None else limit
         self.phase: Message = say("the reader")
 
-    async def go(self, url: str, headers: Mapping[str, str], accept: str | None) -> Fetched:
+    async def go(self, url: str, headers: Mapping[str, str], accept: str | None) -> FetchedResource:
         """The answer at the end. Raises ReadError."""
         begin = at = self._ground.guard.target(url)
         way = [at.url]
@@ -77,7 +77,7 @@ class Journey:
                 self.phase = say("the robots.txt of {host}", host=at.authority)
                 await self._judge(at)
             answer = await self._tried(at, self._said(begin, at, headers, accept))
-            if isinstance(answer, Fetched):
+            if isinstance(answer, FetchedResource):
                 return answer
             at = self._ground.guard.joined(at, answer.location)
             way.append(at.url)
@@ -117,12 +117,12 @@ class Journey:
             }
         return own
 
-    async def _tried(self, at: Target, headers: Mapping[str, str]) -> Fetched | Moved:
+    async def _tried(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
         """One hop, with the retries that it is worth."""
         for left in range(self._ground.policy.retries, -1, -1):
             try:
                 return await self._asked(at, headers)
-            except Passing as trouble:
+            except TransientFetchError as trouble:
                 wait = self._wait(trouble, self._ground.policy.retries - left)
                 if not left or wait is None:
                     raise trouble.error from None
@@ -130,7 +130,7 @@ class Journey:
                 await self._ground.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
-    def _wait(self, trouble: Passing, tried: int) -> float | None:
+    def _wait(self, trouble: TransientFetchError, tried: int) -> float | None:
         """Seconds until the next try; None where it is not worth one. A connection that broke may have been
         an old one, so the first try after it is made at once."""
         if trouble.wait is not None:
@@ -138,14 +138,14 @@ class Journey:
         at_once = trouble.error.cause == "broken"
         return self._ground.policy.backoff * ((1, 2, 4)[min(tried, 2)] - at_once)
 
-    async def _asked(self, at: Target, headers: Mapping[str, str]) -> Fetched | Moved:
+    async def _asked(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
         self.phase = say("waiting for a turn to ask {host}", host=at.authority)
         async with self._ground.turns.turn(at.host, self._ground.policy.gap):
             self.phase = say("an answer of {host}", host=at.authority)
             async with self._ground.network.answer(at, headers) as response:
                 return await self._read(at, response)
 
-    async def _read(self, at: Target, response: Response) -> Fetched | Moved:
+    async def _read(self, at: Target, response: StreamedResponse) -> FetchedResource | RedirectLocation:
         status, headers = response.status, response.headers
         if status in _MOVED:
             return await self._moved(at, response)
@@ -153,14 +153,14 @@ class Journey:
             wait = retry_after(headers, self._ground.wall())
             error = refusal(status, at.authority, wait)
             await _drained(response)
-            raise Passing(error, wait) if status in _PASSING else error
+            raise TransientFetchError(error, wait) if status in _PASSING else error
         self.phase = say("the page at {host}", host=at.authority)
         data = b"" if status in (204, 205, 304) else await body(
             response.stream, headers, self._limit, cut=self._cut)  # fmt: skip
         kind, charset = media(headers.get("content-type", ""))
-        return Fetched(at.url, status, kept(headers), data, kind, charset)
+        return FetchedResource(at.url, status, kept(headers), data, kind, charset)
 
-    async def _moved(self, at: Target, response: Response) -> Moved:
+    async def _moved(self, at: Target, response: StreamedResponse) -> RedirectLocation:
         location = response.headers.get("location", "")
         if not location:
             raise ReadError(
@@ -169,12 +169,12 @@ class Journey:
                 "redirect", status=response.status,
             )  # fmt: skip
         await _drained(response)
-        return Moved(location)
+        return RedirectLocation(location)
 
 
-async def _drained(response: Response) -> None:
+async def _drained(response: StreamedResponse) -> None:
     """Reads what nobody wants to know, where that is little, so that the connection can be used again."""
-    with contextlib.suppress(TimeoutError, ReadError, Passing):
+    with contextlib.suppress(TimeoutError, ReadError, TransientFetchError):
         async with asyncio.timeout(_SOON):
             await body(response.stream, {}, _SMALL, cut=True)
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.interface import Fetched
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import Target
 
 LIMIT = 500 * 1024
@@ -39,7 +39,7 @@ _LINES = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RobotsRules:
     """The rules of one program: (allowed, pattern), the longest pattern first, allowing before forbidding."""
 
     lines: tuple[tuple[bool, str], ...] = ()
@@ -52,7 +52,7 @@ class Rules:
         return next((allowed for allowed, pattern in self.lines if matches(pattern, path)), True)
 
 
-def rules(text: str, product: str) -> Rules:
+def rules(text: str, product: str) -> RobotsRules:
     """Those for ``product`` in a robots.txt: of all groups that name it, else of those for everybody."""
     groups: dict[str, list[tuple[bool, str]]] = {}
     agents: list[str] = []
@@ -68,7 +68,7 @@ def rules(text: str, product: str) -> Rules:
                 if value:
                     groups[agent].append((key == "allow", _plain(value)))
     found = groups.get(product.lower(), groups.get("*", []))
-    return Rules(tuple(sorted(set(found), key=lambda rule: (-len(rule[1]), not rule[0], rule[1]))))
+    return RobotsRules(tuple(sorted(set(found), key=lambda rule: (-len(rule[1]), not rule[0], rule[1]))))
 
 
 def matches(pattern: str, path: str) -> bool:
@@ -116,17 +116,17 @@ def _octet(found: re.Match[str]) -> str:
 
 
 @dataclass(slots=True)
-class _Known:
+class _HostRobots:
     """What is known of one host. ``why`` is set where it could not be read: then nothing may be."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     until: float = -1.0
-    rules: Rules = field(default_factory=Rules)
+    rules: RobotsRules = field(default_factory=RobotsRules)
     size: int = 0
     why: Message | None = None
 
 
-class Robots:
+class RobotsCache:
     """Says whether a page may be read by a program of this name.
 
     ``get`` fetches a URL under the guard, to ``LIMIT`` bytes and no more. ``timeout`` is for a robots.txt
@@ -135,13 +135,13 @@ class Robots:
 
     def __init__(
         self,
-        get: Callable[[str], Awaitable[Fetched]],
+        get: Callable[[str], Awaitable[FetchedResource]],
         product: str,
         timeout: float,
         clock: Callable[[], float],
     ) -> None:
         self._get, self._product, self._timeout, self._clock = get, product, timeout, clock
-        self._hosts: OrderedDict[str, _Known] = OrderedDict()
+        self._hosts: OrderedDict[str, _HostRobots] = OrderedDict()
 
     async def judge(self, target: Target) -> None:
         """Raises ReadError, cause ``robots``, where the host asks not to be read there."""
@@ -170,8 +170,8 @@ class Robots:
                 "robots",
             )
 
-    async def _known(self, origin: str) -> _Known:
-        known = self._hosts.setdefault(origin, _Known())
+    async def _known(self, origin: str) -> _HostRobots:
+        known = self._hosts.setdefault(origin, _HostRobots())
         self._hosts.move_to_end(origin)
         async with known.lock:
             if known.until <= self._clock():
@@ -179,8 +179,8 @@ class Robots:
                 self._forget()
         return known
 
-    async def _ask(self, origin: str, known: _Known) -> None:
-        known.rules, known.why, known.size, kept = Rules(), None, 0, KEPT
+    async def _ask(self, origin: str, known: _HostRobots) -> None:
+        known.rules, known.why, known.size, kept = RobotsRules(), None, 0, KEPT
         try:
             async with asyncio.timeout(self._timeout):
                 fetched = await self._get(origin + "/robots.txt")

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.decoding import decoded
-from tabane.reader.formats.media_type_detection import Kind, Unread, code_language, kind_of
+from tabane.reader.formats.media_type_detection import Kind, UnsupportedMediaType, code_language, kind_of
 from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
 from tabane.reader.plain_text import title_of, visible_text
@@ -18,7 +18,7 @@ _LONGEST = 20_000_000  # characters of markup that are read in one pass
 
 
 @dataclass(frozen=True, slots=True)
-class _Body:
+class _TypedBody:
     """What was got, and what was said of it."""
 
     data: bytes
@@ -40,9 +40,9 @@ def page_of(body: bytes, url: str, media_type: str = "", charset: str | None = N
     media = media_type.partition(";")[0].strip().lower()
     try:
         kind = kind_of(body, media, name, url)
-    except Unread as unread:
+    except UnsupportedMediaType as unread:
         raise _unread(str(unread.args[0])) from None
-    return _READERS[kind](_Body(body, url, media, charset, name))
+    return _READERS[kind](_TypedBody(body, url, media, charset, name))
 
 
 _STRUCTURED = frozenset({"html", "whole", "wiki", "xml"})
@@ -66,7 +66,7 @@ def plain_page_of(
     media = media_type.partition(";")[0].strip().lower()
     try:
         kind = kind_of(body, media, name, url)
-    except Unread as unread:
+    except UnsupportedMediaType as unread:
         raise _unread(str(unread.args[0])) from None
     if kind not in _STRUCTURED | _TEXTUAL:
         raise _unread(media or kind)
@@ -94,110 +94,110 @@ def _unread(kind: str) -> ReadError:
     return ReadError(say("Nothing here reads content of the type {type}.", type=kind or "?"), "type")
 
 
-def _html(body: _Body) -> Page:
+def _html(body: _TypedBody) -> Page:
     from tabane.reader.extraction.article import extract
 
     page = extract(body.data, body.url, body.charset)
     return replace(page, media_type=body.media) if "xhtml" in body.media else page
 
 
-def _plain(body: _Body) -> Page:
+def _plain(body: _TypedBody) -> Page:
     from tabane.reader.formats.text import plain
 
     return plain(body.text(), body.url)
 
 
-def _code(body: _Body) -> Page:
+def _code(body: _TypedBody) -> Page:
     from tabane.reader.formats.text import code
 
     return code(body.text(), body.url, code_language(body.media, body.name, body.url))
 
 
-def _markdown(body: _Body) -> Page:
+def _markdown(body: _TypedBody) -> Page:
     from tabane.reader.formats.text import marked
 
     return marked(body.text(), body.url)
 
 
-def _json(body: _Body) -> Page:
-    from tabane.reader.formats.json_outline import json_page
+def _json(body: _TypedBody) -> Page:
+    from tabane.reader.formats.data_files import json_page
 
     return json_page(body.text(), body.url)
 
 
-def _json_lines(body: _Body) -> Page:
-    from tabane.reader.formats.json_outline import json_page
+def _json_lines(body: _TypedBody) -> Page:
+    from tabane.reader.formats.data_files import json_page
 
     return json_page(body.text(), body.url, lines=True)
 
 
-def _xml(body: _Body) -> Page:
+def _xml(body: _TypedBody) -> Page:
     from tabane.reader.formats.xml import xml_page
 
     return xml_page(decoded(body.data, body.charset, "application/xml"), body.url)
 
 
-def _csv(body: _Body) -> Page:
-    from tabane.reader.formats.tables import csv_page
+def _csv(body: _TypedBody) -> Page:
+    from tabane.reader.formats.data_files import csv_page
 
     return csv_page(body.text(), body.url)
 
 
-def _tsv(body: _Body) -> Page:
-    from tabane.reader.formats.tables import csv_page
+def _tsv(body: _TypedBody) -> Page:
+    from tabane.reader.formats.data_files import csv_page
 
     return csv_page(body.text(), body.url, "\t")
 
 
-def _pdf(body: _Body) -> Page:
+def _pdf(body: _TypedBody) -> Page:
     from tabane.reader.formats.pdf import pdf_page
 
     return pdf_page(body.data, body.url)
 
 
-def _image(body: _Body) -> Page:
+def _image(body: _TypedBody) -> Page:
     from tabane.reader.formats.images import image_page
 
     return image_page(body.data, body.url, PurePosixPath(body.name or body.url.partition("?")[0]).name)
 
 
-def _docx(body: _Body) -> Page:
+def _docx(body: _TypedBody) -> Page:
     from tabane.reader.formats.zipped_documents import office_page
 
     return office_page(body.data, body.url, "docx")
 
 
-def _xlsx(body: _Body) -> Page:
+def _xlsx(body: _TypedBody) -> Page:
     from tabane.reader.formats.zipped_documents import office_page
 
     return office_page(body.data, body.url, "xlsx")
 
 
-def _pptx(body: _Body) -> Page:
+def _pptx(body: _TypedBody) -> Page:
     from tabane.reader.formats.zipped_documents import office_page
 
     return office_page(body.data, body.url, "pptx")
 
 
-def _epub(body: _Body) -> Page:
+def _epub(body: _TypedBody) -> Page:
     from tabane.reader.formats.zipped_documents import book_page
 
     return book_page(body.data, body.url)
 
 
-def _whole(body: _Body) -> Page:
+def _whole(body: _TypedBody) -> Page:
     from tabane.reader.formats.article_html import whole_page
 
     return whole_page(decoded(body.data, body.charset, "text/html"), body.url)
 
 
-def _wiki(body: _Body) -> Page:
+def _wiki(body: _TypedBody) -> Page:
     from tabane.reader.formats.article_html import wiki_page
 
     return wiki_page(decoded(body.data, body.charset, "text/html"), body.url)
 
 
-_READERS: Mapping[Kind, Callable[[_Body], Page]] = {
+_READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
     "html": _html,
     "plain": _plain,
     "code": _code,

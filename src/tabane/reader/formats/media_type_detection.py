@@ -127,7 +127,7 @@ _ZIPPED: tuple[tuple[str, Kind], ...] = (
 )
 
 
-class Unread(Exception):
+class UnsupportedMediaType(Exception):
     """No kind that is read here; ``args[0]`` names the type."""
 
 
@@ -140,7 +140,7 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
     if signed := _signed(body):
         return signed
     if _is_binary(body[:2048], media):
-        raise Unread(media if media not in _VAGUE else "application/octet-stream")
+        raise UnsupportedMediaType(media if media not in _VAGUE else "application/octet-stream")
     suffix = suffix_of(name, url)
     found = _said(media, body) if media not in _VAGUE else None
     if found is None and media in _VAGUE:
@@ -148,7 +148,7 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
         if found == "html" and media == "text/plain":
             found = "plain"  # browsers show such a page as it is written, and so do we
     if found is None:
-        raise Unread(media)
+        raise UnsupportedMediaType(media)
     return _json_in_html(body) if found == "html" else found
 
 
@@ -180,7 +180,7 @@ def _signed(body: bytes) -> Kind | None:
                 return "image"
             if kind == "image":
                 return "image"
-            raise Unread(kind)
+            raise UnsupportedMediaType(kind)
     return None
 
 
@@ -189,13 +189,13 @@ def _zipped(body: bytes) -> Kind:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             names = set(archive.namelist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        raise Unread("application/zip") from None
+        raise UnsupportedMediaType("application/zip") from None
     for name, kind in _ZIPPED:
         if name in names:
             return kind
     if "META-INF/container.xml" in names:
         return "epub"
-    raise Unread("application/zip")
+    raise UnsupportedMediaType("application/zip")
 
 
 def _said(media: str, body: bytes) -> Kind | None:

@@ -33,7 +33,7 @@ _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?\d
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _PdfLine:
     """A line of text and where it stands, in points; ``wide``: a letter's width, where all have one."""
 
     text: str
@@ -68,7 +68,7 @@ def pdf_page(body: bytes, url: str) -> Page:
 
 def _page(document: Any, url: str) -> Page:
     count = len(document)
-    pages: list[list[_Line]] = []
+    pages: list[list[_PdfLine]] = []
     length = silent = 0
     for number in range(min(count, _PAGES)):
         lines = _lines(document, number)
@@ -104,7 +104,7 @@ def _warnings(count: int, read: int, silent: int) -> tuple[Message, ...]:
     return tuple(found)
 
 
-def _lines(document: Any, number: int) -> list[_Line]:
+def _lines(document: Any, number: int) -> list[_PdfLine]:
     page = document[number]
     try:
         text = page.get_textpage()
@@ -116,7 +116,7 @@ def _lines(document: Any, number: int) -> list[_Line]:
         page.close()
 
 
-def _of_text(page: Any) -> Iterator[_Line]:
+def _of_text(page: Any) -> Iterator[_PdfLine]:
     """Lines in the order of the page's own stream; PDFium ends each with CR LF."""
     at = 0
     whole = page.get_text_range()
@@ -127,7 +127,7 @@ def _of_text(page: Any) -> Iterator[_Line]:
             left, bottom, wide, top = _box(page, first)
             _, _, right, _ = _box(page, first + len(core) - 1)
             width = wide - left if _is_typed(page, first) else 0.0
-            yield _Line(core, round(top - bottom, 1), top, left, right, width)
+            yield _PdfLine(core, round(top - bottom, 1), top, left, right, width)
         at += len(line) + 2
 
 
@@ -152,7 +152,7 @@ def _box(page: Any, index: int) -> tuple[float, float, float, float]:
     return rectangle.left, rectangle.bottom, rectangle.right, rectangle.top
 
 
-def _written(pages: Sequence[Sequence[_Line]], count: int) -> str:
+def _written(pages: Sequence[Sequence[_PdfLine]], count: int) -> str:
     usual = _usual(line for page in pages for line in page)
     levels = _levels(pages, usual)
     parts: list[str] = []
@@ -163,7 +163,7 @@ def _written(pages: Sequence[Sequence[_Line]], count: int) -> str:
     return "\n\n".join(parts)
 
 
-def _usual(lines: Iterator[_Line]) -> float:
+def _usual(lines: Iterator[_PdfLine]) -> float:
     """The size that most of the text has."""
     sizes: Counter[float] = Counter()
     for line in lines:
@@ -171,7 +171,7 @@ def _usual(lines: Iterator[_Line]) -> float:
     return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
-def _levels(pages: Sequence[Sequence[_Line]], usual: float) -> dict[float, int]:
+def _levels(pages: Sequence[Sequence[_PdfLine]], usual: float) -> dict[float, int]:
     """Levels of headings by size: the largest is 1. A size that much text has is no heading's."""
     lengths: Counter[float] = Counter()
     for page in pages:
@@ -189,10 +189,10 @@ def _levels(pages: Sequence[Sequence[_Line]], usual: float) -> dict[float, int]:
     return found
 
 
-def _blocks(lines: Sequence[_Line], levels: dict[float, int]) -> Iterator[str]:
+def _blocks(lines: Sequence[_PdfLine], levels: dict[float, int]) -> Iterator[str]:
     """Paragraphs, headings, items and listings, of lines that belong together."""
     leading = _leading(lines)
-    group: list[_Line] = []
+    group: list[_PdfLine] = []
     for line in lines:
         if group and not _belongs(group[-1], line, leading):
             yield _block(group, lines, levels)
@@ -202,7 +202,7 @@ def _blocks(lines: Sequence[_Line], levels: dict[float, int]) -> Iterator[str]:
         yield _block(group, lines, levels)
 
 
-def _leading(lines: Sequence[_Line]) -> float:
+def _leading(lines: Sequence[_PdfLine]) -> float:
     """The usual distance from a line to the next, in heights of a line."""
     gaps = [
         (one.top - two.top) / one.size
@@ -212,7 +212,7 @@ def _leading(lines: Sequence[_Line]) -> float:
     return median(gaps) if gaps else 1.2
 
 
-def _belongs(before: _Line, line: _Line, leading: float) -> bool:
+def _belongs(before: _PdfLine, line: _PdfLine, leading: float) -> bool:
     """Whether a line stands right below the one before, in the same letters."""
     if abs(before.size - line.size) > 0.6 or bool(before.wide) != bool(line.wide):
         return False
@@ -222,7 +222,7 @@ def _belongs(before: _Line, line: _Line, leading: float) -> bool:
     return 0 < before.top - line.top <= max(before.size, 1.0) * leading * room
 
 
-def _block(group: Sequence[_Line], page: Sequence[_Line], levels: dict[float, int]) -> str:
+def _block(group: Sequence[_PdfLine], page: Sequence[_PdfLine], levels: dict[float, int]) -> str:
     if all(line.wide for line in group) and (len(group) > 1 or not levels.get(group[0].size)):
         return _listing(group)
     text = group[0].text
@@ -239,7 +239,7 @@ def _block(group: Sequence[_Line], page: Sequence[_Line], levels: dict[float, in
     return escaping.lines(text)
 
 
-def _listing(group: Sequence[_Line]) -> str:
+def _listing(group: Sequence[_PdfLine]) -> str:
     """Lines of code, as far in as they stand."""
     edge = min(line.left for line in group)
     code: list[str] = []
@@ -250,7 +250,7 @@ def _listing(group: Sequence[_Line]) -> str:
     return fence("\n".join(code), "")
 
 
-def _is_full(line: _Line, page: Sequence[_Line]) -> bool:
+def _is_full(line: _PdfLine, page: Sequence[_PdfLine]) -> bool:
     """Whether a line ends where those above and below it end too, so that its text goes on in the next."""
     beside = [other for other in page if abs(other.left - line.left) < line.size * 4]
     edge = max(other.right for other in beside)
@@ -269,7 +269,7 @@ def _continued(text: str, line: str) -> str:
     return f"{text} {line}"
 
 
-def _first_heading(pages: Sequence[Sequence[_Line]]) -> str | None:
+def _first_heading(pages: Sequence[Sequence[_PdfLine]]) -> str | None:
     """The largest line of the first page, where it stands out."""
     lines = pages[0] if pages else []
     usual = _usual(iter(lines))

@@ -18,7 +18,7 @@ from lxml import etree, html
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.decoding import decoded
-from tabane.reader.formats.tables import table
+from tabane.reader.formats.data_files import table
 from tabane.reader.formats.text import LONGEST, bounded, broken, too_large
 from tabane.reader.markdown import escaping, markdown
 from tabane.reader.page import Page

@@ -15,7 +15,7 @@ Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AllowedEntry:
     """One line of what is allowed: a name, every name under one, or a network; at one port, or at any."""
 
     name: str = ""
@@ -24,7 +24,7 @@ class Entry:
     port: int | None = None
 
 
-class Allowed:
+class AllowedHosts:
     """What is allowed: ``wiki.lan``, ``*.lan``, ``nas.lan:8080``, ``10.1.0.0/16``, ``[fd00::1]:80``.
 
     A name is reached whatever address it has; an address or network, whatever name leads to it. Without a
@@ -56,11 +56,11 @@ class Allowed:
         return any(entry.network is not None and entry.port in (None, port) for entry in self._entries)
 
 
-def _entry(text: str) -> Entry:
+def _entry(text: str) -> AllowedEntry:
     try:
         if "/" in text:
             network, port = _cut(text)
-            return Entry(network=ip_network(network), port=port)
+            return AllowedEntry(network=ip_network(network), port=port)
         under = text.startswith("*.")
         found = target("http://" + text.removeprefix("*."))
         if found.path != "/" or (under and found.address is not None):
@@ -74,8 +74,8 @@ def _entry(text: str) -> Entry:
         raise ConfigurationError(why) from None
     port = found.port if _names_port(text) else None
     if found.address is not None:
-        return Entry(network=ip_network(found.address), port=port)
-    return Entry(name=found.host, under=under, port=port)
+        return AllowedEntry(network=ip_network(found.address), port=port)
+    return AllowedEntry(name=found.host, under=under, port=port)
 
 
 def _names_port(text: str) -> bool:
@@ -104,7 +104,7 @@ class Guard:
     def __init__(
         self, allowed: Iterable[str] = (), ports: Iterable[int] = (80, 443), *, resolves: bool = True
     ) -> None:
-        self._allowed = Allowed(allowed)
+        self._allowed = AllowedHosts(allowed)
         self._ports = frozenset(ports)
         self._resolves = resolves
 

@@ -29,13 +29,13 @@ def markdown(
     in. What is hidden by style is not judged here: elements that are given are written. ``removed`` is added
     how many unseen characters of which kind the text had (see reader/cleaning.py).
     """
-    from tabane.reader.markdown.converter import Converter
+    from tabane.reader.markdown.converter import MarkdownConverter
     from tabane.reader.markdown.writer import stacked
 
     unseen = leave_seen(elements)
     if removed is not None:
         removed.update(unseen)
-    converter = Converter(elements, base_url, links=links)
+    converter = MarkdownConverter(elements, base_url, links=links)
     return stacked(converter.all(elements))
 
 

@@ -11,8 +11,17 @@ from tabane.reader.markdown import escaping
 from tabane.reader.markdown.code_blocks import source
 from tabane.reader.markdown.elements import BLOCKS, SILENT, address, classes, decorative, image, text_of
 from tabane.reader.markdown.formulas import formula, rendered
-from tabane.reader.markdown.spans import Atom, Break, Closing, Link, Opening, Piece, blank, joined
-from tabane.reader.markdown.writer import Notes
+from tabane.reader.markdown.spans import (
+    AtomicSpan,
+    ClosingMark,
+    HardLineBreak,
+    LinkSpan,
+    OpeningMark,
+    Piece,
+    blank,
+    joined,
+)
+from tabane.reader.markdown.writer import Footnotes
 
 _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "dfn": "*", "del": "~~", "s": "~~", "strike": "~~"}
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
@@ -32,10 +41,10 @@ _EMOJI = 40  # characters of the name of one
 _DEEP = 90  # elements within each other; what is deeper is taken as text
 
 
-class Inline:
+class InlineConverter:
     """Makes pieces. ``plain`` within a heading, where nothing needs to be bold."""
 
-    def __init__(self, base: str, notes: Notes, *, links: bool = True) -> None:
+    def __init__(self, base: str, notes: Footnotes, *, links: bool = True) -> None:
         self._base, self._notes, self._links = base, notes, links
         self._depth = 0
         self._plain = 0
@@ -75,9 +84,9 @@ class Inline:
             return
         made = formula(element)
         if made is not None:
-            found.extend([Break(), Break()] * made.shown)
-            found.append(Atom(made.markdown))
-            found.extend([Break(), Break()] * made.shown)
+            found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
+            found.append(AtomicSpan(made.markdown))
+            found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
         elif tag in _MARKS:
             self._mark(_MARKS[tag], element, found)
         elif writing := _WRITING.get(tag):
@@ -109,14 +118,14 @@ class Inline:
             found.extend(inside)
             return
         seen = [piece for piece in inside if not isinstance(piece, str) or piece.strip()]
-        if len(seen) == 1 and isinstance(seen[0], Link) and not seen[0].label.startswith(("![", sign)):
-            found.append(Link(f"{sign}{seen[0].label}{sign}", seen[0].url))
+        if len(seen) == 1 and isinstance(seen[0], LinkSpan) and not seen[0].label.startswith(("![", sign)):
+            found.append(LinkSpan(f"{sign}{seen[0].label}{sign}", seen[0].url))
             return
-        found.extend([Opening(sign), *inside, Closing(sign)])
+        found.extend([OpeningMark(sign), *inside, ClosingMark(sign)])
 
     def _link(self, element: HtmlElement, found: list[Piece]) -> None:
         if label := self._notes.mark(element):
-            found.append(Atom(f"[^{label}]"))
+            found.append(AtomicSpan(f"[^{label}]"))
             return
         if self._notes.leads_back(element):
             return
@@ -128,7 +137,7 @@ class Inline:
         label = " ".join(joined(inside).split())
         before, behind = _edges(inside)
         found.append(before)
-        found.append(Link(label, url))
+        found.append(LinkSpan(label, url))
         found.append(behind)
 
     def _image(self, element: HtmlElement, found: list[Piece]) -> None:
@@ -142,7 +151,7 @@ class Inline:
             return
         if words or not (decorative(element) and not self._in_figure(element)):
             label = escaping.label(escaping.inline(words))
-            found.append(Atom(f"![{label}]({where if self._links else ''})"))
+            found.append(AtomicSpan(f"![{label}]({where if self._links else ''})"))
 
     def _in_figure(self, element: HtmlElement) -> bool:
         return next(element.iterancestors("figure"), None) is not None
@@ -156,12 +165,12 @@ class Inline:
             return
         if len(links) == 1 and text_of(links[0]).strip() == text.strip() and self._links:
             url = address(links[0].get("href"), self._base)
-            found.append(Link(code, url) if url else Atom(code))
+            found.append(LinkSpan(code, url) if url else AtomicSpan(code))
             return
-        found.extend([text[: len(text) - len(text.lstrip())], Atom(code), text[len(text.rstrip()) :]])
+        found.extend([text[: len(text) - len(text.lstrip())], AtomicSpan(code), text[len(text.rstrip()) :]])
 
     def _break(self, _element: HtmlElement, found: list[Piece]) -> None:
-        found.append(Break())
+        found.append(HardLineBreak())
 
     def _raised(self, element: HtmlElement, found: list[Piece]) -> None:
         self._moved("^", element, found)
@@ -178,10 +187,10 @@ class Inline:
         if value is None or not before.isalnum() or (sign == "_" and text.isdigit() and before.isalpha()):
             found.extend(inside)
             return
-        if any(isinstance(piece, Atom | Link) for piece in inside):
+        if any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside):
             found.extend(inside)
             return
-        found.append(Atom(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
+        found.append(AtomicSpan(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
 
     def _reading(self, element: HtmlElement, found: list[Piece]) -> None:
         """Ruby text: the reading behind what it is the reading of."""
@@ -195,7 +204,7 @@ class Inline:
     def _box(self, element: HtmlElement, found: list[Piece]) -> None:
         """A box to tick in a list of tasks."""
         if element.get("type") == "checkbox" and next(element.iterancestors("li"), None) is not None:
-            found.extend([Atom("[x]" if element.get("checked") is not None else "[ ]"), " "])
+            found.extend([AtomicSpan("[x]" if element.get("checked") is not None else "[ ]"), " "])
 
     def _unscripted(self, element: HtmlElement, found: list[Piece]) -> None:
         """An image for browsers without scripts, where the one for the others says no address."""
@@ -214,7 +223,7 @@ class Inline:
         words = _unread(element.get("title") or element.get("aria-label"))
         if url and self._links and (words or element.tag != "iframe" or _PLAYERS.search(url)):
             label = escaping.label(escaping.inline(words)) if words else None
-            found.extend([" ", Link(label, url) if label else Atom(f"<{url}>"), " "])
+            found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
         elif element.tag in ("object", "video", "audio"):
             found.extend(self.pieces(element))
 
@@ -224,23 +233,23 @@ class Inline:
             lines = source(element).split("\n")
             found.append(" ")
             found.extend(
-                piece for line in lines if line.strip() for piece in (Atom(escaping.code(line)), " ")
+                piece for line in lines if line.strip() for piece in (AtomicSpan(escaping.code(line)), " ")
             )
             return
         before = " • " if tag == "li" and element.getprevious() is not None else " "
         found.extend([before, *self.pieces(element), " "])
 
 
-_WRITING: Mapping[str, Callable[[Inline, HtmlElement, list[Piece]], None]] = {
-    "a": Inline._link,
-    "img": Inline._image,
-    "br": Inline._break,
-    "sup": Inline._raised,
-    "sub": Inline._lowered,
-    "rt": Inline._reading,
-    "q": Inline._quoted,
-    "input": Inline._box,
-    "noscript": Inline._unscripted,
+_WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], None]] = {
+    "a": InlineConverter._link,
+    "img": InlineConverter._image,
+    "br": InlineConverter._break,
+    "sup": InlineConverter._raised,
+    "sub": InlineConverter._lowered,
+    "rt": InlineConverter._reading,
+    "q": InlineConverter._quoted,
+    "input": InlineConverter._box,
+    "noscript": InlineConverter._unscripted,
 }
 
 
@@ -262,6 +271,6 @@ def _last_char(pieces: list[Piece]) -> str:
         if isinstance(piece, str):
             if piece:
                 return piece[-1]
-        elif not isinstance(piece, Opening | Closing):
+        elif not isinstance(piece, OpeningMark | ClosingMark):
             return " "
     return " "

@@ -16,36 +16,36 @@ from typing import NamedTuple
 from tabane.reader.markdown import escaping
 
 
-class Atom(NamedTuple):
+class AtomicSpan(NamedTuple):
     """A piece that is Markdown already."""
 
     markdown: str
 
 
-class Link(NamedTuple):
+class LinkSpan(NamedTuple):
     """A link whose label is Markdown already."""
 
     label: str
     url: str
 
 
-class Opening(NamedTuple):
+class OpeningMark(NamedTuple):
     """A mark of emphasis begins."""
 
     sign: str
 
 
-class Closing(NamedTuple):
+class ClosingMark(NamedTuple):
     """The last mark that began ends."""
 
     sign: str
 
 
-class Break(NamedTuple):
+class HardLineBreak(NamedTuple):
     """A line ends; two in a row end a paragraph."""
 
 
-Piece = str | Atom | Link | Opening | Closing | Break
+Piece = str | AtomicSpan | LinkSpan | OpeningMark | ClosingMark | HardLineBreak
 """A piece of a line; a str is text as the page has it, neither collapsed nor escaped."""
 
 _SPACE = " \t\n\r\f\v\xa0\u2009\u202f"
@@ -73,7 +73,9 @@ def joined(pieces: Iterable[Piece]) -> str:
 def blank(pieces: Iterable[Piece]) -> bool:
     """Whether nothing of it can be seen."""
     return all(
-        not _UNSEEN.sub("", piece).strip() if isinstance(piece, str) else not isinstance(piece, Atom | Link)
+        not _UNSEEN.sub("", piece).strip()
+        if isinstance(piece, str)
+        else not isinstance(piece, AtomicSpan | LinkSpan)
         for piece in pieces
     )
 
@@ -87,7 +89,7 @@ def _formulas(text: str) -> list[Piece]:
     for found in _TEX.finditer(text):
         parts.append(text[at : found.start()])
         inside, shown = found[1], found[2] or found[3]
-        parts.append(Atom(f"${inside.strip()}$" if inside else f"$${(shown or '').strip()}$$"))
+        parts.append(AtomicSpan(f"${inside.strip()}$" if inside else f"$${(shown or '').strip()}$$"))
         at = found.end()
     return [*parts, text[at:]]
 
@@ -108,14 +110,14 @@ class _Tokens:
     def add(self, piece: Piece) -> None:
         if isinstance(piece, str):
             self._text(piece)
-        elif isinstance(piece, Opening):
+        elif isinstance(piece, OpeningMark):
             self._waiting.append(piece.sign)
-        elif isinstance(piece, Closing):
+        elif isinstance(piece, ClosingMark):
             self._close(piece.sign)
-        elif isinstance(piece, Break):
+        elif isinstance(piece, HardLineBreak):
             self._space = ""
             self._tokens.append(_Token("break", "\n"))
-        elif isinstance(piece, Link):
+        elif isinstance(piece, LinkSpan):
             self._visible("atom", f"[{escaping.label(piece.label)}]({piece.url})")
         elif piece.markdown:
             self._visible("atom", piece.markdown)

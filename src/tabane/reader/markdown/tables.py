@@ -9,7 +9,7 @@ from lxml.html import HtmlElement
 
 from tabane.reader.markdown import code_blocks, escaping
 from tabane.reader.markdown.elements import HEADINGS, text_of
-from tabane.reader.markdown.writer import Block, Writer
+from tabane.reader.markdown.writer import MarkdownBlock, MarkdownWriter
 
 _PARTS = ("thead", "tbody", "tfoot")
 _CELL = frozenset({"td", "th"})
@@ -21,35 +21,35 @@ _LONG = 1200  # characters that a cell of data hardly has
 _REPEATED = 60  # characters of a cell over several rows that are said in each of them
 
 
-class _Cell(NamedTuple):
+class _TableCell(NamedTuple):
     element: HtmlElement
     wide: int
     high: int
 
 
-class _Row(NamedTuple):
-    cells: list[_Cell]
+class _TableRow(NamedTuple):
+    cells: list[_TableCell]
     head: bool
 
 
-def tabled(writer: Writer, element: HtmlElement) -> list[Block]:
+def tabled(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
     """The table's caption and the table; or the blocks of its cells, where it is not one of data."""
     listing = code_blocks.in_table(element)
     if listing is not None:
         code = code_blocks.fenced(listing)
-        return [Block(code, "code")] if code else []
+        return [MarkdownBlock(code, "code")] if code else []
     rows = list(_rows(element))
     blocks = [block for caption in element.iterchildren("caption") for block in writer.blocks(caption)]
     blocks += _beside(writer, element)
     if _arranges(element, rows):
         return blocks + [block for row in rows for cell in row.cells for block in writer.blocks(cell.element)]
     table = _written(_grid(writer, rows), _heads(rows), titled=_titled(rows))
-    return [*blocks, Block(table, "table")] if table else blocks
+    return [*blocks, MarkdownBlock(table, "table")] if table else blocks
 
 
-def _beside(writer: Writer, table: HtmlElement) -> list[Block]:
+def _beside(writer: MarkdownWriter, table: HtmlElement) -> list[MarkdownBlock]:
     """What stands in a table and in no cell: browsers show it above."""
-    found: list[Block] = []
+    found: list[MarkdownBlock] = []
     parts = list(table.iterchildren(*_PARTS))
     rows = [row for part in (table, *parts) for row in part.iterchildren("tr")]
     for own, holders in ((_OF_TABLE, [table]), (_OF_PART, parts), (_CELL, rows)):
@@ -62,9 +62,9 @@ def _beside(writer: Writer, table: HtmlElement) -> list[Block]:
     return found
 
 
-def _rows(table: HtmlElement) -> Iterator[_Row]:
+def _rows(table: HtmlElement) -> Iterator[_TableRow]:
     """Rows in the order in which they are seen: the foot comes last wherever it stands."""
-    feet: list[_Row] = []
+    feet: list[_TableRow] = []
     loose: list[HtmlElement] = []  # cells without a row, which libxml2 leaves as they are
     for part in table:
         if part.tag in _CELL:
@@ -86,7 +86,7 @@ def _rows(table: HtmlElement) -> Iterator[_Row]:
     yield from feet
 
 
-def _of_part(part: HtmlElement) -> Iterator[_Row]:
+def _of_part(part: HtmlElement) -> Iterator[_TableRow]:
     loose = list(part.iterchildren(*_CELL))
     if loose:
         yield _row(loose, head=False)
@@ -94,9 +94,9 @@ def _of_part(part: HtmlElement) -> Iterator[_Row]:
         yield _row(row.iterchildren(*_CELL), head=part.tag == "thead")
 
 
-def _row(elements: Iterable[HtmlElement], *, head: bool) -> _Row:
-    cells = [_Cell(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in elements]
-    return _Row(cells, head or (bool(cells) and all(cell.element.tag == "th" for cell in cells)))
+def _row(elements: Iterable[HtmlElement], *, head: bool) -> _TableRow:
+    cells = [_TableCell(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in elements]
+    return _TableRow(cells, head or (bool(cells) and all(cell.element.tag == "th" for cell in cells)))
 
 
 def _span(cell: HtmlElement, name: str) -> int:
@@ -104,7 +104,7 @@ def _span(cell: HtmlElement, name: str) -> int:
     return min(max(1, int(said)), _WIDEST) if said.isascii() and said.isdigit() and len(said) < 6 else 1
 
 
-def _arranges(table: HtmlElement, rows: list[_Row]) -> bool:
+def _arranges(table: HtmlElement, rows: list[_TableRow]) -> bool:
     """Whether the table only puts parts of the page beside each other."""
     widest = max((len(row.cells) for row in rows), default=0)
     if (
@@ -128,7 +128,7 @@ def _is_page(cell: HtmlElement, named: bool) -> bool:
     return len(cell) > 0 and len(text_of(cell)) > long
 
 
-def _grid(writer: Writer, rows: list[_Row]) -> list[list[str]]:
+def _grid(writer: MarkdownWriter, rows: list[_TableRow]) -> list[list[str]]:
     """A text for each place. A cell over several columns is in the first of them, or in each of a head's."""
     grid: list[list[str]] = []
     over: dict[int, tuple[int, str]] = {}  # column → rows still to come, and what is said in them
@@ -163,7 +163,7 @@ def _fill(places: list[str], over: dict[int, tuple[int, str]]) -> None:
         places.append(text)
 
 
-def _heads(rows: list[_Row]) -> int:
+def _heads(rows: list[_TableRow]) -> int:
     """How many rows at the top are heads."""
     count = 0
     while count < len(rows) and rows[count].head:
@@ -171,7 +171,7 @@ def _heads(rows: list[_Row]) -> int:
     return count if count < len(rows) else min(count, 1)
 
 
-def _titled(rows: list[_Row]) -> bool:
+def _titled(rows: list[_TableRow]) -> bool:
     """Whether what heads a row is at its left, and no row is a head."""
     lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
     return _heads(rows) == 0 and sum(lefts) * 2 > len(lefts)

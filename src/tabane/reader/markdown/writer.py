@@ -19,7 +19,7 @@ _NOTES = frozenset({"li", "p", "div", "dd", "aside"})
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class Footnotes:
     """``marks``: label by the href of a reference; ``notes``: label by the id of what stands below."""
 
     marks: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Notes:
         )
 
 
-def notes(elements: Sequence[HtmlElement]) -> Notes:
+def notes(elements: Sequence[HtmlElement]) -> Footnotes:
     """The footnotes of these elements: references in them whose notes are in them too."""
     wanted: dict[str, HtmlElement] = {}
     for element in elements:
@@ -51,13 +51,13 @@ def notes(elements: Sequence[HtmlElement]) -> Notes:
             if len(href) > 1 and href[0] == "#" and _refers(link):
                 wanted.setdefault(href, link)
     if not wanted:
-        return Notes()
+        return Footnotes()
     there = _targets(elements, {unquote(href[1:]) for href in wanted})
     marks: dict[str, str] = {}
     for href, link in wanted.items():
         if unquote(href[1:]) in there:
             marks[href] = _label(link, marks)
-    return Notes(marks, {unquote(href[1:]): label for href, label in marks.items()})
+    return Footnotes(marks, {unquote(href[1:]): label for href, label in marks.items()})
 
 
 def _refers(link: HtmlElement) -> bool:
@@ -104,7 +104,7 @@ def _label(link: HtmlElement, taken: Mapping[str, str]) -> str:
 Kind = Literal["paragraph", "heading", "list", "code", "table", "quotation", "note", "rule"]
 
 
-class Block(NamedTuple):
+class MarkdownBlock(NamedTuple):
     """A block of Markdown, lines without indentation. ``marker`` is a list's: ``-``, ``*``, ``.``, ``)``."""
 
     markdown: str
@@ -112,21 +112,21 @@ class Block(NamedTuple):
     marker: str = ""
 
 
-class Writer(Protocol):
+class MarkdownWriter(Protocol):
     """Writes what is in an element."""
 
     @property
-    def notes(self) -> Notes: ...
+    def notes(self) -> Footnotes: ...
 
-    def blocks(self, element: HtmlElement) -> list[Block]:
+    def blocks(self, element: HtmlElement) -> list[MarkdownBlock]:
         """What is in the element, as blocks."""
         ...
 
-    def written(self, element: HtmlElement) -> list[Block]:
+    def written(self, element: HtmlElement) -> list[MarkdownBlock]:
         """The blocks that the element is."""
         ...
 
-    def said(self, text: str | None) -> list[Block]:
+    def said(self, text: str | None) -> list[MarkdownBlock]:
         """Text that stands alone, as a paragraph; none for white space."""
         ...
 
@@ -139,7 +139,7 @@ class Writer(Protocol):
         ...
 
 
-def stacked(blocks: Iterable[Block], *, tight: bool = False) -> str:
+def stacked(blocks: Iterable[MarkdownBlock], *, tight: bool = False) -> str:
     """Blocks one below the other, an empty line between; ``tight``: none before a list."""
     parts: list[str] = []
     for block in blocks:

@@ -17,7 +17,7 @@ visit       one page, from its address to its HTML
 snapshot    the document as HTML, shadow trees in their places
 """
 
-from tabane.reader.rendering.chromium import Limits
-from tabane.reader.rendering.renderer import Rendering
+from tabane.reader.rendering.chromium import RenderLimits
+from tabane.reader.rendering.renderer import PageRenderer
 
-__all__ = ["Limits", "Rendering"]
+__all__ = ["PageRenderer", "RenderLimits"]

@@ -18,28 +18,27 @@ import msgspec
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.guarded_connections import Guarded, Source
-from tabane.reader.fetching.interface import Fetched, Policy
-from tabane.reader.fetching.resolver import Resolver
+from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, Source
+from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver
 from tabane.reader.guard import Guard
-from tabane.reader.rendering.chromium import Limits, flags
-from tabane.reader.rendering.devtools import Gone, Refused, Talk
-from tabane.reader.rendering.egress_proxy import Gate
-from tabane.reader.rendering.page_visit import Visit
+from tabane.reader.rendering.chromium import RenderLimits, flags
+from tabane.reader.rendering.devtools import BrowserGone, DevToolsConnection, DevToolsError
+from tabane.reader.rendering.egress_proxy import EgressProxy
+from tabane.reader.rendering.page_visit import PageVisit
 
 
-class Shown:
+class RenderedPage:
     """A page under one policy. To be shown once; :meth:`end` may come at any time."""
 
     def __init__(
-        self, policy: Policy, limits: Limits, resolve: Resolver, source: Source, errors: int | None
+        self, policy: Policy, limits: RenderLimits, resolve: Resolver, source: Source, errors: int | None
     ) -> None:
         self._policy, self._limits = policy, limits
         self._guard = Guard(policy.allowed, policy.ports)
-        self._network = Guarded(self._guard, resolve, source)
-        self._browser = Browser(limits, errors)
+        self._network = GuardedNetworkBackend(self._guard, resolve, source)
+        self._browser = BrowserProcess(limits, errors)
 
-    async def shown(self, program: str, url: str, *, sandbox: bool) -> Fetched:
+    async def shown(self, program: str, url: str, *, sandbox: bool) -> FetchedResource:
         """The page as HTML. Raises ReadError."""
         if self._policy.proxy:
             raise ReadError(
@@ -50,7 +49,7 @@ class Shown:
         try:
             async with (
                 asyncio.timeout(self._limits.seconds) as limit,
-                Gate(self._guard, self._network, self._limits, self._policy.connect_timeout) as gate,
+                EgressProxy(self._guard, self._network, self._limits, self._policy.connect_timeout) as gate,
             ):
                 return await self._visited(gate, program, at, sandbox)
         except TimeoutError:
@@ -67,23 +66,23 @@ class Shown:
         """End the browser, where there is one."""
         await self._browser.end()
 
-    async def _visited(self, gate: Gate, program: str, url: str, sandbox: bool) -> Fetched:
+    async def _visited(self, gate: EgressProxy, program: str, url: str, sandbox: bool) -> FetchedResource:
         talk = await self._browser.start(
             program,
             lambda profile: flags(profile, gate.name, gate.port, self._policy.user_agent, sandbox=sandbox),
         )
-        visit = Visit(talk, gate, self._guard, self._limits)
+        visit = PageVisit(talk, gate, self._guard, self._limits)
         try:
             await talk.ask("Browser.getVersion")
-        except (Gone, Refused):
+        except (BrowserGone, DevToolsError):
             raise _unstarted(await self._browser.end()) from None
         try:
             return await visit.go(url)
-        except Gone:
+        except BrowserGone:
             raise _ended(await self._browser.end(), visit.crashed) from None
 
 
-def _unstarted(report: Report) -> ReadError:
+def _unstarted(report: BrowserExit) -> ReadError:
     """Why it never answered."""
     if "usable sandbox" in report.said:
         return ReadError(
@@ -99,7 +98,7 @@ def _unstarted(report: Report) -> ReadError:
     return ReadError(say("the browser cannot be started: {reason}.", reason=reason), "way")
 
 
-def _ended(report: Report, crashed: bool) -> ReadError:
+def _ended(report: BrowserExit, crashed: bool) -> ReadError:
     if report.why == "memory":
         return ReadError(say("the page takes more memory than the browser has for one."), "large")
     if crashed:
@@ -115,7 +114,7 @@ _USERS = (61_184, 65_519)  # those that no person has: systemd hands them out fo
 _LONGEST = 40  # characters of the folder that profiles are in: sockets in them have names of 104 at most
 
 
-class Report(NamedTuple):
+class BrowserExit(NamedTuple):
     """How a browser ended: asked, memory, ended, unstarted; and the last of its errors."""
 
     why: str
@@ -123,21 +122,21 @@ class Report(NamedTuple):
     said: str
 
 
-class Browser:
+class BrowserProcess:
     """A browser and the process that keeps it. ``errors`` is the descriptor that the keeper's own go to.
 
     A root never runs it as root: each one gets a user of its own that has nothing, in which the browser's
     sandbox works as it does for a person.
     """
 
-    def __init__(self, limits: Limits, errors: int | None = None) -> None:
+    def __init__(self, limits: RenderLimits, errors: int | None = None) -> None:
         self._limits, self._errors = limits, errors
         self._keeper: asyncio.subprocess.Process | None = None
         self._profile = ""
-        self._talk: Talk | None = None
-        self._ending: asyncio.Task[Report] | None = None
+        self._talk: DevToolsConnection | None = None
+        self._ending: asyncio.Task[BrowserExit] | None = None
 
-    async def start(self, program: str, arguments: Callable[[str], list[str]]) -> Talk:
+    async def start(self, program: str, arguments: Callable[[str], list[str]]) -> DevToolsConnection:
         """Starts it. ``arguments`` are made for the folder of its profile. Raises ReadError."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -156,10 +155,10 @@ class Browser:
                 raise
         # JSON may write a character as six bytes.
         longest = 6 * self._limits.html + 1_000_000
-        self._talk = Talk(*await asyncio.open_connection(sock=ours, limit=longest))
+        self._talk = DevToolsConnection(*await asyncio.open_connection(sock=ours, limit=longest))
         return self._talk
 
-    async def end(self) -> Report:
+    async def end(self) -> BrowserExit:
         """Ends it, however often it is asked to, and whoever is cancelled meanwhile."""
         if self._ending is None:
             self._ending = asyncio.create_task(self._ended())
@@ -181,7 +180,7 @@ class Browser:
         keeper.stdin.write(msgspec.json.encode(order) + b"\n")
         await keeper.stdin.drain()
 
-    async def _ended(self) -> Report:
+    async def _ended(self) -> BrowserExit:
         if self._talk is not None:
             await self._talk.close()
         said = b""
@@ -190,8 +189,8 @@ class Browser:
         if self._profile:
             await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
         with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
-            return Report(**msgspec.json.decode(said, type=dict))
-        return Report("ended", None, "")
+            return BrowserExit(**msgspec.json.decode(said, type=dict))
+        return BrowserExit("ended", None, "")
 
     async def _left(self, keeper: asyncio.subprocess.Process) -> bytes:
         assert keeper.stdin is not None

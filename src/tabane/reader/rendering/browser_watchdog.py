@@ -35,7 +35,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: os.close(0))
     order = json.loads(_line())
     _adopt()
-    keeper = Keeper(order)
+    keeper = BrowserWatchdog(order)
     try:
         report = keeper.keep()
     except (OSError, subprocess.SubprocessError) as error:
@@ -47,7 +47,7 @@ def main() -> None:
         os.write(1, json.dumps(report).encode())
 
 
-class Keeper:
+class BrowserWatchdog:
     """One browser, from its start to its end."""
 
     def __init__(self, order: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RenderLimits:
     """Times are seconds, sizes bytes.
 
     ``seconds`` is for everything, with the browser's start; ``settle`` for the page to load and become

@@ -78,19 +78,19 @@ def program(characters: int, nodes: int) -> str:
     return f"{_PROGRAM}({json.dumps(characters)}, {json.dumps(nodes)})"
 
 
-Heard = Callable[[str, dict[str, Any], str], None]
+DevToolsListener = Callable[[str, dict[str, Any], str], None]
 """What is done with an event: its name, what it says, and the session that it is of ("" for the browser)."""
 
 
-class Gone(Exception):
+class BrowserGone(Exception):
     """The browser does not talk any more, or not in a way that is understood."""
 
 
-class Refused(Exception):
+class DevToolsError(Exception):
     """The browser answered a question with an error."""
 
 
-class Talk:
+class DevToolsConnection:
     """Questions to a browser and their answers; events go to ``heard`` as they come, and must not wait."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,7 +98,7 @@ class Talk:
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._number = 0
         self._ended = False
-        self.heard: Heard = lambda method, said, session: None
+        self.heard: DevToolsListener = lambda method, said, session: None
         self._listening = asyncio.create_task(self._listen())
 
     async def ask(self, method: str, session: str = "", **said: Any) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Talk:
 
     def tell(self, method: str, session: str = "", **said: Any) -> None:
         """A question whose answer nobody waits for."""
-        with contextlib.suppress(Gone):
+        with contextlib.suppress(BrowserGone):
             self._send(method, session, said)
 
     def drop(self) -> None:
@@ -121,7 +121,7 @@ class Talk:
         self._ended = True
         for answer in self._asked.values():
             if not answer.done():
-                answer.set_exception(Gone())
+                answer.set_exception(BrowserGone())
 
     async def close(self) -> None:
         self._listening.cancel()
@@ -130,7 +130,7 @@ class Talk:
 
     def _send(self, method: str, session: str, said: dict[str, Any]) -> int:
         if self._ended:
-            raise Gone
+            raise BrowserGone
         self._number += 1
         message = {"id": self._number, "method": method, "params": said}
         if session:
@@ -155,7 +155,7 @@ class Talk:
         answer = self._asked.get(message.get("id", 0))
         if answer is not None and not answer.done():
             if "error" in message:
-                answer.set_exception(Refused(str(message["error"].get("message", ""))))
+                answer.set_exception(DevToolsError(str(message["error"].get("message", ""))))
             else:
                 answer.set_result(message.get("result", {}))
         return None

@@ -21,10 +21,10 @@ from httpcore2 import AsyncNetworkStream
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.fetch_errors import Passing
-from tabane.reader.fetching.guarded_connections import Guarded
+from tabane.reader.fetching.fetch_errors import TransientFetchError
+from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend
 from tabane.reader.guard import Guard, Target
-from tabane.reader.rendering.chromium import Limits
+from tabane.reader.rendering.chromium import RenderLimits
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _BAD = b"HTTP/1.1 400 What\r\n" + _ENDS
 _OPEN = b"HTTP/1.1 200 Open\r\n\r\n"
 
 
-class Way(NamedTuple):
+class ProxyRequest(NamedTuple):
     """What a request of the browser asks for: a tunnel, or one exchange whose ``head`` goes to the site."""
 
     target: Target
@@ -56,11 +56,11 @@ class Way(NamedTuple):
     length: int = 0
 
 
-class _Bad(Exception):
+class _BadProxyRequest(Exception):
     """A request that is none."""
 
 
-class Gate:
+class EgressProxy:
     """Open within its block. ``name`` and ``port`` are where the browser finds it, ``user`` and ``password``
     what it says to be let through.
 
@@ -68,7 +68,9 @@ class Gate:
     ``spent`` is set where a limit was reached: nothing comes through after that.
     """
 
-    def __init__(self, guard: Guard, network: Guarded, limits: Limits, connecting: float) -> None:
+    def __init__(
+        self, guard: Guard, network: GuardedNetworkBackend, limits: RenderLimits, connecting: float
+    ) -> None:
         self._guard, self._network, self._connecting = guard, network, connecting
         self._traffic, self._connections = limits.traffic, limits.connections
         self.name = f"gate-{secrets.token_hex(16)}.invalid"
@@ -81,7 +83,7 @@ class Gate:
         self._server: asyncio.Server | None = None
         self._busy: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Gate:
+    async def __aenter__(self) -> EgressProxy:
         self._server = await asyncio.start_server(self._came, "127.0.0.1", 0, limit=_HEAD)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -111,7 +113,7 @@ class Gate:
                 writer.write(_ASKS + _ENDS)
                 return
             await self._passed(head, reader, writer)
-        except _Bad:
+        except _BadProxyRequest:
             writer.write(_BAD)
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
             pass
@@ -128,8 +130,8 @@ class Gate:
             way = _way(head, self._guard)
             self._count()
             stream = await self._network.connect_tcp(way.target.host, way.target.port, self._connecting)
-        except (ReadError, Passing) as error:
-            self._note(host, error.error if isinstance(error, Passing) else error)
+        except (ReadError, TransientFetchError) as error:
+            self._note(host, error.error if isinstance(error, TransientFetchError) else error)
             if head.startswith(b"CONNECT "):
                 writer.write(_NO)
             # Elsewhere an answer would be taken for one of the site: there is none.
@@ -152,7 +154,11 @@ class Gate:
             kept.setdefault(host, error)
 
     async def _joined(
-        self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: AsyncNetworkStream
+        self,
+        way: ProxyRequest,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        stream: AsyncNetworkStream,
     ) -> None:
         """Both directions, until the site's ends, or the browser's does where that ends it all."""
         if way.tunnel:
@@ -192,38 +198,40 @@ def _host(head: bytes) -> str:
     """What the request names, for the log and for what is said of it."""
     found = _LINE.match(head.split(b"\r\n", 1)[0].decode("latin-1"))
     if found is None:
-        raise _Bad
+        raise _BadProxyRequest
     return re.sub(r"^[a-z]+://", "", found[2], flags=re.IGNORECASE).partition("/")[0][:100]
 
 
-def _way(head: bytes, guard: Guard) -> Way:
+def _way(head: bytes, guard: Guard) -> ProxyRequest:
     """What a request asks for, where the guard lets it. Raises ReadError, and _Bad where it is none."""
     line, _, fields = head.partition(b"\r\n")
     found = _LINE.fullmatch(line.decode("latin-1"))
     if found is None:
-        raise _Bad
+        raise _BadProxyRequest
     method, what = found[1], found[2]
     if method == "CONNECT":
-        return Way(_tunnelled(what, guard), tunnel=True)
+        return ProxyRequest(_tunnelled(what, guard), tunnel=True)
     target = guard.target(what)
     if target.scheme != "http" or _CHUNKED.search(fields):
-        raise _Bad
+        raise _BadProxyRequest
     lengths = {int(length) for length in _LENGTH.findall(fields)}
     if len(lengths) > 1:
-        raise _Bad
+        raise _BadProxyRequest
     fields = _OF_THE_HOP.sub(b"", fields)
     # The path as the browser wrote it; the host as it was judged.
     path = re.sub(r"^[A-Za-z]+://[^/?#]*", "", what)
     path = path if path.startswith("/") else "/" + path
     fields = re.sub(rb"(?im)^host[ \t]*:[^\n]*\n", b"", fields)
     begin = f"{method} {path} HTTP/1.1\r\nHost: {target.authority}\r\nConnection: close\r\n"
-    return Way(target, tunnel=False, head=begin.encode("latin-1") + fields, length=max(lengths, default=0))
+    return ProxyRequest(
+        target, tunnel=False, head=begin.encode("latin-1") + fields, length=max(lengths, default=0)
+    )
 
 
 def _tunnelled(authority: str, guard: Guard) -> Target:
     host, colon, port = authority.rpartition(":")
     if not colon or not port.isdigit() or "/" in host:
-        raise _Bad
+        raise _BadProxyRequest
     # By the scheme whose own port it is: that is left out of what is said, and any other is written anyway.
     return guard.target(f"{'http' if port == '80' else 'https'}://{authority}/")
 

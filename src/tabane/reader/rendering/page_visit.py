@@ -11,11 +11,11 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.fetch_errors import refusal
 from tabane.reader.fetching.headers import media
-from tabane.reader.fetching.interface import Fetched
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import Guard
-from tabane.reader.rendering.chromium import Limits
-from tabane.reader.rendering.devtools import Refused, Talk, program
-from tabane.reader.rendering.egress_proxy import Gate
+from tabane.reader.rendering.chromium import RenderLimits
+from tabane.reader.rendering.devtools import DevToolsConnection, DevToolsError, program
+from tabane.reader.rendering.egress_proxy import EgressProxy
 
 _HTML = ("text/html", "application/xhtml+xml", "")
 _LOADED = {"load", "networkIdle"}
@@ -38,10 +38,12 @@ _NARROW = (
 )
 
 
-class Visit:
+class PageVisit:
     """A page, visited once. ``agent`` is not set here: the browser says it by itself."""
 
-    def __init__(self, talk: Talk, gate: Gate, guard: Guard, limits: Limits) -> None:
+    def __init__(
+        self, talk: DevToolsConnection, gate: EgressProxy, guard: Guard, limits: RenderLimits
+    ) -> None:
         self._talk, self._gate, self._guard, self._limits = talk, gate, guard, limits
         self.crashed = False
         self._target = self._session = self._loader = ""
@@ -61,7 +63,7 @@ class Visit:
             "Page.javascriptDialogOpening": self._dialog,
         }
 
-    async def go(self, url: str) -> Fetched:
+    async def go(self, url: str) -> FetchedResource:
         """The page as HTML. Raises ReadError, and Gone where the browser is."""
         self._talk.heard = self._event
         await self._prepared()
@@ -69,7 +71,7 @@ class Visit:
         self._check(url)
         try:
             shown = await self._shown()
-        except Refused as error:
+        except DevToolsError as error:
             raise ReadError(
                 say("the browser cannot show the page: {reason}.", reason=error), "broken"
             ) from None
@@ -106,7 +108,7 @@ class Visit:
                 answer = await self._talk.ask("Page.navigate", self._session, url=url)
                 self._error = str(answer.get("errorText", ""))
                 await self._settled.wait()
-        except Refused as error:
+        except DevToolsError as error:
             raise ReadError(
                 say("the browser cannot show the page: {reason}.", reason=error), "broken"
             ) from None
@@ -171,14 +173,14 @@ class Visit:
                         size=self._limits.html, nodes=self._limits.nodes),
                     "large",
                 )  # fmt: skip
-            raise Refused(str(answer["result"].get("description", ""))[:200])
+            raise DevToolsError(str(answer["result"].get("description", ""))[:200])
         value: dict[str, Any] = answer["result"]["value"]
         return value
 
-    def _fetched(self, shown: dict[str, Any], late: bool) -> Fetched:
+    def _fetched(self, shown: dict[str, Any], late: bool) -> FetchedResource:
         """Raises ReadError where programs led the page to an address that is none of a page."""
         at = self._guard.target(str(shown["url"]))
-        return Fetched(
+        return FetchedResource(
             at.url,
             self._status or 200,
             {"content-type": "text/html; charset=utf-8"},

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.interface import Fetched, Policy
-from tabane.reader.fetching.resolver import Names, Resolver
-from tabane.reader.rendering.chromium import Limits, browser
+from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver, SystemResolver
+from tabane.reader.rendering.chromium import RenderLimits, browser
 
 if TYPE_CHECKING:
     from tabane.reader.fetching.guarded_connections import Source
-    from tabane.reader.rendering.browser_process import Shown
+    from tabane.reader.rendering.browser_process import RenderedPage
 
 
-class Rendering:
+class PageRenderer:
     """Shows pages in a browser, one at a time: see :class:`~tabane.reader.sites.any_page.Renderer`.
 
     ``policy`` is that of fetching, asked at each page: hosts, ports and the User-Agent hold here too. Its
@@ -44,20 +43,20 @@ class Rendering:
         environ: Mapping[str, str],
         *,
         sandbox: Callable[[], bool] = lambda: True,
-        limits: Limits | None = None,
+        limits: RenderLimits | None = None,
         resolve: Resolver | None = None,
         source: Source | None = None,
         errors: int | None = None,
     ) -> None:
         self._policy, self._program, self._environ, self._sandbox = policy, program, environ, sandbox
-        self._limits, self._errors = limits or Limits(), errors
-        self._resolve, self._source = resolve or Names(), source
+        self._limits, self._errors = limits or RenderLimits(), errors
+        self._resolve, self._source = resolve or SystemResolver(), source
         self._turn = asyncio.Lock()
         self._waiting = 0
-        self._page: Shown | None = None
+        self._page: RenderedPage | None = None
         self._closed = False
 
-    async def render(self, url: str) -> Fetched | None:
+    async def render(self, url: str) -> FetchedResource | None:
         """The page as HTML after its programs ran; None where no browser is wanted or there is none.
 
         Raises ReadError, and ConfigurationError where the policy allows what is no host.
@@ -89,15 +88,15 @@ class Rendering:
         async with self._turn:
             pass
 
-    async def _shown(self, program: str, url: str) -> Fetched:
+    async def _shown(self, program: str, url: str) -> FetchedResource:
         # In a thread: it takes a while, in which the hub has other things to do.
         await asyncio.to_thread(importlib.import_module, "tabane.reader.rendering.browser_process")
         from tabane.reader.fetching.guarded_connections import source
-        from tabane.reader.rendering.browser_process import Shown
+        from tabane.reader.rendering.browser_process import RenderedPage
 
         if self._closed:
             raise ReadError(say("The reader is being ended."), "broken")
-        page = self._page = Shown(
+        page = self._page = RenderedPage(
             self._policy(), self._limits, self._resolve, self._source or source, self._errors
         )
         try:

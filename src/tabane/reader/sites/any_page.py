@@ -15,12 +15,12 @@ from tabane.messages import Message, say
 from tabane.reader.cleaning import without_links
 from tabane.reader.decoding import decoded
 from tabane.reader.extraction.machine_text import overlaps
-from tabane.reader.fetching.interface import Fetched
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import target
 from tabane.reader.page import Page
 from tabane.reader.paging import tokens
 from tabane.reader.sites import page_hints
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import ReadingTools
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +53,12 @@ _NOTHING_FOUND = frozenset({"empty", "javascript", "broken"})
 class Renderer(Protocol):
     """A browser that runs a page's programs, under the same guard as every request."""
 
-    async def render(self, url: str) -> Fetched | None:
+    async def render(self, url: str) -> FetchedResource | None:
         """The page as HTML after its programs ran; None where there is no browser. Raises ReadError."""
         ...
 
 
-class PageWay:
+class AnyPageAdapter:
     """What stands at the URL itself. ``renderer`` is asked where a page is nothing without its programs."""
 
     name = "page"
@@ -69,7 +69,7 @@ class PageWay:
     def takes(self, url: str) -> bool:
         return True
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         try:
             fetched = await _fetched(url, means)
         except ReadError as error:
@@ -82,7 +82,7 @@ class PageWay:
         page = await _converted(fetched, means)
         return _pruned(page) if page_hints.is_dump(url, fetched) else page
 
-    async def _of_html(self, url: str, fetched: Fetched, means: Means) -> Page:
+    async def _of_html(self, url: str, fetched: FetchedResource, means: ReadingTools) -> Page:
         page, why = await _attempt(fetched, means)
         told = await asyncio.to_thread(page_hints.told, fetched)
         little = _is_little(page, fetched, told.programs)
@@ -100,7 +100,7 @@ class PageWay:
         return _warned(page, fetched, told.programs) if little and not page.warnings else page
 
 
-class SourceWay:
+class PageSourceAdapter:
     """What was served, as text, whatever it is: for those who want the source."""
 
     name = "raw"
@@ -108,13 +108,13 @@ class SourceWay:
     def takes(self, url: str) -> bool:
         return True
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         fetched = await means.fetcher.fetch(url, accept=HTML_ALONE)
         text = await asyncio.to_thread(_source, fetched)
         return Page(fetched.url, text, way=self.name, share=1.0, media_type=fetched.media_type)
 
 
-async def _fetched(url: str, means: Means) -> Fetched:
+async def _fetched(url: str, means: ReadingTools) -> FetchedResource:
     """The answer, as Markdown where the site has some of its own."""
     try:
         fetched = await means.fetcher.fetch(url, accept=ACCEPT)
@@ -127,11 +127,11 @@ async def _fetched(url: str, means: Means) -> Fetched:
     return fetched
 
 
-async def _converted(fetched: Fetched, means: Means) -> Page:
+async def _converted(fetched: FetchedResource, means: ReadingTools) -> Page:
     return await means.converting.page(fetched.body, fetched.url, fetched.media_type, fetched.charset)
 
 
-async def _attempt(fetched: Fetched, means: Means) -> tuple[Page | None, ReadError | None]:
+async def _attempt(fetched: FetchedResource, means: ReadingTools) -> tuple[Page | None, ReadError | None]:
     """What is found in HTML, or why that is nothing."""
     try:
         page = await _converted(fetched, means)
@@ -142,7 +142,7 @@ async def _attempt(fetched: Fetched, means: Means) -> tuple[Page | None, ReadErr
     return (page if page.markdown.strip() or page.pictures else None), None
 
 
-def _is_little(page: Page | None, fetched: Fetched, programs: bool) -> bool:
+def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> bool:
     """Whether less was found than a page like this has: one that is short as a whole is none of that."""
     if page is None:
         return True
@@ -152,7 +152,7 @@ def _is_little(page: Page | None, fetched: Fetched, programs: bool) -> bool:
     return tokens(page.markdown) < LITTLE and (programs or part or len(fetched.body) > LARGE)
 
 
-def _beside(fetched: Fetched, told: page_hints.Told, little: bool) -> list[str]:
+def _beside(fetched: FetchedResource, told: page_hints.HtmlHints, little: bool) -> list[str]:
     """Where the page's own Markdown may be, where it is worth a request to look.
 
     Little was found on 2 of 257 pages of seven kinds (WCXB's dev split, postlight): it is seldom.
@@ -179,7 +179,7 @@ def _is_fuller(rendered: Page, page: Page) -> bool:
     return page.way == _FOR_MACHINES or tokens(rendered.markdown) > tokens(page.markdown)
 
 
-async def _markdown(url: str, means: Means) -> Page | None:
+async def _markdown(url: str, means: ReadingTools) -> Page | None:
     """The Markdown at that address; None where there is none, or what is there is something else."""
     try:
         fetched = await means.fetcher.fetch(url, accept=TEXT_ALONE)
@@ -192,7 +192,7 @@ async def _markdown(url: str, means: Means) -> Page | None:
     return page if page.markdown.strip() else None
 
 
-def _with_facts(better: Page, page: Page | None, fetched: Fetched) -> Page:
+def _with_facts(better: Page, page: Page | None, fetched: FetchedResource) -> Page:
     """The Markdown with what only the HTML said of author, date and the like."""
     better = replace(better, url=fetched.url, way="markdown")
     if page is None:
@@ -201,7 +201,9 @@ def _with_facts(better: Page, page: Page | None, fetched: Fetched) -> Page:
     return replace(better, **{name: getattr(better, name) or getattr(page, name) for name in names})
 
 
-async def _rendered(url: str, renderer: Renderer, means: Means) -> tuple[Page | None, ReadError | None]:
+async def _rendered(
+    url: str, renderer: Renderer, means: ReadingTools
+) -> tuple[Page | None, ReadError | None]:
     """The page after its programs ran, or why there is none, where a browser was there to run them."""
     try:
         fetched = await renderer.render(url)
@@ -214,7 +216,7 @@ async def _rendered(url: str, renderer: Renderer, means: Means) -> tuple[Page | 
     return replace(page, way="rendered", warnings=(*page.warnings, *fetched.warnings)), None
 
 
-async def _last(url: str, fetched: Fetched, why: ReadError, means: Means) -> Page:
+async def _last(url: str, fetched: FetchedResource, why: ReadError, means: ReadingTools) -> Page:
     """The list for models, else all the text that the HTML shows. Raises ``why`` where there is none."""
     listed = await _listed(url, means)
     if listed is not None:
@@ -230,7 +232,7 @@ async def _last(url: str, fetched: Fetched, why: ReadError, means: Means) -> Pag
     )
 
 
-async def _listed(url: str, means: Means) -> Page | None:
+async def _listed(url: str, means: ReadingTools) -> Page | None:
     """llms.txt of the folder that the URL is in."""
     page = await _markdown(page_hints.list_of(url), means)
     return replace(page, way="llms.txt") if page else None
@@ -253,7 +255,7 @@ def _why(why: ReadError | None, programs: bool, failed: ReadError | None = None)
     return why or ReadError(say("There is no text on the page."), "empty")
 
 
-def _warned(page: Page, fetched: Fetched, programs: bool) -> Page:
+def _warned(page: Page, fetched: FetchedResource, programs: bool) -> Page:
     """The page with a word on how little of it there is."""
     size = f"{len(fetched.body) // 1000:,}"
     warning = (
@@ -272,13 +274,13 @@ def _pruned(page: Page) -> Page:
     return replace(page, markdown=kept, share=round(len(kept) / len(page.markdown), 2))
 
 
-def _source(fetched: Fetched) -> str:
+def _source(fetched: FetchedResource) -> str:
     """The body as text. Raises ReadError where it is none."""
     if not page_hints.may_be_text(fetched):
         raise _no_text(fetched)
     return decoded(fetched.body, fetched.charset, fetched.media_type)
 
 
-def _no_text(fetched: Fetched) -> ReadError:
+def _no_text(fetched: FetchedResource) -> ReadError:
     kind = fetched.media_type or say("bytes")
     return ReadError(say("{kind} is no text, and has no source to show.", kind=kind), "type")

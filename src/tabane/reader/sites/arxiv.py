@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means, query
+from tabane.reader.sites.site_adapter import ReadingTools, query
 
 _PATH = re.compile(
     r"/(abs|pdf|html)/((?:\d{4}\.\d{4,5}|[a-z-]{2,20}(?:\.[A-Z]{2})?/\d{7})(?:v\d{1,3})?)(?:\.pdf)?/?"
@@ -22,7 +22,7 @@ _OWN = "{http://arxiv.org/schemas/atom}"
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class ArxivPaper:
     """What arXiv knows of a paper; ``categories`` begin with the first."""
 
     title: str
@@ -36,7 +36,7 @@ class Paper:
     doi: str
 
 
-class ArxivWay:
+class ArxivAdapter:
     """A paper. At /abs what is known of it and its abstract: one request. At /html and /pdf its text too: of
     the HTML where there is some, since it has its formulas and tables, and else of the PDF."""
 
@@ -48,7 +48,7 @@ class ArxivWay:
     def takes(self, url: str) -> bool:
         return _place(url) is not None
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         place = _place(url)
         if place is None:
             return None
@@ -63,7 +63,7 @@ class ArxivWay:
             return replace(text, way=self.name, site="arXiv", warnings=(*text.warnings, warning))
         return _made(id_, paper, await self._text(id_, means))
 
-    async def _paper(self, id_: str, means: Means) -> Paper:
+    async def _paper(self, id_: str, means: ReadingTools) -> ArxivPaper:
         where = query(f"{self._api}/api/query", id_list=id_, max_results=1)
         fetched = await means.fetcher.fetch(where, accept="application/atom+xml")
         paper = await asyncio.to_thread(paper_of, fetched.body)
@@ -71,7 +71,7 @@ class ArxivWay:
             raise ReadError(say("arXiv knows no paper {id}.", id=id_), "status", status=404)
         return paper
 
-    async def _text(self, id_: str, means: Means) -> Page:
+    async def _text(self, id_: str, means: ReadingTools) -> Page:
         """The text by its HTML, else by its PDF."""
         try:
             found = await means.fetcher.fetch(f"{self._base}/html/{id_}", accept="text/html")
@@ -89,7 +89,7 @@ class ArxivWay:
         )
 
 
-def paper_of(body: bytes) -> Paper | None:
+def paper_of(body: bytes) -> ArxivPaper | None:
     """The first entry of a feed of arXiv's; None where there is none, or an error in its place."""
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         return None
@@ -102,7 +102,7 @@ def paper_of(body: bytes) -> Paper | None:
     categories = [each.get("term", "") for each in entry.findall(f"{_ATOM}category")]
     first = entry.find(f"{_OWN}primary_category")
     names = [first.get("term", "")] if first is not None else []
-    return Paper(
+    return ArxivPaper(
         title=_text(entry, f"{_ATOM}title"),
         authors=[_text(each, f"{_ATOM}name") for each in entry.findall(f"{_ATOM}author")],
         abstract=_text(entry, f"{_ATOM}summary"),
@@ -129,7 +129,7 @@ def _place(url: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def _made(id_: str, paper: Paper, text: Page | None) -> Page:
+def _made(id_: str, paper: ArxivPaper, text: Page | None) -> Page:
     facts = {
         "Authors": ", ".join(paper.authors),
         "Published": paper.published,
@@ -154,5 +154,5 @@ def _made(id_: str, paper: Paper, text: Page | None) -> Page:
         date=paper.published or None,
         site="arXiv",
         canonical=home,
-        way=ArxivWay.name,
+        way=ArxivAdapter.name,
     )

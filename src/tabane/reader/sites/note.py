@@ -12,26 +12,26 @@ from msgspec import Struct
 from tabane.messages import Message, say
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means, told
+from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
 
 _PATH = re.compile(r"/[\w-]{1,60}/n/(n[0-9a-f]{8,16})/?")
 _EMBEDDED = re.compile(r"<figure\b[^<>]{0,3000}?\bdata-src=\"(https?://[^\"\s]{1,3000})\"[^<>]{0,3000}>")
 
 
-class User(Struct, frozen=True):
+class NoteUser(Struct, frozen=True):
     nickname: str = ""
     urlname: str = ""
 
 
-class Hashtag(Struct, frozen=True):
+class NoteHashtag(Struct, frozen=True):
     name: str = ""
 
 
-class Tagged(Struct, frozen=True):
-    hashtag: Hashtag | None = None
+class NoteTagging(Struct, frozen=True):
+    hashtag: NoteHashtag | None = None
 
 
-class Note(Struct, frozen=True):
+class NoteArticle(Struct, frozen=True):
     """``body`` is HTML, and the part that is free where the note has a price."""
 
     key: str
@@ -45,15 +45,15 @@ class Note(Struct, frozen=True):
     created_at: str | None = None
     note_url: str = ""
     like_count: int = 0
-    user: User | None = None
-    hashtag_notes: list[Tagged] = []
+    user: NoteUser | None = None
+    hashtag_notes: list[NoteTagging] = []
 
 
-class Answer(Struct, frozen=True):
-    data: Note
+class NoteResponse(Struct, frozen=True):
+    data: NoteArticle
 
 
-class NoteWay:
+class NoteAdapter:
     """An article, by one request; of one that is sold, the part that is free. Sounds and films are left to
     the general way."""
 
@@ -65,11 +65,11 @@ class NoteWay:
     def takes(self, url: str) -> bool:
         return _key(url) is not None
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         key = _key(url)
         if key is None:
             return None
-        note = (await told(means, f"{self._base}/api/v3/notes/{key}", Answer)).data
+        note = (await fetch_json(means, f"{self._base}/api/v3/notes/{key}", NoteResponse)).data
         if not note.body:
             return None
         home = note.note_url or url
@@ -100,7 +100,7 @@ def _key(url: str) -> str | None:
     return found[1] if found else None
 
 
-def _sold(note: Note) -> tuple[Message, ...]:
+def _sold(note: NoteArticle) -> tuple[Message, ...]:
     if not (note.is_limited or note.remained_char_num):
         return ()
     if note.price:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from tabane.errors import ReadError
-from tabane.reader.fetching.interface import Fetched
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import joined, target
 
 MARKDOWN = frozenset({"text/markdown", "text/x-markdown"})
@@ -56,7 +56,7 @@ _MENU = 3  # links that make a menu
 _LABEL = 40  # characters of what only names or begins something
 
 
-class Told(NamedTuple):
+class HtmlHints(NamedTuple):
     """What HTML tells of itself: a shell that waits for its programs, documentation, its own Markdown."""
 
     programs: bool
@@ -64,18 +64,18 @@ class Told(NamedTuple):
     offered: str | None
 
 
-def told(fetched: Fetched) -> Told:
+def told(fetched: FetchedResource) -> HtmlHints:
     """All of it at once: some milliseconds for a large page."""
-    return Told(wants_programs(fetched.body), documents(fetched.body), offered(fetched))
+    return HtmlHints(wants_programs(fetched.body), documents(fetched.body), offered(fetched))
 
 
-def is_dump(url: str, fetched: Fetched) -> bool:
+def is_dump(url: str, fetched: FetchedResource) -> bool:
     """Whether Markdown was made of a whole page for whoever asks for it, and is no file of its own."""
     path = urlsplit(url).path.lower()
     return fetched.media_type in MARKDOWN and not path.endswith((".md", ".markdown", ".mdx", ".txt"))
 
 
-def is_text(fetched: Fetched) -> bool:
+def is_text(fetched: FetchedResource) -> bool:
     """Whether this is a text for models, and not the page that a site shows in place of what it lacks."""
     start = fetched.body[:500].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     served = fetched.media_type in MARKDOWN or fetched.media_type in ("text/plain", "")
@@ -84,13 +84,13 @@ def is_text(fetched: Fetched) -> bool:
     )
 
 
-def may_be_text(fetched: Fetched) -> bool:
+def may_be_text(fetched: FetchedResource) -> bool:
     if fetched.media_type:
         return _TEXTUAL.fullmatch(fetched.media_type) is not None
     return b"\0" not in fetched.body[:4000]
 
 
-def offered(fetched: Fetched) -> str | None:
+def offered(fetched: FetchedResource) -> str | None:
     """The address of the page's Markdown, where the page or its header names one."""
     for address, rest in _IN_HEADER.findall(fetched.headers.get("link", "")):
         if found := _alternate(rest, address, fetched.url):
@@ -170,7 +170,7 @@ def pruned(markdown: str) -> str:
     Before the content go blocks of links and the labels around them, up to the first title or text; behind it
     those that no heading or colon announces. A page that is made of links stays as it is.
     """
-    blocks = [_Block(text) for text in _BETWEEN.split(markdown.strip()) if text]
+    blocks = [_MarkdownParagraph(text) for text in _BETWEEN.split(markdown.strip()) if text]
     texts = sum(len(block.text) for block in blocks if not block.links)
     if texts * 4 < len(markdown):
         return markdown
@@ -187,7 +187,7 @@ def pruned(markdown: str) -> str:
     return "\n\n".join(block.text for block in kept) + "\n"
 
 
-class _Block:
+class _MarkdownParagraph:
     """A block of Markdown. ``links`` is how many links it is made of: 0 where it says more than they do."""
 
     def __init__(self, text: str) -> None:
@@ -201,7 +201,7 @@ class _Block:
         )
 
 
-def _leading(blocks: list[_Block]) -> int:
+def _leading(blocks: list[_MarkdownParagraph]) -> int:
     """How many blocks before the content go."""
     at = menu = 0
     while at < len(blocks):
@@ -216,7 +216,7 @@ def _leading(blocks: list[_Block]) -> int:
     return at if menu and at < len(blocks) else 0
 
 
-def _trailing(blocks: list[_Block]) -> int:
+def _trailing(blocks: list[_MarkdownParagraph]) -> int:
     """Where the blocks behind the content begin."""
     at = end = len(blocks)
     while at > 1:

@@ -14,23 +14,23 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means, absolute, query, read_as
+from tabane.reader.sites.site_adapter import ReadingTools, absolute, parse_json, query
 
 _Shape = TypeVar("_Shape")
 
 _PATH = re.compile(r"/[\w@-]{1,60}/items/([0-9a-f]{20})(?:\.md)?/?")
 
 
-class User(Struct, frozen=True):
+class QiitaUser(Struct, frozen=True):
     id: str = ""
     name: str = ""
 
 
-class Tag(Struct, frozen=True):
+class QiitaTag(Struct, frozen=True):
     name: str
 
 
-class Item(Struct, frozen=True):
+class QiitaItem(Struct, frozen=True):
     id: str
     title: str
     body: str
@@ -39,17 +39,17 @@ class Item(Struct, frozen=True):
     updated_at: str = ""
     comments_count: int = 0
     likes_count: int = 0
-    tags: list[Tag] = []
-    user: User | None = None
+    tags: list[QiitaTag] = []
+    user: QiitaUser | None = None
 
 
-class Comment(Struct, frozen=True):
+class QiitaComment(Struct, frozen=True):
     body: str = ""
     created_at: str = ""
-    user: User | None = None
+    user: QiitaUser | None = None
 
 
-class QiitaWay:
+class QiitaAdapter:
     """An article with its comments: two requests. ``token`` gives QIITA_TOKEN or None.
 
     Without one there are 60 requests an hour, with one 1,000.
@@ -65,27 +65,29 @@ class QiitaWay:
     def takes(self, url: str) -> bool:
         return _id_of(url) is not None
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         id_ = _id_of(url)
         if id_ is None:
             return None
         token = self._token()
         headers = {"authorization": f"Bearer {token}"} if token else {}
         where = f"{self._base}/api/v2/items/{id_}"
-        item = await _got(means, where, Item, headers)
-        comments: list[Comment] = []
+        item = await _got(means, where, QiitaItem, headers)
+        comments: list[QiitaComment] = []
         warnings: tuple[Message, ...] = ()
         if item.comments_count:
             try:
-                comments = await _got(means, query(f"{where}/comments", per_page=100), list[Comment], headers)
+                comments = await _got(
+                    means, query(f"{where}/comments", per_page=100), list[QiitaComment], headers
+                )
             except ReadError as error:
                 warnings = (say("The comments could not be read: {reason}", reason=error.message),)
         return await asyncio.to_thread(_made, item, comments, warnings)
 
 
-async def _got(means: Means, url: str, shape: type[_Shape], headers: dict[str, str]) -> _Shape:
+async def _got(means: ReadingTools, url: str, shape: type[_Shape], headers: dict[str, str]) -> _Shape:
     try:
-        return await read_as(
+        return await parse_json(
             await means.fetcher.fetch(url, headers=headers, accept="application/json"), shape
         )
     except ReadError as error:
@@ -106,7 +108,7 @@ def _id_of(url: str) -> str | None:
     return found[1] if found else None
 
 
-def _made(item: Item, comments: Sequence[Comment], warnings: tuple[Message, ...]) -> Page:
+def _made(item: QiitaItem, comments: Sequence[QiitaComment], warnings: tuple[Message, ...]) -> Page:
     facts = {"Tags": ", ".join(tag.name for tag in item.tags), "Likes": item.likes_count or ""}
     lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
     body, cut = bounded(absolute(unix(item.body).strip("\n"), lambda to: urljoin(item.url, to)))
@@ -121,12 +123,12 @@ def _made(item: Item, comments: Sequence[Comment], warnings: tuple[Message, ...]
         site="Qiita",
         lang="ja",
         canonical=item.url or None,
-        way=QiitaWay.name,
+        way=QiitaAdapter.name,
         share=1.0,
         media_type="text/markdown",
         warnings=(*warnings, *cut),
     )
 
 
-def _name(user: User | None) -> str:
+def _name(user: QiitaUser | None) -> str:
     return (user.name or user.id if user else "") or "?"

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tabane.reader.sites.arxiv import ArxivWay
-from tabane.reader.sites.github import GitHubWay
-from tabane.reader.sites.note import NoteWay
-from tabane.reader.sites.notion import NotionWay
-from tabane.reader.sites.qiita import QiitaWay
-from tabane.reader.sites.site_adapter import Way
-from tabane.reader.sites.stackoverflow import StackOverflowWay
-from tabane.reader.sites.wikipedia import WikipediaWay
-from tabane.reader.sites.youtube import YouTubeWay
-from tabane.reader.sites.zenn import ZennWay
+from tabane.reader.sites.arxiv import ArxivAdapter
+from tabane.reader.sites.github import GitHubAdapter
+from tabane.reader.sites.note import NoteAdapter
+from tabane.reader.sites.notion import NotionAdapter
+from tabane.reader.sites.qiita import QiitaAdapter
+from tabane.reader.sites.site_adapter import SiteAdapter
+from tabane.reader.sites.stackoverflow import StackOverflowAdapter
+from tabane.reader.sites.wikipedia import WikipediaAdapter
+from tabane.reader.sites.youtube import YouTubeAdapter
+from tabane.reader.sites.zenn import ZennAdapter
 
 
-def all_ways(keys: Callable[[str], str | None]) -> tuple[Way, ...]:
+def all_site_adapters(keys: Callable[[str], str | None]) -> tuple[SiteAdapter, ...]:
     """The ways, each with its key: ``keys`` looks one up by the name of its variable, at each read."""
     return (
-        GitHubWay(lambda: keys("GITHUB_TOKEN")),
-        NotionWay(lambda: keys("NOTION_API_KEY")),
-        WikipediaWay(),
-        StackOverflowWay(lambda: keys("STACKEXCHANGE_KEY")),
-        QiitaWay(lambda: keys("QIITA_TOKEN")),
-        ZennWay(),
-        NoteWay(),
-        ArxivWay(),
-        YouTubeWay(),
+        GitHubAdapter(lambda: keys("GITHUB_TOKEN")),
+        NotionAdapter(lambda: keys("NOTION_API_KEY")),
+        WikipediaAdapter(),
+        StackOverflowAdapter(lambda: keys("STACKEXCHANGE_KEY")),
+        QiitaAdapter(lambda: keys("QIITA_TOKEN")),
+        ZennAdapter(),
+        NoteAdapter(),
+        ArxivAdapter(),
+        YouTubeAdapter(),
     )

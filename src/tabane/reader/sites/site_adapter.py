@@ -14,7 +14,7 @@ import msgspec
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.interface import Fetched, Fetcher
+from tabane.reader.fetching.interface import FetchedResource, Fetcher
 from tabane.reader.page import Page
 
 _SKIPPED_OR_LINK = re.compile(
@@ -46,8 +46,8 @@ _LONG = 100_000  # bytes that take longer to read than it takes to hand them to 
 _Shape = TypeVar("_Shape")
 
 
-async def told(
-    means: Means,
+async def fetch_json(
+    means: ReadingTools,
     url: str,
     shape: type[_Shape],
     *,
@@ -55,10 +55,10 @@ async def told(
     accept: str = JSON,
 ) -> _Shape:
     """What the API says at ``url``. Raises ReadError, ``broken`` where it is not of this shape."""
-    return await read_as(await means.fetcher.fetch(url, headers=headers, accept=accept), shape)
+    return await parse_json(await means.fetcher.fetch(url, headers=headers, accept=accept), shape)
 
 
-async def read_as(fetched: Fetched, shape: type[_Shape]) -> _Shape:
+async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
     """An answer in JSON as a value of ``shape``. Raises ReadError, ``broken`` where it is none."""
     if len(fetched.body) > _LONG:
         return await asyncio.to_thread(_read, fetched, shape)
@@ -79,7 +79,7 @@ def moment(seconds: float) -> str:
         return ""
 
 
-def _read(fetched: Fetched, shape: type[_Shape]) -> _Shape:
+def _read(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
     try:
         return msgspec.json.decode(fetched.body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -93,7 +93,7 @@ def _read(fetched: Fetched, shape: type[_Shape]) -> _Shape:
         ) from None
 
 
-class Converting(Protocol):
+class PageConversion(Protocol):
     """Makes pages of what was fetched, off the event loop."""
 
     async def page(
@@ -111,14 +111,14 @@ class Converting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ReadingTools:
     """What a way may use: the network under the guard, and what makes pages of bytes."""
 
     fetcher: Fetcher
-    converting: Converting
+    converting: PageConversion
 
 
-class Way(Protocol):
+class SiteAdapter(Protocol):
     """One way to a page.
 
     ``name`` is what the output says of it. Failure policy: a ReadError is kept as the cause and the next way
@@ -132,4 +132,4 @@ class Way(Protocol):
         """Whether it knows URLs like this one. Pure, and asked first."""
         ...
 
-    async def read(self, url: str, means: Means) -> Page | None: ...
+    async def read(self, url: str, means: ReadingTools) -> Page | None: ...

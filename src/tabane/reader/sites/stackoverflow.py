@@ -16,7 +16,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means, moment, query, told
+from tabane.reader.sites.site_adapter import ReadingTools, fetch_json, moment, query
 
 PAGE = 100
 """Items of a page, the most that the API gives."""
@@ -35,29 +35,29 @@ _LANGUAGES = frozenset({"es", "ja", "pt", "ru", "meta"})  # of Stack Overflow al
 _PATH = re.compile(r"/(questions|q|a|answers)/([1-9]\d{0,11})(?:/.*)?")
 
 
-class Owner(Struct, frozen=True):
+class StackOwner(Struct, frozen=True):
     display_name: str = ""
 
 
-class Comment(Struct, frozen=True):
+class StackComment(Struct, frozen=True):
     post_id: int
     body: str = ""
     score: int = 0
     creation_date: int = 0
-    owner: Owner | None = None
+    owner: StackOwner | None = None
 
 
-class Answer(Struct, frozen=True):
+class StackAnswer(Struct, frozen=True):
     answer_id: int
     question_id: int
     body: str = ""
     score: int = 0
     is_accepted: bool = False
     creation_date: int = 0
-    owner: Owner | None = None
+    owner: StackOwner | None = None
 
 
-class Question(Struct, frozen=True):
+class StackQuestion(Struct, frozen=True):
     question_id: int
     title: str
     body: str = ""
@@ -68,43 +68,43 @@ class Question(Struct, frozen=True):
     creation_date: int = 0
     last_activity_date: int = 0
     tags: list[str] = []
-    owner: Owner | None = None
+    owner: StackOwner | None = None
     closed_reason: str | None = None
 
 
-_Item = TypeVar("_Item", Question, Answer, Comment)
+_Item = TypeVar("_Item", StackQuestion, StackAnswer, StackComment)
 
 
-class Items(Struct, frozen=True):
+class StackItems(Struct, frozen=True):
     """What every answer of the API is wrapped in; ``items`` are read by what they are of."""
 
     has_more: bool = False
     quota_remaining: int | None = None
 
 
-class Questions(Items, frozen=True):
-    items: list[Question] = []
+class StackQuestions(StackItems, frozen=True):
+    items: list[StackQuestion] = []
 
 
-class Answers(Items, frozen=True):
-    items: list[Answer] = []
+class StackAnswers(StackItems, frozen=True):
+    items: list[StackAnswer] = []
 
 
-class Comments(Items, frozen=True):
-    items: list[Comment] = []
+class StackComments(StackItems, frozen=True):
+    items: list[StackComment] = []
 
 
 @dataclass(frozen=True, slots=True)
-class _Thread:
+class _StackThread:
     """All that was said: answers in the order in which they are shown."""
 
-    question: Question
-    answers: Sequence[Answer]
-    comments: Sequence[Comment]
+    question: StackQuestion
+    answers: Sequence[StackAnswer]
+    comments: Sequence[StackComment]
     warnings: tuple[Message, ...]
 
 
-class StackOverflowWay:
+class StackOverflowAdapter:
     """A question with its answers, the accepted one first and the others by their votes, and all comments.
 
     Three requests. ``key`` gives STACKEXCHANGE_KEY or None: without one there are 300 requests a day, with
@@ -121,24 +121,24 @@ class StackOverflowWay:
     def takes(self, url: str) -> bool:
         return _place(url) is not None
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         place = _place(url)
         if place is None:
             return None
         site, kind, id_ = place
-        api = _Api(means, self._base, site, self._key() or None)
+        api = _StackApi(means, self._base, site, self._key() or None)
         if kind in ("a", "answers"):
-            found = await api.get(f"answers/{id_}", Answers)
+            found = await api.get(f"answers/{id_}", StackAnswers)
             id_ = str(_first(found.items).question_id)
         thread = await _read(id_, api)
         page = await means.converting.page(_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8")
         return _made(page, thread, site)
 
 
-class _Api:
+class _StackApi:
     """The API for one read."""
 
-    def __init__(self, means: Means, base: str, site: str, key: str | None) -> None:
+    def __init__(self, means: ReadingTools, base: str, site: str, key: str | None) -> None:
         self._means, self._base, self._site, self._key = means, base, site, key
 
     async def get(self, path: str, shape: type[_Found], **parameters: object) -> _Found:
@@ -146,7 +146,7 @@ class _Api:
             f"{self._base}/2.3/{path}", **parameters, site=self._site, filter="withbody", key=self._key
         )
         try:
-            return await told(self._means, url, shape)
+            return await fetch_json(self._means, url, shape)
         except ReadError as error:
             if error.status not in (400, 502):
                 raise
@@ -163,7 +163,7 @@ class _Api:
         )
 
 
-_Found = TypeVar("_Found", bound=Items)
+_Found = TypeVar("_Found", bound=StackItems)
 
 
 def _place(url: str) -> tuple[str, str, str] | None:
@@ -182,27 +182,31 @@ def _is_site(host: str) -> bool:
     return host in _NAMES or rest == "stackexchange.com" or (rest in _NAMES and sub in _LANGUAGES)
 
 
-async def _read(id_: str, api: _Api) -> _Thread:
-    question = _first((await api.get(f"questions/{id_}", Questions)).items)
+async def _read(id_: str, api: _StackApi) -> _StackThread:
+    question = _first((await api.get(f"questions/{id_}", StackQuestions)).items)
     warnings: list[Message] = []
-    answers: list[Answer] = []
+    answers: list[StackAnswer] = []
     if question.answer_count:
-        found = await api.get(f"questions/{id_}/answers", Answers, order="desc", sort="votes", pagesize=PAGE)
+        found = await api.get(
+            f"questions/{id_}/answers", StackAnswers, order="desc", sort="votes", pagesize=PAGE
+        )
         answers = sorted(found.items, key=lambda each: (not each.is_accepted, -each.score, each.answer_id))
         if found.has_more:
             all_ = question.answer_count
             warnings.append(say("The {shown} best of {all} answers are here.", shown=len(answers), all=all_))
     posts = [question.question_id, *(each.answer_id for each in answers)][:PAGE]
     comments, more = await _comments(posts, api)
-    return _Thread(question, answers, comments, (*warnings, *more))
+    return _StackThread(question, answers, comments, (*warnings, *more))
 
 
-async def _comments(posts: Sequence[int], api: _Api) -> tuple[list[Comment], tuple[Message, ...]]:
-    found: list[Comment] = []
+async def _comments(posts: Sequence[int], api: _StackApi) -> tuple[list[StackComment], tuple[Message, ...]]:
+    found: list[StackComment] = []
     path = f"posts/{';'.join(map(str, posts))}/comments"
     for number in range(1, COMMENT_PAGES + 1):
         try:
-            some = await api.get(path, Comments, order="asc", sort="creation", pagesize=PAGE, page=number)
+            some = await api.get(
+                path, StackComments, order="asc", sort="creation", pagesize=PAGE, page=number
+            )
         except ReadError as error:
             return found, (say("Not everything could be read: {reason}", reason=error.message),)
         found += some.items
@@ -217,10 +221,10 @@ def _first(items: Sequence[_Item]) -> _Item:
     return items[0]
 
 
-def _html(thread: _Thread) -> str:
+def _html(thread: _StackThread) -> str:
     """All of it as one document, to be converted at once."""
     question = thread.question
-    said: defaultdict[int, list[Comment]] = defaultdict(list)
+    said: defaultdict[int, list[StackComment]] = defaultdict(list)
     for comment in thread.comments:
         said[comment.post_id].append(comment)
     facts = {
@@ -240,7 +244,7 @@ def _html(thread: _Thread) -> str:
     return "<!doctype html><meta charset=utf-8><body>" + "".join(parts)
 
 
-def _said(comments: Sequence[Comment]) -> str:
+def _said(comments: Sequence[StackComment]) -> str:
     if not comments:
         return ""
     lines = (
@@ -252,12 +256,12 @@ def _said(comments: Sequence[Comment]) -> str:
     return f"<p><b>Comments</b></p><ul>{''.join(lines)}</ul>"
 
 
-def _name(owner: Owner | None) -> str:
+def _name(owner: StackOwner | None) -> str:
     """Names come with their letters as entities, so that they are HTML already."""
     return (owner.display_name if owner else "") or "(deleted)"
 
 
-def _made(page: Page, thread: _Thread, site: str) -> Page:
+def _made(page: Page, thread: _StackThread, site: str) -> Page:
     question = thread.question
     name = _NAMES.get(site) or (
         f"Stack Overflow ({site[:2]})" if site.endswith("stackoverflow.com") else site
@@ -270,6 +274,6 @@ def _made(page: Page, thread: _Thread, site: str) -> Page:
         date=moment(question.creation_date) or None,
         site=name,
         canonical=question.link or None,
-        way=StackOverflowWay.name,
+        way=StackOverflowAdapter.name,
         warnings=(*thread.warnings, *page.warnings),
     )

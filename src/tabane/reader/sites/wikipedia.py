@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tabane.reader.formats.article_html import WIKI_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import ReadingTools
 
 _HOST = re.compile(
     r"([a-z][a-z0-9-]{1,20})\.(?:m\.)?"
@@ -24,7 +24,7 @@ _OTHERS = {
 _ELSEWHERE = re.compile(r"(?:Special|File|Media)(?::|$)", re.IGNORECASE)
 
 
-class WikipediaWay:
+class WikipediaAdapter:
     """Articles as their makers give them, without what stands around them. One request.
 
     ``base`` gives the beginning of the API's URLs for a host. What the API does not have, such as special
@@ -39,7 +39,7 @@ class WikipediaWay:
     def takes(self, url: str) -> bool:
         return _place(url) is not None
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         place = _place(url)
         if place is None:
             return None

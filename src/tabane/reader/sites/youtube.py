@@ -17,9 +17,9 @@ import msgspec
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.interface import Fetched
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means, told
+from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
 
 PARAGRAPH = 60
 """Seconds of a paragraph of a transcript."""
@@ -31,7 +31,7 @@ _DATA = re.compile(r"\bytInitialData\s*=\s*(?=\{)")
 _LARGEST = 10_000_000  # characters of a page in which something is looked for
 
 
-class Details(msgspec.Struct, frozen=True):
+class VideoDetails(msgspec.Struct, frozen=True):
     title: str = ""
     author: str = ""
     shortDescription: str = ""
@@ -39,61 +39,61 @@ class Details(msgspec.Struct, frozen=True):
     isLive: bool = False
 
 
-class Track(msgspec.Struct, frozen=True):
+class CaptionTrack(msgspec.Struct, frozen=True):
     baseUrl: str
     languageCode: str = ""
     kind: str = ""
 
 
-class Tracks(msgspec.Struct, frozen=True):
-    captionTracks: list[Track] = []
+class CaptionTracks(msgspec.Struct, frozen=True):
+    captionTracks: list[CaptionTrack] = []
 
 
-class Captions(msgspec.Struct, frozen=True):
-    playerCaptionsTracklistRenderer: Tracks | None = None
+class VideoCaptions(msgspec.Struct, frozen=True):
+    playerCaptionsTracklistRenderer: CaptionTracks | None = None
 
 
-class Playability(msgspec.Struct, frozen=True):
+class VideoPlayability(msgspec.Struct, frozen=True):
     status: str = ""
     reason: str = ""
 
 
-class Format(msgspec.Struct, frozen=True):
+class VideoMicroformat(msgspec.Struct, frozen=True):
     publishDate: str | None = None
 
 
-class Formats(msgspec.Struct, frozen=True):
-    playerMicroformatRenderer: Format | None = None
+class VideoMicroformats(msgspec.Struct, frozen=True):
+    playerMicroformatRenderer: VideoMicroformat | None = None
 
 
-class Player(msgspec.Struct, frozen=True):
-    videoDetails: Details | None = None
-    captions: Captions | None = None
-    playabilityStatus: Playability | None = None
-    microformat: Formats | None = None
+class VideoPlayer(msgspec.Struct, frozen=True):
+    videoDetails: VideoDetails | None = None
+    captions: VideoCaptions | None = None
+    playabilityStatus: VideoPlayability | None = None
+    microformat: VideoMicroformats | None = None
 
 
-class Segment(msgspec.Struct, frozen=True):
+class CaptionSegment(msgspec.Struct, frozen=True):
     utf8: str = ""
 
 
-class Event(msgspec.Struct, frozen=True):
+class CaptionEvent(msgspec.Struct, frozen=True):
     tStartMs: int = 0
-    segs: list[Segment] = []
+    segs: list[CaptionSegment] = []
 
 
-class Words(msgspec.Struct, frozen=True):
-    events: list[Event] = []
+class CaptionWords(msgspec.Struct, frozen=True):
+    events: list[CaptionEvent] = []
 
 
-class Chapter(NamedTuple):
+class VideoChapter(NamedTuple):
     """``start`` in seconds."""
 
     start: int
     title: str
 
 
-class YouTubeWay:
+class YouTubeAdapter:
     """Title, description, chapters and, where YouTube gives it, the transcript of a film: two requests."""
 
     name = "youtube"
@@ -104,7 +104,7 @@ class YouTubeWay:
     def takes(self, url: str) -> bool:
         return _id_of(url) is not None
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         id_ = _id_of(url)
         if id_ is None:
             return None
@@ -117,7 +117,9 @@ class YouTubeWay:
         events, warnings = await self._words(track, means)
         return _made(id_, player, details, chapters, track, events, warnings)
 
-    async def _words(self, track: Track | None, means: Means) -> tuple[list[Event], tuple[Message, ...]]:
+    async def _words(
+        self, track: CaptionTrack | None, means: ReadingTools
+    ) -> tuple[list[CaptionEvent], tuple[Message, ...]]:
         """What is said in the film, or why that is not known."""
         if track is None:
             return [], (say("The film has no captions, so there is no transcript."),)
@@ -127,7 +129,7 @@ class YouTubeWay:
         # At YouTube's own host, whatever the page says: what else it names is not asked.
         where = f"{self._base}{parts.path}?{parts.query}&fmt=json3"
         try:
-            words = await told(means, where, Words)
+            words = await fetch_json(means, where, CaptionWords)
         except ReadError as error:
             if error.cause == "broken":
                 return [], (
@@ -155,14 +157,14 @@ def _id_of(url: str) -> str | None:
     return found if _ID.fullmatch(found) else None
 
 
-def _carried(fetched: Fetched) -> tuple[Player, list[Chapter]]:
+def _carried(fetched: FetchedResource) -> tuple[VideoPlayer, list[VideoChapter]]:
     """What the page carries for its player, and the chapters that it shows."""
     text = fetched.body.decode("utf-8", "replace")[:_LARGEST]
     found = _json(text, _PLAYER)
     try:
-        player = msgspec.convert(found, Player) if found is not None else Player()
+        player = msgspec.convert(found, VideoPlayer) if found is not None else VideoPlayer()
     except msgspec.ValidationError:
-        player = Player()
+        player = VideoPlayer()
     return player, list(_chapters(_json(text, _DATA)))
 
 
@@ -177,7 +179,7 @@ def _json(text: str, name: re.Pattern[str]) -> Any:
         return None
 
 
-def _chapters(data: object) -> Iterator[Chapter]:
+def _chapters(data: object) -> Iterator[VideoChapter]:
     bar = _at(
         data, "playerOverlays", "playerOverlayRenderer", "decoratedPlayerBarRenderer",
         "decoratedPlayerBarRenderer", "playerBar", "multiMarkersPlayerBarRenderer", "markersMap",
@@ -188,7 +190,7 @@ def _chapters(data: object) -> Iterator[Chapter]:
             start = _at(each, "chapterRenderer", "timeRangeStartMillis")
             title = _at(each, "chapterRenderer", "title", "simpleText")
             if isinstance(start, int) and isinstance(title, str):
-                yield Chapter(start // 1000, " ".join(title.split()))
+                yield VideoChapter(start // 1000, " ".join(title.split()))
 
 
 def _at(value: object, *names: str) -> object:
@@ -197,14 +199,14 @@ def _at(value: object, *names: str) -> object:
     return value
 
 
-def _refusal(player: Player) -> Message:
+def _refusal(player: VideoPlayer) -> Message:
     status = player.playabilityStatus
     if status is not None and status.reason:
         return say("YouTube does not show this film: {reason}", reason=" ".join(status.reason.split())[:200])
     return say("YouTube gives programs nothing of this film: it asks for consent, or for a login.")
 
 
-def _track(player: Player) -> Track | None:
+def _track(player: VideoPlayer) -> CaptionTrack | None:
     """Captions that somebody wrote before those that a machine heard; the film's own first."""
     renderer = player.captions.playerCaptionsTracklistRenderer if player.captions else None
     tracks = renderer.captionTracks if renderer else []
@@ -217,9 +219,14 @@ def _track(player: Player) -> Track | None:
 
 
 def _made(
-    id_: str, player: Player, details: Details, chapters: Sequence[Chapter], track: Track | None,
-    events: Sequence[Event], warnings: tuple[Message, ...],
-) -> Page:  # fmt: skip
+    id_: str,
+    player: VideoPlayer,
+    details: VideoDetails,
+    chapters: Sequence[VideoChapter],
+    track: CaptionTrack | None,
+    events: Sequence[CaptionEvent],
+    warnings: tuple[Message, ...],
+) -> Page:
     seconds = int(details.lengthSeconds) if details.lengthSeconds.isdecimal() else 0
     date = player.microformat.playerMicroformatRenderer if player.microformat else None
     published = date.publishDate if date else None
@@ -241,13 +248,13 @@ def _made(
         site="YouTube",
         lang=track.languageCode if track and spoken else None,
         canonical=f"https://www.youtube.com/watch?v={id_}",
-        way=YouTubeWay.name,
+        way=YouTubeAdapter.name,
         share=1.0,
         warnings=warnings,
     )
 
 
-def _spoken(events: Sequence[Event], chapters: Sequence[Chapter]) -> Iterator[str]:
+def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) -> Iterator[str]:
     """Paragraphs of a minute with the time that each begins at, under the headings of chapters."""
     left = list(chapters)
     words: list[str] = []

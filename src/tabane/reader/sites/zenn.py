@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import Means, told
+from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
 
 _PATH = re.compile(r"/([\w-]{1,60})/articles/([a-z0-9_-]{1,60})/?")
 _FORMULA = re.compile(r"<embed-katex\b([^<>]{0,200})>((?:[^<]|<(?!/?embed-katex)){0,20000})</embed-katex>")
@@ -20,16 +20,16 @@ _EMBEDDED = re.compile(
 )
 
 
-class User(Struct, frozen=True):
+class ZennUser(Struct, frozen=True):
     username: str = ""
     name: str = ""
 
 
-class Topic(Struct, frozen=True):
+class ZennTopic(Struct, frozen=True):
     display_name: str = ""
 
 
-class Article(Struct, frozen=True):
+class ZennArticle(Struct, frozen=True):
     title: str
     body_html: str
     emoji: str | None = None
@@ -38,15 +38,15 @@ class Article(Struct, frozen=True):
     published_at: str | None = None
     body_updated_at: str | None = None
     liked_count: int = 0
-    user: User | None = None
-    topics: list[Topic] = []
+    user: ZennUser | None = None
+    topics: list[ZennTopic] = []
 
 
-class Answer(Struct, frozen=True):
-    article: Article
+class ZennResponse(Struct, frozen=True):
+    article: ZennArticle
 
 
-class ZennWay:
+class ZennAdapter:
     """An article, by one request. Books and scraps are left to the general way."""
 
     name = "zenn"
@@ -57,12 +57,12 @@ class ZennWay:
     def takes(self, url: str) -> bool:
         return _place(url) is not None
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         place = _place(url)
         if place is None:
             return None
         user, slug = place
-        article = (await told(means, f"{self._base}/api/articles/{slug}", Answer)).article
+        article = (await fetch_json(means, f"{self._base}/api/articles/{slug}", ZennResponse)).article
         home = f"https://zenn.dev{article.path or f'/{user}/articles/{slug}'}"
         page = await means.converting.page(_written(article.body_html).encode(), home, WHOLE_MEDIA, "utf-8")
         topics = ", ".join(topic.display_name for topic in article.topics if topic.display_name)

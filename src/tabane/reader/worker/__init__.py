@@ -13,7 +13,7 @@ from tabane.workers import codec
 from tabane.workers.frames import LONGEST
 
 
-class Ask(msgspec.Struct, frozen=True, tag=True):
+class ConversionRequest(msgspec.Struct, frozen=True, tag=True):
     """Bytes to convert into a page, and their metadata.
 
     ``plain``: return only their text, in one pass; without ``scripts``, include what browsers without
@@ -29,20 +29,20 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
     scripts: bool = True
 
 
-class ToShow(msgspec.Struct, frozen=True, tag=True):
+class CleaningRequest(msgspec.Struct, frozen=True, tag=True):
     """A page to make readable for a person. ``raw``: it is a source, whose comments stay."""
 
     page: Page
     raw: bool = False
 
 
-class Made(msgspec.Struct, frozen=True, tag=True):
+class ConvertedPage(msgspec.Struct, frozen=True, tag=True):
     """The page."""
 
     page: Page
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class ConversionFailure(msgspec.Struct, frozen=True, tag=True):
     """No page, and why: the members of a ReadError. ``ending``: the process ends itself after this."""
 
     message: Message
@@ -50,14 +50,18 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     ending: bool = False
 
 
-Report = Made | Failed
+ConversionResult = ConvertedPage | ConversionFailure
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.leaving)
-_ASKS: msgspec.msgpack.Decoder[Ask | ToShow] = msgspec.msgpack.Decoder(Ask | ToShow, dec_hook=codec.arriving)
-_REPORTS: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report, dec_hook=codec.arriving)
+_ASKS: msgspec.msgpack.Decoder[ConversionRequest | CleaningRequest] = msgspec.msgpack.Decoder(
+    ConversionRequest | CleaningRequest, dec_hook=codec.arriving
+)
+_REPORTS: msgspec.msgpack.Decoder[ConversionResult] = msgspec.msgpack.Decoder(
+    ConversionResult, dec_hook=codec.arriving
+)
 
 
-def pack(message: Ask | ToShow | Report) -> bytes:
+def pack(message: ConversionRequest | CleaningRequest | ConversionResult) -> bytes:
     """Return a message as bytes. Raises ValueError if it is too long for a frame."""
     body = _ENCODER.encode(message)
     if len(body) > LONGEST:
@@ -65,11 +69,11 @@ def pack(message: Ask | ToShow | Report) -> bytes:
     return body
 
 
-def asked(body: bytes) -> Ask | ToShow:
+def decode_request(body: bytes) -> ConversionRequest | CleaningRequest:
     """Decode a request to the process."""
     return _ASKS.decode(body)
 
 
-def report(body: bytes) -> Report:
+def decode_result(body: bytes) -> ConversionResult:
     """Decode an answer of the process. Raises msgspec.DecodeError for anything else."""
     return _REPORTS.decode(body)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from tabane.reader.sites.github import GitHubWay
-from tabane.reader.sites.github.api import Endpoints
+from tabane.reader.sites.github import GitHubAdapter
+from tabane.reader.sites.github.api import GitHubEndpoints
 from tests.reader.site import Site
 from tests.reader.sites.service import tell
 
@@ -14,9 +14,9 @@ NOW = 1_800_000_000.0
 REPO = "/api/repos/octo/demo"
 
 
-def way(site: Site, token: str | None = None) -> GitHubWay:
-    ends = Endpoints(site.url("/api"), site.url("/raw"), site.url("/media"))
-    return GitHubWay(lambda: token, ends, clock=lambda: NOW)
+def way(site: Site, token: str | None = None) -> GitHubAdapter:
+    ends = GitHubEndpoints(site.url("/api"), site.url("/raw"), site.url("/media"))
+    return GitHubAdapter(lambda: token, ends, clock=lambda: NOW)
 
 
 def repository(**changes: Any) -> dict[str, Any]:

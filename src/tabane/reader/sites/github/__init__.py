@@ -10,18 +10,18 @@ from dataclasses import replace
 from tabane.errors import ReadError
 from tabane.reader.page import Page
 from tabane.reader.sites.github import changes, files, listings, threads
-from tabane.reader.sites.github.addresses import Kind, Place, place_of
-from tabane.reader.sites.github.answers import Entry
-from tabane.reader.sites.github.api import Api, Endpoints
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.github.addresses import GitHubAddress, GitHubPageKind, place_of
+from tabane.reader.sites.github.answers import GitHubEntry
+from tabane.reader.sites.github.api import GitHubApi, GitHubEndpoints
+from tabane.reader.sites.site_adapter import ReadingTools
 
-__all__ = ["GitHubWay"]
+__all__ = ["GitHubAdapter"]
 
 # Names that end where they seem to: no branch is likely to begin with one of these and a slash.
 _WHOLE_REFS = re.compile(r"main|master|HEAD|trunk|develop|dev|gh-pages|[0-9a-f]{40}|v?\d+(?:\.\d+)+[\w.-]*")
 
 
-class GitHubWay:
+class GitHubAdapter:
     """Pages of GitHub through its API; discussions, wikis and profiles are left to the general way.
 
     ``token`` gives GITHUB_TOKEN or None. Causes of its ReadErrors beside those of fetching: rate with the
@@ -33,32 +33,32 @@ class GitHubWay:
     def __init__(
         self,
         token: Callable[[], str | None] = lambda: None,
-        endpoints: Endpoints | None = None,
+        endpoints: GitHubEndpoints | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._token, self._endpoints, self._clock = token, endpoints or Endpoints(), clock
+        self._token, self._endpoints, self._clock = token, endpoints or GitHubEndpoints(), clock
 
     def takes(self, url: str) -> bool:
         return place_of(url) is not None
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         place = place_of(url)
         if place is None:
             return None
-        api = Api(means, self._endpoints, self._token() or None, self._clock)
+        api = GitHubApi(means, self._endpoints, self._token() or None, self._clock)
         return await _READERS[place.kind](place, api)
 
 
-async def _folder(place: Place, api: Api) -> Page:
+async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
     """What is at a branch, tag or commit, where the URL says that it is a folder."""
     ref, path, found = await api.located(place.name, place.rest)
-    if isinstance(found, Entry):
+    if isinstance(found, GitHubEntry):
         return await files.of_entry(place, ref, found, api)
     return await listings.of_entries(place, ref, path, found, api)
 
 
-async def _file(place: Place, api: Api) -> Page:
+async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
     """A file, at whatever branch. One request where the URL says where its branch ends: those of raw files
     are not counted. Else the API is asked for it, since it knows."""
     rest = place.rest[2:] if place.rest[:2] in (("refs", "heads"), ("refs", "tags")) else place.rest
@@ -80,7 +80,7 @@ async def _file(place: Place, api: Api) -> Page:
     return await files.of_entry(place, ref, found, api)
 
 
-_READERS: Mapping[Kind, Callable[[Place, Api], Awaitable[Page]]] = {
+_READERS: Mapping[GitHubPageKind, Callable[[GitHubAddress, GitHubApi], Awaitable[Page]]] = {
     "repository": listings.repository,
     "folder": _folder,
     "file": _file,

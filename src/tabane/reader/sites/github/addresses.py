@@ -27,7 +27,7 @@ def linked(text: str, repository: str, ref: str, folder: str, site: str) -> str:
     return absolute(text, whole)
 
 
-Kind = Literal[
+GitHubPageKind = Literal[
     "repository", "folder", "file", "issue", "pull", "issues", "commit", "commits", "compare", "release",
     "releases", "tags", "gist",
 ]  # fmt: skip
@@ -51,14 +51,14 @@ _PULLS = frozenset({"commits", "files", "changes", "checks", "conflicts"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GitHubAddress:
     """What is asked for: ``rest`` are the segments that its kind needs, decoded.
 
     Of folders and files they begin with the name of a branch, whose end nobody can tell from the URL.
     ``lines`` are the first and the last one wanted, from 1.
     """
 
-    kind: Kind
+    kind: GitHubPageKind
     owner: str
     repository: str
     rest: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Place:
         return f"{self.owner}/{self.repository}"
 
 
-def place_of(url: str) -> Place | None:
+def place_of(url: str) -> GitHubAddress | None:
     """What the API knows of ``url``; None for what it does not, or what is not GitHub's."""
     try:
         parts = urlsplit(url)
@@ -84,22 +84,24 @@ def place_of(url: str) -> Place | None:
     if host == "gist.github.com":
         return _gist(segments)
     if host == "raw.githubusercontent.com" and len(segments) > 3 and _are_names(segments[:2]):
-        return Place("file", segments[0], segments[1], segments[2:], lines)
+        return GitHubAddress("file", segments[0], segments[1], segments[2:], lines)
     if host == "github.com" and len(segments) > 1 and _are_names(segments[:2]):
         return _of_repository(segments, lines, parts.query)
     return None
 
 
-def _of_repository(segments: tuple[str, ...], lines: tuple[int, int] | None, query: str) -> Place | None:
+def _of_repository(
+    segments: tuple[str, ...], lines: tuple[int, int] | None, query: str
+) -> GitHubAddress | None:
     owner, repository = segments[0], segments[1].removesuffix(".git")
     if owner.lower() in _NO_OWNERS or not repository:
         return None
     what, rest = (segments[2], segments[3:]) if len(segments) > 2 else ("", ())
     found = _kind(what, rest)
-    return Place(found[0], owner, repository, found[1], lines, query) if found else None
+    return GitHubAddress(found[0], owner, repository, found[1], lines, query) if found else None
 
 
-def _kind(what: str, rest: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]] | None:
+def _kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
     if not what:
         return "repository", ()
     if what == "tree":
@@ -121,7 +123,7 @@ def _kind(what: str, rest: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]] | No
     return None
 
 
-def _thread(what: str, rest: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]] | None:
+def _thread(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
     if not rest:
         return ("issues", (what,)) if what != "pull" else None
     if not _NUMBER.fullmatch(rest[0]):
@@ -133,7 +135,7 @@ def _thread(what: str, rest: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]] | 
     return ("pull", rest) if len(rest) == 1 or (len(rest) == 2 and rest[1] in _PULLS) else None
 
 
-def _release(rest: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]] | None:
+def _release(rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
     if not rest:
         return "releases", ()
     if rest == ("latest",):
@@ -141,7 +143,7 @@ def _release(rest: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]] | None:
     return ("release", ("/".join(rest[1:]),)) if rest[0] == "tag" and len(rest) > 1 else None
 
 
-def _gist(segments: tuple[str, ...]) -> Place | None:
+def _gist(segments: tuple[str, ...]) -> GitHubAddress | None:
     """gist.github.com/ID or /USER/ID, and a revision behind either."""
     owner, rest = (segments[0], segments[1:]) if len(segments) > 1 else ("", segments)
     if not rest or not re.fullmatch(r"[0-9a-fA-F]{5,64}", rest[0]):
@@ -149,7 +151,7 @@ def _gist(segments: tuple[str, ...]) -> Place | None:
             return None
         owner, rest = "", segments
     revision = rest[1:2] if len(rest) == 2 and re.fullmatch(r"[0-9a-fA-F]{40}", rest[1]) else ()
-    return Place("gist", owner, "", (rest[0], *revision)) if len(rest) == 1 + len(revision) else None
+    return GitHubAddress("gist", owner, "", (rest[0], *revision)) if len(rest) == 1 + len(revision) else None
 
 
 def _are_names(segments: tuple[str, ...]) -> bool:

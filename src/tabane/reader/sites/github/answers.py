@@ -8,25 +8,25 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Account(Struct, frozen=True):
+class GitHubAccount(Struct, frozen=True):
     login: str = ""
 
 
-class License(Struct, frozen=True):
+class GitHubLicense(Struct, frozen=True):
     spdx_id: str | None = None
 
 
-class Repository(Struct, frozen=True):
+class GitHubRepository(Struct, frozen=True):
     full_name: str
     html_url: str = ""
     description: str | None = None
     default_branch: str = "HEAD"
     archived: bool = False
     pushed_at: str | None = None
-    owner: Account | None = None
+    owner: GitHubAccount | None = None
 
 
-class Entry(Struct, frozen=True):
+class GitHubEntry(Struct, frozen=True):
     """A file, folder, link or submodule; a file that was asked for alone comes with its content."""
 
     name: str
@@ -41,57 +41,57 @@ class Entry(Struct, frozen=True):
     submodule_git_url: str | None = None
 
 
-class Ref(Struct, frozen=True):
+class GitHubRef(Struct, frozen=True):
     ref: str
 
 
-class Label(Struct, frozen=True):
+class GitHubLabel(Struct, frozen=True):
     name: str | None = None
 
 
-class Milestone(Struct, frozen=True):
+class GitHubMilestone(Struct, frozen=True):
     title: str = ""
 
 
-class Reactions(Struct, frozen=True, rename={"up": "+1", "down": "-1"}):
+class GitHubReactions(Struct, frozen=True, rename={"up": "+1", "down": "-1"}):
     total_count: int = 0
     up: int = 0
     down: int = 0
 
 
-class Issue(Struct, frozen=True):
+class GitHubIssue(Struct, frozen=True):
     number: int
     title: str
     state: str = "open"
     state_reason: str | None = None
     html_url: str = ""
-    user: Account | None = None
+    user: GitHubAccount | None = None
     body: str | None = None
-    labels: list[Label | str] = []
-    assignees: list[Account] | None = None
-    milestone: Milestone | None = None
+    labels: list[GitHubLabel | str] = []
+    assignees: list[GitHubAccount] | None = None
+    milestone: GitHubMilestone | None = None
     comments: int = 0
     created_at: str = ""
     closed_at: str | None = None
     updated_at: str | None = None
     locked: bool = False
-    reactions: Reactions | None = None
+    reactions: GitHubReactions | None = None
     pull_request: dict[str, object] | None = None
 
 
-class Branch(Struct, frozen=True):
+class GitHubBranch(Struct, frozen=True):
     label: str | None = None
     ref: str = ""
     sha: str = ""
 
 
-class Pull(Issue, frozen=True):
+class GitHubPull(GitHubIssue, frozen=True):
     draft: bool = False
     merged: bool = False
     merged_at: str | None = None
-    merged_by: Account | None = None
-    head: Branch | None = None
-    base: Branch | None = None
+    merged_by: GitHubAccount | None = None
+    head: GitHubBranch | None = None
+    base: GitHubBranch | None = None
     review_comments: int = 0
     commits: int = 0
     additions: int = 0
@@ -99,15 +99,15 @@ class Pull(Issue, frozen=True):
     changed_files: int = 0
 
 
-class Comment(Struct, frozen=True):
-    user: Account | None = None
+class GitHubComment(Struct, frozen=True):
+    user: GitHubAccount | None = None
     body: str | None = None
     created_at: str = ""
     author_association: str = ""
-    reactions: Reactions | None = None
+    reactions: GitHubReactions | None = None
 
 
-class ReviewComment(Comment, frozen=True):
+class GitHubReviewComment(GitHubComment, frozen=True):
     id: int = 0
     in_reply_to_id: int | None = None
     path: str = ""
@@ -117,14 +117,14 @@ class ReviewComment(Comment, frozen=True):
     diff_hunk: str = ""
 
 
-class Review(Struct, frozen=True):
-    user: Account | None = None
+class GitHubReview(Struct, frozen=True):
+    user: GitHubAccount | None = None
     body: str | None = None
     state: str = ""
     submitted_at: str | None = None
 
 
-class Changed(Struct, frozen=True):
+class GitHubChangedFile(Struct, frozen=True):
     """A file as a commit, a comparison or a pull request changes it."""
 
     filename: str
@@ -135,55 +135,55 @@ class Changed(Struct, frozen=True):
     previous_filename: str | None = None
 
 
-class Signature(Struct, frozen=True):
+class GitHubSignature(Struct, frozen=True):
     name: str | None = None
     date: str | None = None
 
 
-class CommitText(Struct, frozen=True):
+class GitHubCommitText(Struct, frozen=True):
     message: str = ""
-    author: Signature | None = None
-    committer: Signature | None = None
+    author: GitHubSignature | None = None
+    committer: GitHubSignature | None = None
     comment_count: int = 0
 
 
-class Stats(Struct, frozen=True):
+class GitHubStats(Struct, frozen=True):
     additions: int = 0
     deletions: int = 0
 
 
-class Parent(Struct, frozen=True):
+class GitHubParent(Struct, frozen=True):
     sha: str
 
 
-class Commit(Struct, frozen=True):
+class GitHubCommit(Struct, frozen=True):
     sha: str
-    commit: CommitText
+    commit: GitHubCommitText
     html_url: str = ""
-    author: Account | None = None
-    parents: list[Parent] = []
-    stats: Stats | None = None
-    files: list[Changed] | None = None
+    author: GitHubAccount | None = None
+    parents: list[GitHubParent] = []
+    stats: GitHubStats | None = None
+    files: list[GitHubChangedFile] | None = None
 
 
-class Comparison(Struct, frozen=True):
+class GitHubComparison(Struct, frozen=True):
     html_url: str = ""
     status: str = ""
     ahead_by: int = 0
     behind_by: int = 0
     total_commits: int = 0
-    commits: list[Commit] = []
-    files: list[Changed] | None = None
+    commits: list[GitHubCommit] = []
+    files: list[GitHubChangedFile] | None = None
 
 
-class Asset(Struct, frozen=True):
+class GitHubAsset(Struct, frozen=True):
     name: str
     size: int = 0
     download_count: int = 0
     browser_download_url: str = ""
 
 
-class Release(Struct, frozen=True):
+class GitHubRelease(Struct, frozen=True):
     tag_name: str
     name: str | None = None
     body: str | None = None
@@ -192,18 +192,18 @@ class Release(Struct, frozen=True):
     prerelease: bool = False
     published_at: str | None = None
     created_at: str | None = None
-    author: Account | None = None
-    assets: list[Asset] = []
+    author: GitHubAccount | None = None
+    assets: list[GitHubAsset] = []
 
 
-class Tag(Struct, frozen=True):
+class GitHubTag(Struct, frozen=True):
     name: str
-    commit: Parent
+    commit: GitHubParent
 
 
-class Found(Struct, frozen=True):
+class GitHubSearchPage(Struct, frozen=True):
     total_count: int
-    items: list[Issue]
+    items: list[GitHubIssue]
 
 
 class GistFile(Struct, frozen=True):
@@ -219,7 +219,7 @@ class Gist(Struct, frozen=True):
     id: str
     html_url: str = ""
     description: str | None = None
-    owner: Account | None = None
+    owner: GitHubAccount | None = None
     created_at: str = ""
     updated_at: str = ""
     files: dict[str, GistFile | None] = {}

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.interface import Fetched
-from tabane.reader.sites.github.answers import Entry, Ref
-from tabane.reader.sites.site_adapter import Means, query, read_as
+from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.sites.github.answers import GitHubEntry, GitHubRef
+from tabane.reader.sites.site_adapter import ReadingTools, parse_json, query
 
 JSON = "application/vnd.github+json"
 RAW = "application/vnd.github.raw+json"
@@ -28,7 +28,7 @@ _Shape = TypeVar("_Shape")
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoints:
+class GitHubEndpoints:
     """Where GitHub answers."""
 
     api: str = "https://api.github.com"
@@ -38,19 +38,19 @@ class Endpoints:
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class GitHubApi:
     """The API for one read. ``token`` may be None; ``clock`` tells seconds since 1970."""
 
-    means: Means
-    endpoints: Endpoints
+    means: ReadingTools
+    endpoints: GitHubEndpoints
     token: str | None
     clock: Callable[[], float]
 
     async def get(self, path: str, shape: type[_Shape], /, **parameters: object) -> _Shape:
         """What is at ``path``. Raises ReadError that says what it means here."""
-        return await read_as(await self.fetch(query(self.endpoints.api + path, **parameters), JSON), shape)
+        return await parse_json(await self.fetch(query(self.endpoints.api + path, **parameters), JSON), shape)
 
-    async def fetch(self, url: str, accept: str | None = None) -> Fetched:
+    async def fetch(self, url: str, accept: str | None = None) -> FetchedResource:
         """What is at ``url`` of GitHub's, asked with the token."""
         headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
         if url.startswith(self.endpoints.api):
@@ -80,7 +80,9 @@ class Api:
             return found, (say("Only the first {shown} entries are here.", shown=len(found)),)
         return found, (say("Only the first {shown} of {all} entries are here.", shown=len(found), all=count),)
 
-    async def located(self, repository: str, rest: tuple[str, ...]) -> tuple[str, str, Entry | list[Entry]]:
+    async def located(
+        self, repository: str, rest: tuple[str, ...]
+    ) -> tuple[str, str, GitHubEntry | list[GitHubEntry]]:
         """What is behind the branch and path that ``rest`` is, and where one ends and the other begins.
 
         The first segment is mostly the branch. Where there is nothing then, branches and tags that begin
@@ -106,16 +108,16 @@ class Api:
         whole = "/".join(rest) + "/"
         for kind in ("heads", "tags"):
             start = quote(f"{kind}/{rest[0]}/{rest[1]}", safe="/")
-            refs = await self.get(f"/repos/{repository}/git/matching-refs/{start}", list[Ref])
+            refs = await self.get(f"/repos/{repository}/git/matching-refs/{start}", list[GitHubRef])
             names = [each.ref.removeprefix(f"refs/{kind}/") for each in refs]
             found = next((name for name in names if whole.startswith(name + "/")), None)
             if found is not None:
                 return found
         return None
 
-    async def contents(self, repository: str, path: str, ref: str | None) -> Entry | list[Entry]:
+    async def contents(self, repository: str, path: str, ref: str | None) -> GitHubEntry | list[GitHubEntry]:
         where = f"/repos/{repository}/contents/{quote(path, safe='/')}".removesuffix("/")
-        return await self.get(where, Entry | list[Entry], ref=ref)  # type: ignore[arg-type]
+        return await self.get(where, GitHubEntry | list[GitHubEntry], ref=ref)  # type: ignore[arg-type]
 
     def _explained(self, error: ReadError) -> ReadError:
         message = self._message(error)

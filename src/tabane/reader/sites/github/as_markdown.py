@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tabane.reader.formats.text import fence
-from tabane.reader.sites.github.answers import Account, Changed, Entry, Reactions
+from tabane.reader.sites.github.answers import GitHubAccount, GitHubChangedFile, GitHubEntry, GitHubReactions
 
 OUTPUT = 5_000
 """Characters of one output that are shown."""
@@ -19,7 +19,7 @@ _Text = str | list[str]
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-class Output(Struct, frozen=True):
+class NotebookOutput(Struct, frozen=True):
     output_type: str
     text: _Text = ""
     data: dict[str, object] = {}
@@ -27,25 +27,25 @@ class Output(Struct, frozen=True):
     evalue: str = ""
 
 
-class Cell(Struct, frozen=True):
+class NotebookCell(Struct, frozen=True):
     cell_type: str
     source: _Text = ""
-    outputs: list[Output] = []
+    outputs: list[NotebookOutput] = []
 
 
-class Language(Struct, frozen=True):
+class NotebookLanguage(Struct, frozen=True):
     name: str = ""
     language: str = ""
 
 
-class Metadata(Struct, frozen=True):
-    kernelspec: Language | None = None
-    language_info: Language | None = None
+class NotebookMetadata(Struct, frozen=True):
+    kernelspec: NotebookLanguage | None = None
+    language_info: NotebookLanguage | None = None
 
 
 class Notebook(Struct, frozen=True):
-    cells: list[Cell]
-    metadata: Metadata = Metadata()
+    cells: list[NotebookCell]
+    metadata: NotebookMetadata = NotebookMetadata()
 
 
 def notebook(text: str) -> str | None:
@@ -59,13 +59,13 @@ def notebook(text: str) -> str | None:
     return "\n\n".join(part for part in parts if part)
 
 
-def _language(metadata: Metadata) -> str:
+def _language(metadata: NotebookMetadata) -> str:
     if metadata.language_info and metadata.language_info.name:
         return metadata.language_info.name
     return metadata.kernelspec.language if metadata.kernelspec else ""
 
 
-def _cell(cell: Cell, language: str) -> list[str]:
+def _cell(cell: NotebookCell, language: str) -> list[str]:
     source = _joined(cell.source).strip("\n")
     if cell.cell_type == "markdown":
         return [source]
@@ -74,7 +74,7 @@ def _cell(cell: Cell, language: str) -> list[str]:
     return [fence(source, language), *(_output(output) for output in cell.outputs)]
 
 
-def _output(output: Output) -> str:
+def _output(output: NotebookOutput) -> str:
     if output.output_type == "stream":
         return _printed(_joined(output.text))
     if output.output_type == "error":
@@ -133,13 +133,13 @@ def size(count: int) -> str:
     return f"{count / (1 << 30):.1f} GB"
 
 
-def listing(entries: Iterable[Entry]) -> str:
+def listing(entries: Iterable[GitHubEntry]) -> str:
     """Folders, then the rest, each in order of names."""
     lines = sorted((each.type != "dir", each.name, _line(each)) for each in entries)
     return "\n".join(line for *_, line in lines)
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: GitHubEntry) -> str:
     name = _CONTROL.sub("�", entry.name)
     if entry.type == "dir":
         return f"📁 {name}/"
@@ -150,7 +150,7 @@ def _line(entry: Entry) -> str:
     return f"📄 {name} ({size(entry.size)})"
 
 
-def readme_of(entries: Sequence[Entry]) -> Entry | None:
+def readme_of(entries: Sequence[GitHubEntry]) -> GitHubEntry | None:
     """The README that GitHub would show of a folder: Markdown before others."""
     found = [each for each in entries if each.type == "file" and _README.fullmatch(each.name)]
     return min(
@@ -158,7 +158,7 @@ def readme_of(entries: Sequence[Entry]) -> Entry | None:
     )
 
 
-def login(account: Account | None) -> str:
+def login(account: GitHubAccount | None) -> str:
     """Who it is; accounts that are gone are GitHub's ghost."""
     return account.login if account and account.login else "ghost"
 
@@ -170,7 +170,7 @@ def facts(**known: object) -> str:
     )
 
 
-def reacted(reactions: Reactions | None) -> str:
+def reacted(reactions: GitHubReactions | None) -> str:
     """👍 and 👎 where there are some."""
     if reactions is None or not (reactions.up or reactions.down):
         return ""
@@ -179,14 +179,14 @@ def reacted(reactions: Reactions | None) -> str:
     )
 
 
-def stat(files: Sequence[Changed]) -> str:
+def stat(files: Sequence[GitHubChangedFile]) -> str:
     """One line for each file: what happened to it, and how many lines came and went."""
     return "\n".join(
         f"- {_name(each)} ({each.status}, +{each.additions} −{each.deletions})" for each in files
     )
 
 
-def patches(files: Sequence[Changed], left: int = PATCHES) -> tuple[str, int]:
+def patches(files: Sequence[GitHubChangedFile], left: int = PATCHES) -> tuple[str, int]:
     """The patches of files as listings, and how many files had to go without theirs for want of room."""
     parts: list[str] = []
     missing = 0
@@ -201,7 +201,7 @@ def patches(files: Sequence[Changed], left: int = PATCHES) -> tuple[str, int]:
     return "\n\n".join(parts), missing
 
 
-def _name(file: Changed) -> str:
+def _name(file: GitHubChangedFile) -> str:
     if file.previous_filename:
         return f"`{file.previous_filename}` → `{file.filename}`"
     return f"`{file.filename}`"

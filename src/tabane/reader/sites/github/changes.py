@@ -9,9 +9,14 @@ from urllib.parse import quote
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.page import Page
-from tabane.reader.sites.github.addresses import Place
-from tabane.reader.sites.github.answers import Changed, Comment, Commit, Comparison
-from tabane.reader.sites.github.api import Api
+from tabane.reader.sites.github.addresses import GitHubAddress
+from tabane.reader.sites.github.answers import (
+    GitHubChangedFile,
+    GitHubComment,
+    GitHubCommit,
+    GitHubComparison,
+)
+from tabane.reader.sites.github.api import GitHubApi
 from tabane.reader.sites.github.as_markdown import SITE, blocks, facts, login, numbered, patches, stat
 
 LISTED = 100
@@ -19,33 +24,33 @@ LISTED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class GitHubFileChanges:
     """Files that are changed, as Markdown."""
 
     markdown: str
     warnings: tuple[Message, ...] = ()
 
 
-def changed(files: Sequence[Changed], *, patched: bool) -> Changes:
+def changed(files: Sequence[GitHubChangedFile], *, patched: bool) -> GitHubFileChanges:
     """What is done to files, and with ``patched`` how."""
     if not files:
-        return Changes("")
+        return GitHubFileChanges("")
     listed = blocks(f"## Files ({len(files)})", stat(files))
     if not patched:
-        return Changes(listed)
+        return GitHubFileChanges(listed)
     text, missing = patches(files)
     warning = say("The patches of {count} files are left out: they are too long.", count=missing)
-    return Changes(blocks(listed, text), (warning,) if missing else ())
+    return GitHubFileChanges(blocks(listed, text), (warning,) if missing else ())
 
 
-async def commit(place: Place, api: Api) -> Page:
+async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
     """One commit with its message and patch."""
     path = f"/repos/{place.name}/commits/{quote(place.rest[0], safe='')}"
-    found = await api.get(path, Commit)
-    comments: list[Comment] = []
+    found = await api.get(path, GitHubCommit)
+    comments: list[GitHubComment] = []
     warnings: tuple[Message, ...] = ()
     if found.commit.comment_count:
-        comments, warnings = await api.pages(f"{path}/comments", Comment, found.commit.comment_count)
+        comments, warnings = await api.pages(f"{path}/comments", GitHubComment, found.commit.comment_count)
     subject, _, body = found.commit.message.partition("\n")
     detail = changed(found.files or (), patched=True)
     return Page(
@@ -74,7 +79,7 @@ async def commit(place: Place, api: Api) -> Page:
     )
 
 
-async def commits(place: Place, api: Api) -> Page:
+async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
     """The last commits of a branch, or of a path on it."""
     ref, path, found = await _listed(place, api)
     where = "/".join(filter(None, (ref, path)))
@@ -91,13 +96,13 @@ async def commits(place: Place, api: Api) -> Page:
     )
 
 
-async def compare(place: Place, api: Api) -> Page:
+async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
     """What a branch has that another has not."""
     span = place.rest[0]
     if "..." not in span:
         span = span.replace("..", "...", 1) if ".." in span else f"HEAD...{span}"
     found = await api.get(
-        f"/repos/{place.name}/compare/{quote(span, safe='.:')}", Comparison, per_page=LISTED
+        f"/repos/{place.name}/compare/{quote(span, safe='.:')}", GitHubComparison, per_page=LISTED
     )
     detail = changed(found.files or (), patched=True)
     counted = f"{numbered(found.ahead_by, 'commit')} ahead, {found.behind_by:,} behind"
@@ -126,45 +131,45 @@ async def compare(place: Place, api: Api) -> Page:
     )
 
 
-async def _listed(place: Place, api: Api) -> tuple[str, str, list[Commit]]:
+async def _listed(place: GitHubAddress, api: GitHubApi) -> tuple[str, str, list[GitHubCommit]]:
     where, rest = f"/repos/{place.name}/commits", place.rest
     if not rest:
-        return "", "", await api.get(where, list[Commit], per_page=LISTED)
+        return "", "", await api.get(where, list[GitHubCommit], per_page=LISTED)
     ref, path = rest[0], "/".join(rest[1:])
     try:
-        found = await api.get(where, list[Commit], sha=ref, path=path or None, per_page=LISTED)
+        found = await api.get(where, list[GitHubCommit], sha=ref, path=path or None, per_page=LISTED)
     except ReadError as error:
         longer = await api.ref(place.name, rest) if error.status == 404 and path else None
         if longer is None:
             raise
         ref, path = longer, "/".join(rest)[len(longer) + 1 :]
-        found = await api.get(where, list[Commit], sha=ref, path=path or None, per_page=LISTED)
+        found = await api.get(where, list[GitHubCommit], sha=ref, path=path or None, per_page=LISTED)
     return ref, path, found
 
 
-def _line(each: Commit) -> str:
+def _line(each: GitHubCommit) -> str:
     subject = each.commit.message.partition("\n")[0]
     return f"- `{each.sha[:7]}` {subject} ({_author(each)}, {_date(each)[:10]})"
 
 
-def _author(each: Commit) -> str:
+def _author(each: GitHubCommit) -> str:
     if each.author and each.author.login:
         return each.author.login
     return (each.commit.author.name if each.commit.author else None) or login(None)
 
 
-def _date(each: Commit) -> str:
+def _date(each: GitHubCommit) -> str:
     signature = each.commit.committer or each.commit.author
     return (signature.date if signature else None) or ""
 
 
-def _counted(each: Commit) -> str:
+def _counted(each: GitHubCommit) -> str:
     if each.stats is None:
         return ""
     return f"{numbered(len(each.files or ()), 'file')}, +{each.stats.additions:,} −{each.stats.deletions:,}"
 
 
-def _said(comments: Sequence[Comment]) -> list[str]:
+def _said(comments: Sequence[GitHubComment]) -> list[str]:
     if not comments:
         return []
     said = (blocks(f"### {login(each.user)} · {each.created_at}", each.body or "") for each in comments)

@@ -11,12 +11,12 @@ from urllib.parse import quote
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.decoding import decoded
-from tabane.reader.formats.media_type_detection import Unread, code_language, kind_of
+from tabane.reader.formats.media_type_detection import UnsupportedMediaType, code_language, kind_of
 from tabane.reader.formats.text import bounded, fence, unix
 from tabane.reader.page import Page, Picture
-from tabane.reader.sites.github.addresses import Place, linked
-from tabane.reader.sites.github.answers import Comment, Entry, Gist, GistFile
-from tabane.reader.sites.github.api import RAW, Api
+from tabane.reader.sites.github.addresses import GitHubAddress, linked
+from tabane.reader.sites.github.answers import Gist, GistFile, GitHubComment, GitHubEntry
+from tabane.reader.sites.github.api import RAW, GitHubApi
 from tabane.reader.sites.github.as_markdown import (
     SITE,
     blocks,
@@ -33,14 +33,14 @@ WHOLE = 10
 """Files longer than a megabyte that are fetched by themselves."""
 
 
-async def gist(place: Place, api: Api) -> Page:
+async def gist(place: GitHubAddress, api: GitHubApi) -> Page:
     """A gist at its last or one revision."""
     path = "/gists/" + "/".join(place.rest)
     found = await api.get(path, Gist)
     files, warnings = await _files(found, api)
-    comments: list[Comment] = []
+    comments: list[GitHubComment] = []
     if found.comments:
-        comments, more = await api.pages(f"/gists/{place.rest[0]}/comments", Comment, found.comments)
+        comments, more = await api.pages(f"/gists/{place.rest[0]}/comments", GitHubComment, found.comments)
         warnings = (*warnings, *more)
     if found.truncated:
         warnings = (*warnings, say("Only the first {count} files are here.", count=len(files)))
@@ -67,7 +67,7 @@ async def gist(place: Place, api: Api) -> Page:
     )
 
 
-async def _files(found: Gist, api: Api) -> tuple[list[str], tuple[Message, ...]]:
+async def _files(found: Gist, api: GitHubApi) -> tuple[list[str], tuple[Message, ...]]:
     parts: list[str] = []
     warnings: list[Message] = []
     fetched = 0
@@ -109,10 +109,10 @@ _SOURCE = {"html": "html", "json": "json", "ndjson": "json", "xml": "xml", "plai
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _GitHubFile:
     """A file that was got: ``url`` is where its page is, ``raw`` where its bytes are."""
 
-    place: Place
+    place: GitHubAddress
     ref: str
     path: str
     body: bytes
@@ -127,7 +127,7 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _FileExcerpt:
     """What is shown of it: ``markdown`` stands in <content>."""
 
     markdown: str
@@ -137,11 +137,11 @@ class _Shown:
     author: str | None = None
 
 
-async def of_entry(place: Place, ref: str, entry: Entry, api: Api) -> Page:
+async def of_entry(place: GitHubAddress, ref: str, entry: GitHubEntry, api: GitHubApi) -> Page:
     """A file that the API told of; its bytes come with it where they are less than a megabyte."""
     if entry.type == "submodule":
         lines = f"📦 {entry.name} @ {entry.sha} → {entry.submodule_git_url or ''}".rstrip(" →")
-        return _page(_File(place, ref, entry.path, b"", "", api.endpoints.site), _Shown(lines))
+        return _page(_GitHubFile(place, ref, entry.path, b"", "", api.endpoints.site), _FileExcerpt(lines))
     if entry.encoding == "base64" and entry.content is not None and (entry.content or not entry.size):
         try:
             body = await asyncio.to_thread(b64decode, entry.content)
@@ -154,16 +154,16 @@ async def of_entry(place: Place, ref: str, entry: Entry, api: Api) -> Page:
     return await _of_bytes(place, ref, entry.path, fetched.body, api)
 
 
-async def raw(place: Place, ref: str, path: str, api: Api) -> Page:
+async def raw(place: GitHubAddress, ref: str, path: str, api: GitHubApi) -> Page:
     """A file by its bytes, for which GitHub does not count requests."""
     where = f"{api.endpoints.raw}/{place.name}/{quote(f'{ref}/{path}', safe='/')}"
     fetched = await api.fetch(where)
     return await _of_bytes(place, ref, path, fetched.body, api)
 
 
-async def _of_bytes(place: Place, ref: str, path: str, body: bytes, api: Api) -> Page:
+async def _of_bytes(place: GitHubAddress, ref: str, path: str, body: bytes, api: GitHubApi) -> Page:
     where = f"{place.name}/{quote(f'{ref}/{path}', safe='/')}"
-    found = _File(place, ref, path, body, f"{api.endpoints.raw}/{where}", api.endpoints.site)
+    found = _GitHubFile(place, ref, path, body, f"{api.endpoints.raw}/{where}", api.endpoints.site)
     warnings: tuple[Message, ...] = ()
     if body.startswith(_POINTER) and len(body) < 1024:
         try:
@@ -177,7 +177,7 @@ async def _of_bytes(place: Place, ref: str, path: str, body: bytes, api: Api) ->
     return _page(found, replace(shown, warnings=(*warnings, *shown.warnings)))
 
 
-def _page(found: _File, shown: _Shown) -> Page:
+def _page(found: _GitHubFile, shown: _FileExcerpt) -> Page:
     place = found.place
     return Page(
         found.url,
@@ -198,10 +198,10 @@ def _page(found: _File, shown: _Shown) -> Page:
     )
 
 
-async def _shown(found: _File, api: Api) -> _Shown:
+async def _shown(found: _GitHubFile, api: GitHubApi) -> _FileExcerpt:
     try:
         kind = await asyncio.to_thread(kind_of, found.body, "", basename(found.path), "")
-    except Unread as unread:
+    except UnsupportedMediaType as unread:
         return _binary(found, str(unread.args[0]))
     if kind in _SOURCE or kind == "markdown":
         return await asyncio.to_thread(_text, found, kind)
@@ -211,29 +211,29 @@ async def _shown(found: _File, api: Api) -> _Shown:
         if error.cause != "type":
             raise
         return _binary(found, kind)
-    return _Shown(page.markdown, page.warnings, pictures=page.pictures, author=page.author)
+    return _FileExcerpt(page.markdown, page.warnings, pictures=page.pictures, author=page.author)
 
 
-def _binary(found: _File, kind: str) -> _Shown:
+def _binary(found: _GitHubFile, kind: str) -> _FileExcerpt:
     name = f" ({kind})" if "/" in kind else ""
-    return _Shown(f"[binary file, {size(len(found.body))}{name}]")
+    return _FileExcerpt(f"[binary file, {size(len(found.body))}{name}]")
 
 
-def _text(found: _File, kind: str) -> _Shown:
+def _text(found: _GitHubFile, kind: str) -> _FileExcerpt:
     """Text of any kind; wanted lines alone where there are some."""
     text = unix(decoded(found.body, None, "text/plain"))
     if found.place.lines is not None:
         return _cut(text, found)
     if found.path.endswith(".ipynb") and (markdown := notebook(text)) is not None:
-        return _Shown(*bounded(markdown))
+        return _FileExcerpt(*bounded(markdown))
     text, warnings = bounded(text)
     if kind == "markdown":
         args = found.place.name, found.ref, dirname(found.path), found.site
-        return _Shown(linked(text, *args), warnings)
-    return _Shown(fence(text, _language(found.path, kind)), warnings)
+        return _FileExcerpt(linked(text, *args), warnings)
+    return _FileExcerpt(fence(text, _language(found.path, kind)), warnings)
 
 
-def _cut(text: str, found: _File) -> _Shown:
+def _cut(text: str, found: _GitHubFile) -> _FileExcerpt:
     assert found.place.lines is not None
     lines = text.removesuffix("\n").split("\n")
     first, last = found.place.lines
@@ -242,11 +242,11 @@ def _cut(text: str, found: _File) -> _Shown:
             "The file has {count} lines, and none at {line}: this is all of it.", count=len(lines), line=first
         )
         shown, more = bounded(text)
-        return _Shown(fence(shown, _language(found.path, "plain")), (warning, *more))
+        return _FileExcerpt(fence(shown, _language(found.path, "plain")), (warning, *more))
     last = min(last, len(lines))
     shown, warnings = bounded("\n".join(lines[first - 1 : last]))
     said = f"{first}-{last} of {len(lines)}"
-    return _Shown(fence(shown, _language(found.path, "plain")), warnings, said)
+    return _FileExcerpt(fence(shown, _language(found.path, "plain")), warnings, said)
 
 
 def _language(path: str, kind: str) -> str:

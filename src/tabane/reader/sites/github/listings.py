@@ -12,9 +12,18 @@ from tabane.messages import Message, say
 from tabane.reader.decoding import decoded
 from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
-from tabane.reader.sites.github.addresses import Place, linked
-from tabane.reader.sites.github.answers import Asset, Entry, Found, Issue, Label, Release, Repository, Tag
-from tabane.reader.sites.github.api import PAGE, RAW, Api
+from tabane.reader.sites.github.addresses import GitHubAddress, linked
+from tabane.reader.sites.github.answers import (
+    GitHubAsset,
+    GitHubEntry,
+    GitHubIssue,
+    GitHubLabel,
+    GitHubRelease,
+    GitHubRepository,
+    GitHubSearchPage,
+    GitHubTag,
+)
+from tabane.reader.sites.github.api import PAGE, RAW, GitHubApi
 from tabane.reader.sites.github.as_markdown import (
     SITE,
     blocks,
@@ -32,7 +41,7 @@ from tabane.reader.sites.github.as_markdown import (
 _WHERE = re.compile(r"\b(?:repo|org|user):\S+")
 
 
-async def issues(place: Place, api: Api) -> Page:
+async def issues(place: GitHubAddress, api: GitHubApi) -> Page:
     """The open ones, newest first, or those that the URL's own query asks for: at most a hundred."""
     kind = "pr" if place.rest == ("pulls",) else "issue"
     asked = parse_qs(place.query)
@@ -42,7 +51,7 @@ async def issues(place: Place, api: Api) -> Page:
     number = asked.get("page", ["1"])[0]
     number = number if re.fullmatch(r"[1-9]\d?", number) else "1"
     found = await api.get(
-        "/search/issues", Found, q=f"repo:{place.name} {wanted}", per_page=PAGE, page=number
+        "/search/issues", GitHubSearchPage, q=f"repo:{place.name} {wanted}", per_page=PAGE, page=number
     )
     what = "pulls" if kind == "pr" else "issues"
     shown = len(found.items)
@@ -62,8 +71,8 @@ async def issues(place: Place, api: Api) -> Page:
     )
 
 
-def _line(each: Issue) -> str:
-    names = (one.name if isinstance(one, Label) else one for one in each.labels)
+def _line(each: GitHubIssue) -> str:
+    names = (one.name if isinstance(one, GitHubLabel) else one for one in each.labels)
     labels = ", ".join(name for name in names if name)
     marks = [each.state, login(each.user), each.created_at[:10], numbered(each.comments, "comment"), labels]
     title = " ".join(each.title.split())
@@ -76,10 +85,10 @@ LISTED = 30
 _NOTES = 20_000  # characters of the notes of one release in a list
 
 
-async def release(place: Place, api: Api) -> Page:
+async def release(place: GitHubAddress, api: GitHubApi) -> Page:
     """One release, by its tag or the latest."""
     which = f"tags/{quote(place.rest[0], safe='')}" if place.rest else "latest"
-    found = await api.get(f"/repos/{place.name}/releases/{which}", Release)
+    found = await api.get(f"/repos/{place.name}/releases/{which}", GitHubRelease)
     return Page(
         found.html_url,
         blocks(f"# {_name(found)} · {place.name}", _facts(found), _notes(found), _assets(found.assets)),
@@ -93,9 +102,9 @@ async def release(place: Place, api: Api) -> Page:
     )
 
 
-async def releases(place: Place, api: Api) -> Page:
+async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
     """The last releases with their notes; where there are none, the tags."""
-    found = await api.get(f"/repos/{place.name}/releases", list[Release], per_page=LISTED)
+    found = await api.get(f"/repos/{place.name}/releases", list[GitHubRelease], per_page=LISTED)
     if not found:
         return await tags(place, api)
     parts = [blocks(f"## {_name(each)}", _facts(each), _notes(each)[:_NOTES]) for each in found]
@@ -112,9 +121,9 @@ async def releases(place: Place, api: Api) -> Page:
     )
 
 
-async def tags(place: Place, api: Api) -> Page:
+async def tags(place: GitHubAddress, api: GitHubApi) -> Page:
     """The last tags, each with the commit that it is on."""
-    found = await api.get(f"/repos/{place.name}/tags", list[Tag], per_page=PAGE)
+    found = await api.get(f"/repos/{place.name}/tags", list[GitHubTag], per_page=PAGE)
     lines = "\n".join(f"- {each.name} (`{each.commit.sha[:7]}`)" for each in found)
     return Page(
         f"{api.endpoints.site}/{place.name}/tags",
@@ -127,20 +136,20 @@ async def tags(place: Place, api: Api) -> Page:
     )
 
 
-def _name(found: Release) -> str:
+def _name(found: GitHubRelease) -> str:
     return " ".join((found.name or found.tag_name).split())
 
 
-def _facts(found: Release) -> str:
+def _facts(found: GitHubRelease) -> str:
     kind = "draft" if found.draft else "pre-release" if found.prerelease else ""
     return facts(tag=f"`{found.tag_name}`", author=login(found.author), date=found.published_at, kind=kind)
 
 
-def _notes(found: Release) -> str:
+def _notes(found: GitHubRelease) -> str:
     return (found.body or "").replace("\r\n", "\n").strip()
 
 
-def _assets(assets: list[Asset]) -> str:
+def _assets(assets: list[GitHubAsset]) -> str:
     if not assets:
         return ""
     lines = (
@@ -156,9 +165,9 @@ FULL = 1000
 _WITH_README = frozenset({".github", "docs"})
 
 
-async def repository(place: Place, api: Api) -> Page:
+async def repository(place: GitHubAddress, api: GitHubApi) -> Page:
     """The root of a repository at its default branch: two requests, and one for its README."""
-    about = await api.get(f"/repos/{place.name}", Repository)
+    about = await api.get(f"/repos/{place.name}", GitHubRepository)
     entries, warnings = await _root(place, api)
     readme, more = await _readme(about.full_name, "HEAD", "", entries, api)
     if about.archived:
@@ -183,7 +192,9 @@ async def repository(place: Place, api: Api) -> Page:
     )
 
 
-async def of_entries(place: Place, ref: str, path: str, entries: list[Entry], api: Api) -> Page:
+async def of_entries(
+    place: GitHubAddress, ref: str, path: str, entries: list[GitHubEntry], api: GitHubApi
+) -> Page:
     """The page of a folder that is at hand."""
     readme, warnings = await _readme(place.name, ref, path, entries, api)
     if len(entries) >= FULL:
@@ -209,7 +220,7 @@ async def of_entries(place: Place, ref: str, path: str, entries: list[Entry], ap
     )
 
 
-async def _root(place: Place, api: Api) -> tuple[list[Entry], tuple[Message, ...]]:
+async def _root(place: GitHubAddress, api: GitHubApi) -> tuple[list[GitHubEntry], tuple[Message, ...]]:
     try:
         found = await api.contents(place.name, "", None)
     except ReadError as error:
@@ -220,7 +231,7 @@ async def _root(place: Place, api: Api) -> tuple[list[Entry], tuple[Message, ...
 
 
 async def _readme(
-    repository: str, ref: str, path: str, entries: list[Entry], api: Api
+    repository: str, ref: str, path: str, entries: list[GitHubEntry], api: GitHubApi
 ) -> tuple[str, tuple[Message, ...]]:
     """The README as a section, "" where there is none."""
     entry = readme_of(entries)

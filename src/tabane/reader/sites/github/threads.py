@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from tabane.messages import Message
 from tabane.reader.formats.text import fence
 from tabane.reader.page import Page
-from tabane.reader.sites.github.addresses import Place
+from tabane.reader.sites.github.addresses import GitHubAddress
 from tabane.reader.sites.github.answers import (
-    Changed,
-    Comment,
-    Issue,
-    Label,
-    Pull,
-    Review,
-    ReviewComment,
+    GitHubChangedFile,
+    GitHubComment,
+    GitHubIssue,
+    GitHubLabel,
+    GitHubPull,
+    GitHubReview,
+    GitHubReviewComment,
 )
-from tabane.reader.sites.github.api import Api
+from tabane.reader.sites.github.api import GitHubApi
 from tabane.reader.sites.github.as_markdown import SITE, blocks, facts, login, numbered, reacted
 from tabane.reader.sites.github.changes import changed
 
@@ -26,39 +26,41 @@ _HUNK = 12  # lines of a diff above a comment on it
 _ROLES = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 
 
-async def issue(place: Place, api: Api) -> Page:
+async def issue(place: GitHubAddress, api: GitHubApi) -> Page:
     """An issue and its comments. A pull request has a number of the same row, and is read as such."""
-    found = await api.get(f"/repos/{place.name}/issues/{place.rest[0]}", Issue)
+    found = await api.get(f"/repos/{place.name}/issues/{place.rest[0]}", GitHubIssue)
     if found.pull_request is not None:
         return await pull(place, api)
     comments, warnings = await _comments(place, found, api)
     return _page(found, facts(state=_state(found), **_known(found)), [_conversation(comments, ())], warnings)
 
 
-async def pull(place: Place, api: Api) -> Page:
+async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
     """A pull request: its changes in numbers, its conversation, its reviews; at /files its patches too."""
     path = f"/repos/{place.name}/pulls/{place.rest[0]}"
-    found = await api.get(path, Pull)
-    files, w1 = await api.pages(f"{path}/files", Changed, found.changed_files)
+    found = await api.get(path, GitHubPull)
+    files, w1 = await api.pages(f"{path}/files", GitHubChangedFile, found.changed_files)
     comments, w2 = await _comments(place, found, api)
-    reviews, w3 = await api.pages(f"{path}/reviews", Review)
-    notes: list[ReviewComment] = []
+    reviews, w3 = await api.pages(f"{path}/reviews", GitHubReview)
+    notes: list[GitHubReviewComment] = []
     w4: tuple[Message, ...] = ()
     if found.review_comments:
-        notes, w4 = await api.pages(f"{path}/comments", ReviewComment, found.review_comments)
+        notes, w4 = await api.pages(f"{path}/comments", GitHubReviewComment, found.review_comments)
     detail = changed(files, patched=place.rest[1:2] in (("files",), ("changes",)))
     parts = [_conversation(comments, reviews), _reviewed(notes), detail.markdown]
     return _page(found, _pull_facts(found), parts, (*w1, *w2, *w3, *w4, *detail.warnings))
 
 
-async def _comments(place: Place, found: Issue, api: Api) -> tuple[list[Comment], tuple[Message, ...]]:
+async def _comments(
+    place: GitHubAddress, found: GitHubIssue, api: GitHubApi
+) -> tuple[list[GitHubComment], tuple[Message, ...]]:
     if not found.comments:
         return [], ()
     path = f"/repos/{place.name}/issues/{found.number}/comments"
-    return await api.pages(path, Comment, found.comments)
+    return await api.pages(path, GitHubComment, found.comments)
 
 
-def _page(found: Issue, known: str, parts: Sequence[str], warnings: tuple[Message, ...]) -> Page:
+def _page(found: GitHubIssue, known: str, parts: Sequence[str], warnings: tuple[Message, ...]) -> Page:
     title = " ".join(found.title.split())
     body = (found.body or "").replace("\r\n", "\n").strip() or "*No description.*"
     return Page(
@@ -75,8 +77,8 @@ def _page(found: Issue, known: str, parts: Sequence[str], warnings: tuple[Messag
     )
 
 
-def _known(found: Issue) -> dict[str, object]:
-    names = (each.name if isinstance(each, Label) else each for each in found.labels)
+def _known(found: GitHubIssue) -> dict[str, object]:
+    names = (each.name if isinstance(each, GitHubLabel) else each for each in found.labels)
     return {
         "author": login(found.user),
         "opened": found.created_at,
@@ -89,12 +91,12 @@ def _known(found: Issue) -> dict[str, object]:
     }
 
 
-def _state(found: Issue) -> str:
+def _state(found: GitHubIssue) -> str:
     reason = (found.state_reason or "").replace("_", " ")
     return f"{found.state} ({reason})" if reason and found.state == "closed" else found.state
 
 
-def _pull_facts(found: Pull) -> str:
+def _pull_facts(found: GitHubPull) -> str:
     known = _known(found)
     state = "merged" if found.merged or found.merged_at else found.state
     if found.draft and state == "open":
@@ -116,7 +118,7 @@ def _branch(branch: object) -> str:
     return f"`{label}`" if label else "(gone)"
 
 
-def _conversation(comments: Sequence[Comment], reviews: Sequence[Review]) -> str:
+def _conversation(comments: Sequence[GitHubComment], reviews: Sequence[GitHubReview]) -> str:
     """Comments and the words of reviews, in order of time."""
     said = [(each.created_at, _comment(each)) for each in comments]
     said += [
@@ -136,13 +138,13 @@ _VERDICTS = {
 }
 
 
-def _comment(each: Comment, level: str = "###") -> str:
+def _comment(each: GitHubComment, level: str = "###") -> str:
     role = each.author_association
     marks = (each.created_at, role.lower() if role in _ROLES else "", reacted(each.reactions))
     return blocks(f"{level} {' · '.join((login(each.user), *filter(None, marks)))}", _body(each.body))
 
 
-def _review(each: Review) -> str:
+def _review(each: GitHubReview) -> str:
     verdict = _VERDICTS.get(each.state, each.state.lower())
     head = " · ".join(filter(None, (login(each.user), each.submitted_at, verdict)))
     return blocks(f"### {head}", _body(each.body) if each.body else "")
@@ -152,17 +154,17 @@ def _body(body: str | None) -> str:
     return (body or "").replace("\r\n", "\n").strip() or "*(empty)*"
 
 
-def _reviewed(notes: Sequence[ReviewComment]) -> str:
+def _reviewed(notes: Sequence[GitHubReviewComment]) -> str:
     """Comments on lines: each thread below the lines that it is about."""
     if not notes:
         return ""
-    threads: defaultdict[int, list[ReviewComment]] = defaultdict(list)
+    threads: defaultdict[int, list[GitHubReviewComment]] = defaultdict(list)
     for each in notes:
         threads[each.in_reply_to_id or each.id].append(each)
     return blocks(f"## Review comments ({len(notes)})", *(_thread(each) for each in threads.values()))
 
 
-def _thread(notes: Sequence[ReviewComment]) -> str:
+def _thread(notes: Sequence[GitHubReviewComment]) -> str:
     first = notes[0]
     line = first.line or first.original_line
     outdated = " (outdated)" if first.line is None and first.original_line else ""

@@ -8,18 +8,18 @@ from collections.abc import Callable
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.page import Page
-from tabane.reader.sites.notion.api import Api, Found, Gathering, page_id
+from tabane.reader.sites.notion.api import NotionApi, NotionBlockReader, NotionObject, page_id
 from tabane.reader.sites.notion.block_markdown import markdown, unwritten
 from tabane.reader.sites.notion.rich_text import line, named, plain, title
-from tabane.reader.sites.site_adapter import Means
+from tabane.reader.sites.site_adapter import ReadingTools
 
-__all__ = ["NotionWay"]
+__all__ = ["NotionAdapter"]
 
 _SOURCES = 5  # of one database
 _NO_PAGE = (400, 404)
 
 
-class NotionWay:
+class NotionAdapter:
     """Pages of Notion through its API; without a key they are left to the general way, which says why.
 
     ``key`` gives NOTION_API_KEY or None. Causes of its ReadErrors beside those of fetching: key where there
@@ -36,7 +36,7 @@ class NotionWay:
     def takes(self, url: str) -> bool:
         return page_id(url) is not None
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, means: ReadingTools) -> Page | None:
         id_ = page_id(url)
         if id_ is None:
             return None
@@ -45,9 +45,9 @@ class NotionWay:
             raise ReadError(
                 say("Pages of Notion are read whole with the key of an integration in NOTION_API_KEY."), "key"
             )
-        api = Api(means, self._base, key)
+        api = NotionApi(means, self._base, key)
         try:
-            found = await api.get(f"pages/{id_}", Found)
+            found = await api.get(f"pages/{id_}", NotionObject)
         except ReadError as error:
             if error.status not in _NO_PAGE:
                 raise
@@ -55,8 +55,8 @@ class NotionWay:
         return await _page(url, found, api)
 
 
-async def _page(url: str, found: Found, api: Api) -> Page:
-    nodes, warnings = await Gathering(api).of_page(found.id)
+async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
+    nodes, warnings = await NotionBlockReader(api).of_page(found.id)
     name = title(found.properties)
     known = "\n".join(f"- {key}: {value}" for key, value in named(found.properties))
     if count := unwritten(nodes):
@@ -68,20 +68,20 @@ async def _page(url: str, found: Found, api: Api) -> Page:
     return _made(url, found, name, known, body, warnings)
 
 
-async def _database(url: str, id_: str, api: Api) -> Page:
+async def _database(url: str, id_: str, api: NotionApi) -> Page:
     """A database: what it is called and what its columns are. Its rows are not to be had by reading alone."""
-    found = await api.get(f"databases/{id_}", Found)
+    found = await api.get(f"databases/{id_}", NotionObject)
     parts = []
     for source in found.data_sources[:_SOURCES]:
         if isinstance(source, dict) and source.get("id"):
-            columns = await api.get(f"data_sources/{source['id']}", Found)
+            columns = await api.get(f"data_sources/{source['id']}", NotionObject)
             parts.append(_columns(str(source.get("name") or ""), columns, alone=len(found.data_sources) == 1))
     warning = say("The rows of a database are not read: read its pages one by one.")
     name = " ".join(plain(found.title).split())
     return _made(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
 
 
-def _columns(name: str, source: Found, *, alone: bool) -> str:
+def _columns(name: str, source: NotionObject, *, alone: bool) -> str:
     head = "## Columns" if alone or not name else f"## {name}"
     lines = (
         f"- {key} ({each.get('type', '?')})"
@@ -91,7 +91,9 @@ def _columns(name: str, source: Found, *, alone: bool) -> str:
     return f"{head}\n\n" + "\n".join(lines)
 
 
-def _made(url: str, found: Found, name: str, known: str, body: str, warnings: tuple[Message, ...]) -> Page:
+def _made(
+    url: str, found: NotionObject, name: str, known: str, body: str, warnings: tuple[Message, ...]
+) -> Page:
     head = f"# {name}" if name else ""
     return Page(
         url,

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.sites.site_adapter import Means, query, told
+from tabane.reader.sites.site_adapter import ReadingTools, fetch_json, query
 
 DEPTH = 10
 """Levels of blocks within blocks."""
@@ -30,11 +30,11 @@ _CLOSED = frozenset({"child_page", "child_database"})
 
 
 @dataclass(slots=True)
-class Node:
+class NotionBlock:
     """A block and what is within it."""
 
     block: Block
-    inner: list[Node] = field(default_factory=list)
+    inner: list[NotionBlock] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -47,19 +47,19 @@ class Node:
         return found if isinstance(found, dict) else {}
 
 
-class Gathering:
+class NotionBlockReader:
     """Reads the blocks of one page, level by level, so that what is cut off is what lies deepest."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: NotionApi) -> None:
         self._api, self._left = api, REQUESTS
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._unread = 0
         self._deep = 0
         self._why: ReadError | None = None
 
-    async def of_page(self, id_: str) -> tuple[list[Node], tuple[Message, ...]]:
+    async def of_page(self, id_: str) -> tuple[list[NotionBlock], tuple[Message, ...]]:
         """All blocks, with a word on those that are missing. Raises ReadError where there is none at all."""
-        nodes = [Node(block) for block in await self._children(id_)]
+        nodes = [NotionBlock(block) for block in await self._children(id_)]
         level = nodes
         for _ in range(DEPTH - 1):
             level = await self._below(level)
@@ -68,13 +68,13 @@ class Gathering:
         self._deep = sum(_has_more(node) for node in level)
         return nodes, tuple(self._warnings())
 
-    async def _below(self, level: list[Node]) -> list[Node]:
+    async def _below(self, level: list[NotionBlock]) -> list[NotionBlock]:
         """The next level, every block hung where it belongs."""
         opened = [node for node in level if _has_more(node)]
         await asyncio.gather(*(self._open(node) for node in opened))
         return [inner for node in opened for inner in node.inner]
 
-    async def _open(self, node: Node) -> None:
+    async def _open(self, node: NotionBlock) -> None:
         original = node.content.get("synced_from")
         id_ = original.get("block_id") if isinstance(original, dict) else None
         try:
@@ -82,7 +82,7 @@ class Gathering:
         except ReadError as error:
             self._unread, self._why = self._unread + 1, error
             return
-        node.inner = [Node(block) for block in blocks]
+        node.inner = [NotionBlock(block) for block in blocks]
 
     async def _children(self, id_: str) -> list[Block]:
         """All blocks right below one, page by page; those so far where the next is not to be had."""
@@ -96,7 +96,7 @@ class Gathering:
             try:
                 async with self._turns:
                     part = await self._api.get(
-                        f"blocks/{id_}/children", Listing, page_size=100, start_cursor=cursor
+                        f"blocks/{id_}/children", NotionListing, page_size=100, start_cursor=cursor
                     )
             except ReadError as error:
                 if not found:
@@ -129,7 +129,7 @@ class Gathering:
         return warnings
 
 
-def _has_more(node: Node) -> bool:
+def _has_more(node: NotionBlock) -> bool:
     return bool(node.block.get("has_children")) and node.kind not in _CLOSED
 
 
@@ -173,7 +173,7 @@ _Shape = TypeVar("_Shape")
 Block = dict[str, Any]
 
 
-class Listing(Struct, frozen=True):
+class NotionListing(Struct, frozen=True):
     """A page of a list."""
 
     results: list[Block]
@@ -181,7 +181,7 @@ class Listing(Struct, frozen=True):
     next_cursor: str | None = None
 
 
-class Found(Struct, frozen=True):
+class NotionObject(Struct, frozen=True):
     """A page or a database, as far as both have the same."""
 
     id: str
@@ -195,10 +195,10 @@ class Found(Struct, frozen=True):
     data_sources: list[Any] = []
 
 
-class Api:
+class NotionApi:
     """The API for one read."""
 
-    def __init__(self, means: Means, base: str, key: str) -> None:
+    def __init__(self, means: ReadingTools, base: str, key: str) -> None:
         self._means, self._base = means, base
         self._headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
 
@@ -206,7 +206,7 @@ class Api:
         """What is at ``path``. Raises ReadError that says what it means here."""
         url = query(f"{self._base}/v1/{path}", **parameters)
         try:
-            return await told(self._means, url, shape, headers=self._headers)
+            return await fetch_json(self._means, url, shape, headers=self._headers)
         except ReadError as error:
             message = _message(error)
             if message is None:

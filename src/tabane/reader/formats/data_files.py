@@ -1,13 +1,88 @@
-"""JSON to be looked at: indented, and cut by its structure where it is long."""
+"""Rows of values as a table: CSV, TSV, sheets. Many rows are bounded, and how many there are is said."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from tabane.messages import Message, say
-from tabane.reader.formats.text import LISTED, bounded, broken, fence
+from tabane.reader.formats.text import LISTED, bounded, broken, fence, plain, unix
 from tabane.reader.page import Page
+
+_ROWS = 1000
+_COLUMNS = 100
+_DELIMITERS = (",", "\t", ";", "|")
+
+
+class MarkdownTable(NamedTuple):
+    """A table as Markdown, ``shown`` of its ``rows``, the head not counted; ``wide``: columns it has."""
+
+    markdown: str
+    shown: int
+    rows: int
+    wide: int
+
+    @property
+    def warnings(self) -> tuple[Message, ...]:
+        found = []
+        if self.shown < self.rows:
+            found.append(say("{shown} of {rows} rows are shown.", shown=self.shown, rows=self.rows))
+        if self.wide > _COLUMNS:
+            found.append(say("{shown} of {columns} columns are shown.", shown=_COLUMNS, columns=self.wide))
+        return tuple(found)
+
+
+def csv_page(text: str, url: str, delimiter: str = "") -> Page:
+    """Rows of text; what is not rows is shown as it stands."""
+    text = unix(text)
+    delimiter = delimiter or _delimiter(text)
+    try:
+        made = table(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error:
+        return plain(text, url)
+    media = "text/tab-separated-values" if delimiter == "\t" else "text/csv"
+    return Page(url, made.markdown, way="csv", media_type=media, warnings=made.warnings)
+
+
+def _delimiter(text: str) -> str:
+    """What divides the first lines into the most columns, as many in each."""
+    lines = [line for line in text[:20_000].split("\n")[:20] if line.strip()]
+    best, most = ",", 0.0
+    for delimiter in _DELIMITERS:
+        counts = [len(row) for row in csv.reader(lines, delimiter=delimiter)] or [0]
+        usual = max(set(counts), key=counts.count)
+        score = usual * counts.count(usual) / len(counts)
+        if usual > 1 and score > most:
+            best, most = delimiter, score
+    return best
+
+
+def table(rows: Iterable[Sequence[object]], most: int = _ROWS) -> MarkdownTable:
+    """A table whose first row is its head. Rows beyond ``most``, or a page's length, are counted alone."""
+    lines: list[str] = []
+    count = wide = length = 0
+    for row in rows:
+        if not any(_text(value) for value in row):
+            continue
+        wide = max(wide, len(row))
+        count += 1
+        if count > most + 1 or length > LISTED:
+            continue
+        line = "| " + " | ".join(_text(value) for value in row[:_COLUMNS]) + " |"
+        lines.append(line)
+        length += len(line)
+        if count == 1:
+            lines.append("|" + " --- |" * max(1, min(len(row), _COLUMNS)))
+    shown = max(0, len(lines) - 2)
+    return MarkdownTable("\n".join(lines), shown, max(0, count - 1), wide)
+
+
+def _text(value: object) -> str:
+    return " ".join(str(value).split()).replace("|", "\\|") if value is not None else ""
+
 
 _LEVELS = (  # items of an array or members of an object, characters of a string: until it fits
     (1_000_000, 1_000_000),
@@ -23,7 +98,7 @@ _LEVELS = (  # items of an array or members of an object, characters of a string
 _DEEPEST = 60
 
 
-class _TooMuch(Exception):
+class _OutlineTooLarge(Exception):
     """More than was allowed is left at this level."""
 
 
@@ -63,8 +138,8 @@ def _title(value: object) -> str | None:
 def _shown(value: object) -> tuple[str, tuple[Message, ...]]:
     for items, chars in _LEVELS:
         try:
-            text = json.dumps(_Cut(items, chars).of(value), ensure_ascii=False, indent=2)
-        except _TooMuch:
+            text = json.dumps(_JsonOutline(items, chars).of(value), ensure_ascii=False, indent=2)
+        except _OutlineTooLarge:
             continue
         except RecursionError:
             raise broken("JSON", say("it is nested too deep")) from None
@@ -84,7 +159,7 @@ def _said(items: int, chars: int) -> Message:
     )
 
 
-class _Cut:
+class _JsonOutline:
     """A copy with so many items in an array and so many characters in a string; deeper than 60 nothing."""
 
     def __init__(self, items: int, chars: int) -> None:
@@ -96,7 +171,7 @@ class _Cut:
         if isinstance(value, str):
             return self._text(value)
         if self._room < 0:
-            raise _TooMuch
+            raise _OutlineTooLarge
         if isinstance(value, list):
             return self._array(value, depth)
         if isinstance(value, dict):
