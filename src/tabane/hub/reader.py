@@ -84,11 +84,11 @@ class PageReader:
         return reader_table(lambda: self._made().reader)
 
     async def convert(self, data: bytes, name: str) -> Page:
-        """A file of that name as a page. Raises ReadError."""
+        """Return a file of that name as a page. Raises ReadError."""
         return await self._made().conversion.page(data, "", name=name)
 
     async def find(self, caller: Caller, query: str, limit: int) -> Answer:
-        """What search_everything shows of the pages that were read."""
+        """Return what search_everything shows of the pages that were read."""
         if not self._stores.holds(DOMAIN):
             return Answer([])
         hits, warning = await self._made().finder(query, limit)
@@ -115,7 +115,7 @@ class PageReader:
             await self._rooms.conversion.close()
 
     def _made(self) -> _ReaderParts:
-        """The room itself, imported when it is first needed: 30 ms and some MB that many never pay."""
+        """Return the room itself, imported when it is first needed: 30 ms and some MB that many never pay."""
         if self._rooms is None:
             from tabane.reader.conversion import PageConverter
             from tabane.reader.fetching import PageFetcher
@@ -176,7 +176,9 @@ class PageReader:
         )
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
-        """What the settings allow on the network; robots.txt is heeded by who asks for more than one page."""
+        """Return what the settings allow on the network; robots.txt is heeded by who asks for more than
+        one page.
+        """
 
         from tabane.reader.fetching import Policy
 

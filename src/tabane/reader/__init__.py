@@ -21,7 +21,7 @@ _FROM = {"Page": "tabane.reader.page", "ReadError": "tabane.errors"}
 
 
 def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
-    """The content of a page of HTML, whose text is clean of what nobody sees.
+    """Return the content of a page of HTML, whose text is clean of what nobody sees.
 
     ``url`` makes its links absolute; ``charset`` is what its header said, where bytes are given. Any input
     gives a page: where nothing is found, its Markdown is empty, and ``warnings`` say so.
@@ -33,7 +33,8 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
 
 
 async def read(url: str, *, policy: Policy | None = None) -> Page:
-    """The page at ``url``, by the best way that there is to it. Raises ReadError that says why there is none.
+    """Return the page at ``url``, by the best way that there is to it. Raises ReadError that says why
+    there is none.
 
     ``policy`` says what may be reached, and how; by default every public address. Keys of single sites
     (GITHUB_TOKEN, NOTION_API_KEY) are taken from the environment.

@@ -55,7 +55,8 @@ _MEANT = {  # what browsers take a label to mean (WHATWG Encoding, 4.2), where P
 
 
 def decoded(body: bytes, charset: str | None = None, media: str = "") -> str:
-    """The text of ``body``; what no encoding reads is U+FFFD. ``charset`` is the header's, if it had one.
+    """Return the text of ``body``; what no encoding reads is U+FFFD. ``charset`` is the header's, if it
+    had one.
 
     A label inside the text (``<meta charset>``, an XML declaration) counts where ``media`` is "" or a kind
     of HTML or XML. Never raises.
@@ -83,7 +84,7 @@ def _wide(body: bytes) -> str | None:
 
 
 def _utf8(body: bytes) -> str | None:
-    """The text where it is UTF-8, cut at its end or with a few broken letters in it; else None."""
+    """Return the text where it is UTF-8, cut at its end or with a few broken letters in it; else None."""
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -125,7 +126,7 @@ def _known(label: str) -> str | None:
 
 
 def _best(sample: bytes, candidates: Iterator[str]) -> str:
-    """The candidate that reads with the fewest odd characters, the earlier one where two are equal.
+    """Return the candidate that reads with the fewest odd characters, the earlier one where two are equal.
 
     UTF-8 is not among them any more: it has been tried. A Western one reads anything, so it must not win
     over one that reads as Japanese.
@@ -141,7 +142,7 @@ def _best(sample: bytes, candidates: Iterator[str]) -> str:
 
 
 def _oddity(text: str, *, western: bool) -> float:
-    """The share of the letters beyond ASCII that running text does not have, 0..1."""
+    """Return the share of the letters beyond ASCII that running text does not have, 0..1."""
     beyond = [char for char in text if char > "\x7f"]
     if not beyond:
         return 0.0
@@ -174,7 +175,7 @@ def _pair(pair: bytes) -> str:
 
 
 def _shifted(pair: bytes) -> bytes:
-    """The same row and cell of JIS X 0208 as Shift_JIS writes it."""
+    """Return the same row and cell of JIS X 0208 as Shift_JIS writes it."""
     row, cell = pair[0] - 0xA1, pair[1] - 0xA1
     lead = row // 2 + (0x81 if row < 62 else 0xC1)
     trail = cell + (0x9F if row % 2 else 0x40)

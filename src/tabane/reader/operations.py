@@ -96,7 +96,7 @@ class ReaderOperations:
 
 
 def _wish(params: ReadUrl, default: int) -> PageCursor:
-    """What is wanted: as the cursor says, and otherwise as the parameters do."""
+    """Return what is wanted: as the cursor says, and otherwise as the parameters do."""
     url = _address(params.url)
     if params.cursor is None:
         budget = params.max_tokens or default
@@ -116,7 +116,7 @@ def _address(url: str) -> str:
 
 
 def facts(page: Page, caller: Caller) -> dict[str, Any]:
-    """What is known of a page, as JSON; what is not known is left out."""
+    """Return what is known of a page, as JSON; what is not known is left out."""
     known = {
         "url": page.url,
         "title": page.title,
@@ -135,7 +135,7 @@ def facts(page: Page, caller: Caller) -> dict[str, Any]:
 
 
 def _given(page: Page, value: dict[str, Any], wish: PageCursor, caller: Caller) -> dict[str, Any]:
-    """The facts with the part that is wanted of the content."""
+    """Return the facts with the part that is wanted of the content."""
     whole = page.markdown if wish.links or wish.form == "raw" else without_links(page.markdown)
     place = {"start": wish.start, "end": len(whole), "length": len(whole)}
     around = tokens(result_text.head({**value, **place}, caller.lang)) + _AROUND
@@ -164,7 +164,7 @@ def _as(markdown: str, form: Format) -> str:
 
 
 def _html(markdown: str) -> str:
-    """Markdown as HTML. What is HTML in it stays text, and links lead to no script."""
+    """Return Markdown as HTML. What is HTML in it stays text, and links lead to no script."""
     # rich has it with it; 40 ms to import, for the few who ask for it.
     from markdown_it import MarkdownIt
 

@@ -41,7 +41,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        """The content without its marks of Markdown."""
+        """Return the content without its marks of Markdown."""
         from tabane.reader.plain_text import plain
 
         return plain(self.markdown)

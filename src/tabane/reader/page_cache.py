@@ -81,7 +81,7 @@ class PageCache:
     # -- one page --------------------------------------------------------------------------------
 
     async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
-        """The page that was read at ``url``, or whose final URL it is. Raises StoreError."""
+        """Return the page that was read at ``url``, or whose final URL it is. Raises StoreError."""
         collection = await self._collection()
         found = await self._head(collection, url, raw)
         if found is None:
@@ -131,7 +131,7 @@ class PageCache:
     async def rows(
         self, site: str | None, limit: int, after: str | None
     ) -> tuple[list[CachedPageRow], str | None]:
-        """Pages that are kept, those read last first, and the cursor of the next."""
+        """Return pages that are kept, those read last first, and the cursor of the next."""
         where: Filter = And((HEADS, Equal(SITE, site.lower()))) if site else HEADS
         collection = await self._collection()
         order = (Order(READ, descending=True),)
@@ -141,14 +141,16 @@ class PageCache:
     # -- what is written -------------------------------------------------------------------------
 
     def _is_noted(self, before: Record, old: PageHead, kept: CachedPage, asked: str) -> bool:
-        """Whether nothing is to be written: the page is known as it is, and was read a moment ago."""
+        """Return whether nothing is to be written: the page is known as it is, and was read a moment ago."""
         known = asked in old.asked or asked[1:] == before.key[1:]
         return known and old.checked == kept.checked and 0 <= self._clock() - _read(before) < _NOTED
 
     def _change(
         self, url: str, kept: CachedPage, key: str, before: Record | None, collection: Collection, raw: bool
     ) -> _PageCacheChange | None:
-        """What puts the page there; None where it is not to be kept. Blocks: what counts tokens cuts it."""
+        """Return what puts the page there; None where it is not to be kept. Blocks: what counts tokens
+        cuts it.
+        """
         page = kept.page
         old = head_of(before) if before else None
         if page.pictures or len(page.markdown) > _MOST_TEXT:
@@ -238,7 +240,9 @@ class _PageCacheChange(NamedTuple):
 
 
 async def _with_vectors(collection: Collection, head: Record, before: Record | None) -> Record:
-    """The head with the vectors that it had: its first passage is the same, and only what is known is not."""
+    """Return the head with the vectors that it had: its first passage is the same, and only what is known
+    is not.
+    """
     if before is None or not before.texts or before.texts != head.texts:
         return head
     found: dict[str, bytes] = {}
@@ -270,12 +274,12 @@ def _row(record: Record) -> CachedPageRow:
 
 
 def _same(old: PageHead, new: PageHead) -> bool:
-    """Whether two heads are of the same page, saying the same."""
+    """Return whether two heads are of the same page, saying the same."""
     return (old.digest, old.facts.get("title")) == (new.digest, new.facts.get("title"))
 
 
 def _asked(before: Sequence[str], url: str, key: str, raw: bool) -> list[str]:
-    """The keys of URLs that lead to the page, the newest last."""
+    """Return the keys of URLs that lead to the page, the newest last."""
     mine = [] if head_key(url, raw) == key else [asked_key(url, raw)]
     return list(dict.fromkeys([*(each for each in before if each not in mine), *mine]))[-_MOST_ASKED:]
 

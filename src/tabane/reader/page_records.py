@@ -57,12 +57,12 @@ _FACTS = ("url", "title", "author", "date", "site", "lang", "canonical", "way", 
 
 
 def head_key(url: str, raw: bool = False) -> str:
-    """The key of a page by its URL, which is normalised and so ASCII."""
+    """Return the key of a page by its URL, which is normalised and so ASCII."""
     return f"{'<' if raw else '='}{_shortened(url)}"
 
 
 def asked_key(url: str, raw: bool = False) -> str:
-    """The key of what says which page a URL leads to."""
+    """Return the key of what says which page a URL leads to."""
     return f"{'>' if raw else '@'}{_shortened(url)}"
 
 
@@ -74,7 +74,7 @@ _heads = msgspec.json.Decoder(PageHead)
 
 
 def head_of(record: Record) -> PageHead:
-    """What the record of a page's head says."""
+    """Return what the record of a page's head says."""
     return _heads.decode(record.payload)
 
 
@@ -88,7 +88,7 @@ def page_of(head: PageHead, text: str) -> Page:
 
 
 def said(message: Message) -> tuple[str, dict[str, Any]]:
-    """A message as JSON: its template and fields, messages within it likewise."""
+    """Return a message as JSON: its template and fields, messages within it likewise."""
     fields = {
         name: list(said(value))
         if isinstance(value, Message)
@@ -120,7 +120,9 @@ class PagePassages(NamedTuple):
 
 
 def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> PagePassages:
-    """The passages of a page whose head has this key. What is raw is not to be found, its head has none."""
+    """Return the passages of a page whose head has this key. What is raw is not to be found, its head has
+    none.
+    """
     text = page.markdown
     spans = _evenly(text) if raw else chunks(text, "markdown", measure)
     pieces, records = [], {}
@@ -149,7 +151,9 @@ def _passage(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) 
 
 
 def together(pieces: Sequence[PassageSpan], records: Sequence[Record | None]) -> str | None:
-    """The text of a page from its passages in order, the head with them; None where one is not there."""
+    """Return the text of a page from its passages in order, the head with them; None where one is not
+    there.
+    """
     parts: list[str] = []
     at = 0
     for piece, record in zip(pieces, records, strict=True):
@@ -162,12 +166,14 @@ def together(pieces: Sequence[PassageSpan], records: Sequence[Record | None]) ->
 
 
 def meaning(record: Record) -> str:
-    """What of a passage is embedded: its headings, then what it says without the addresses of its links."""
+    """Return what of a passage is embedded: its headings, then what it says without the addresses of its
+    links.
+    """
     return "\n".join(filter(None, (record.texts.get(TITLE), without_links(record.texts.get(TEXT, "")))))
 
 
 def _evenly(text: str, most: int = 200_000) -> list[Chunk]:
-    """Pieces of so many characters: for what is kept to be read on, and not to be found."""
+    """Return pieces of so many characters: for what is kept to be read on, and not to be found."""
     return [Chunk(at, min(at + most, len(text)), ()) for at in range(0, len(text), most)]
 
 

@@ -62,7 +62,8 @@ class _LineStart(NamedTuple):
 
 
 def part(whole: str, start: int, budget: int, *, structured: bool = True) -> PagePart:
-    """The part that begins at ``start``, of about ``budget`` tokens; never empty where something is left.
+    """Return the part that begins at ``start``, of about ``budget`` tokens; never empty where something is
+    left.
 
     ``structured`` False: the text is no Markdown, and lines are lines.
     """
@@ -89,7 +90,9 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
 
 
 def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -> _LineStart:
-    """Which of two ends is the better: the higher rank, if it leaves the part half full, else the later."""
+    """Return which of two ends is the better: the higher rank, if it leaves the part half full, else the
+    later.
+    """
     if best is None:
         return line
     enough = start + (limit - start) // 2
@@ -99,7 +102,7 @@ def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -
 
 
 def _reach(whole: str, start: int, budget: int) -> int:
-    """How far ``budget`` tokens reach from ``start``."""
+    """Return how far ``budget`` tokens reach from ``start``."""
     budget = max(budget, 1)
     window = whole[start : start + 4 * budget]
     if tokens(window) <= budget:
@@ -112,13 +115,13 @@ def _reach(whole: str, start: int, budget: int) -> int:
 
 
 def _within_line(whole: str, start: int, limit: int) -> int:
-    """Where a line is cut: behind a sentence, a comma, a blank; else where it must be."""
+    """Return where a line is cut: behind a sentence, a comma, a blank; else where it must be."""
     ends = [found.end() for found in _SENTENCE.finditer(whole, start + (limit - start) // 2, limit)]
     return ends[-1] if ends else limit
 
 
 def _lines(whole: str, structured: bool) -> Iterator[_LineStart]:
-    """All lines of the text, with what is open where each begins."""
+    """Yield all lines of the text, with what is open where each begins."""
     state = _OpenMarkdown()
     at = 0
     for line in whole.splitlines(keepends=True):
@@ -199,12 +202,12 @@ _CHECK = 4  # bytes at the end that tell a cursor from what only looks like one
 
 
 def digest(text: str) -> bytes:
-    """Eight bytes that name a text."""
+    """Return eight bytes that name a text."""
     return hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def encode(cursor: PageCursor) -> str:
-    """The cursor as it is handed out: opaque, and the same for the same place."""
+    """Return the cursor as it is handed out: opaque, and the same for the same place."""
     body = _LAYOUT.pack(
         _VERSION,
         FORMATS.index(cursor.form),
@@ -218,7 +221,7 @@ def encode(cursor: PageCursor) -> str:
 
 
 def decode(text: str, url: str) -> PageCursor:
-    """What a cursor says. Raises BadArguments where it is none, or belongs to another URL."""
+    """Return what a cursor says. Raises BadArguments where it is none, or belongs to another URL."""
     try:
         packed = binascii.a2b_base64(text.translate(_FROM_URL) + "=" * (-len(text) % 4))
         body, check = packed[:-_CHECK], packed[-_CHECK:]

@@ -115,7 +115,7 @@ _LONG = 10_000  # characters of a line that are looked at together
 
 
 def plain(markdown: str) -> str:
-    """The text of Markdown: words, lists and lines of code stay, marks and addresses go.
+    """Return the text of Markdown: words, lists and lines of code stay, marks and addresses go.
 
     Numbers and bullets of lists stay, since they say what is beside what; tabs divide the cells of a table.
     """
@@ -155,7 +155,7 @@ def _bare(line: str) -> str:
 
 
 def _inline(line: str) -> str:
-    """A line without its marks. Escapes and code are taken out first: in them, marks are letters."""
+    """Return a line without its marks. Escapes and code are taken out first: in them, marks are letters."""
     held: list[str] = []
 
     def hold(found: re.Match[str]) -> str:

@@ -22,7 +22,9 @@ Scalar = str | int | float | bool
 
 
 def front_matter(facts: Mapping[str, Scalar | Iterable[str] | None]) -> str:
-    """The facts as a block of YAML, one a line, in their order; those that are None or empty left out."""
+    """Return the facts as a block of YAML, one a line, in their order; those that are None or empty left
+    out.
+    """
     lines = [_DELIMITER]
     for name, value in facts.items():
         if value is None or value == "":
@@ -35,7 +37,7 @@ def front_matter(facts: Mapping[str, Scalar | Iterable[str] | None]) -> str:
 
 
 def scalar(value: Scalar) -> str:
-    """One value as YAML: on one line, and read back as what it is."""
+    """Return one value as YAML: on one line, and read back as what it is."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):
@@ -48,7 +50,7 @@ def scalar(value: Scalar) -> str:
 
 
 def fenced(text: str, lang: Lang = "en") -> str:
-    """The text between two lines that it cannot hold, with a word on whose it is.
+    """Return the text between two lines that it cannot hold, with a word on whose it is.
 
     The mark of the lines is worked out of the text, so that the same page gives the same bytes; one that
     stands in the text is passed over.
@@ -79,7 +81,7 @@ _FURTHER = ("title", "url")
 
 
 def assistant(value: dict[str, Any], lang: Lang) -> str:
-    """The answer as an assistant reads it: facts, the content in its fence, how to go on."""
+    """Return the answer as an assistant reads it: facts, the content in its fence, how to go on."""
     parts = [head(value, lang), fenced(value["content"].rstrip("\n"), lang)]
     if value.get("next_cursor"):
         more = say(
@@ -92,7 +94,7 @@ def assistant(value: dict[str, Any], lang: Lang) -> str:
 
 
 def head(value: dict[str, Any], lang: Lang) -> str:
-    """The front matter of a part."""
+    """Return the front matter of a part."""
     begins = value["start"] == 0
     facts = {name: value.get(name) for name in (_FACTS if begins else _FURTHER)}
     if value["start"] or value["end"] < value["length"]:
@@ -114,7 +116,7 @@ def kept(value: dict[str, Any], lang: Lang) -> str:
 
 
 def blocks(value: dict[str, Any], lang: Lang) -> list[dict[str, Any]]:
-    """The answer as content of MCP: the text, then the pictures that are the page."""
+    """Return the answer as content of MCP: the text, then the pictures that are the page."""
     pictures = (
         {"type": "image", "data": picture["data"], "mimeType": picture["media_type"]}
         for picture in value.get("pictures", ())
@@ -123,5 +125,5 @@ def blocks(value: dict[str, Any], lang: Lang) -> list[dict[str, Any]]:
 
 
 def failure(error: TabaneError, lang: Lang) -> str:
-    """A failure as an assistant reads it."""
+    """Return a failure as an assistant reads it."""
     return f"Error: {error.text(lang)}"

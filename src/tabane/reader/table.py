@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
-    """Those by which pages are read, listed and let go of."""
+    """Return those by which pages are read, listed and let go of."""
     person = frozenset({Face.RPC, Face.CLI})
     return [
         Operation(

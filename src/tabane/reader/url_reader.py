@@ -79,7 +79,7 @@ class PageCaching(Protocol):
     """Where pages are kept. Failure policy: StoreError, and reading goes on without it."""
 
     async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
-        """The page that was read at that URL, or whose final URL it is."""
+        """Return the page that was read at that URL, or whose final URL it is."""
         ...
 
     async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
@@ -121,7 +121,7 @@ class UrlReader:
     async def read(
         self, url: str, *, refresh: bool = False, raw: bool = False, settled: bool = False
     ) -> Page:
-        """The page at ``url``; what it says is clean of unseen text. Raises ReadError.
+        """Return the page at ``url``; what it says is clean of unseen text. Raises ReadError.
 
         A page that was read less than ``fresh`` seconds ago is given as it was, and an older one where its
         site says that it has not changed, or does not answer. ``refresh`` asks anew in any case, ``settled``
@@ -180,7 +180,7 @@ class UrlReader:
 
 
 async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], means: ReadingTools) -> Page:
-    """The page by the first way that leads to it, with why those before it did not as warnings.
+    """Return the page by the first way that leads to it, with why those before it did not as warnings.
 
     Raises ReadError of the cause that says most, where none does; its message has the others too.
     """
@@ -200,7 +200,9 @@ async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], means: Readi
 
 
 def shown(page: Page, *, raw: bool = False) -> Page:
-    """The page as a person sees it: without unseen characters and comments, and with a word on them."""
+    """Return the page as a person sees it: without unseen characters and comments, and with a word on
+    them.
+    """
     text, removed = cleaned(page.markdown)
     comments = 0
     if not raw:
@@ -225,12 +227,14 @@ async def _in_thread(page: Page, *, raw: bool = False) -> Page:
 
 
 def _may_be_said(value: str) -> bool:
-    """Whether what a server said can be said to it again: a header is short, and printable ASCII."""
+    """Return whether what a server said can be said to it again: a header is short, and printable ASCII."""
     return len(value) <= 1_000 and value.isascii() and value.isprintable()
 
 
 def _lines(url: str) -> str:
-    """The fragment where it names lines of a file: a part of a page, which is read but not kept as one."""
+    """Return the fragment where it names lines of a file: a part of a page, which is read but not kept as
+    one.
+    """
     found = _LINES.search(url)
     return found[0] if found else ""
 
@@ -243,7 +247,7 @@ def _address(url: str | None) -> str | None:
 
 
 def _instead(kept: CachedPage | None, error: ReadError) -> Page:
-    """The page as it was, where asking again failed for a while; else raises the error."""
+    """Return the page as it was, where asking again failed for a while; else raises the error."""
     busy = error.cause == "status" and error.status is not None and error.status >= 500
     if kept is None or not (busy or error.cause in _PASSING):
         raise error
@@ -273,13 +277,13 @@ def _reason(way: str, error: ReadError) -> Message:
 
 
 def _joined(messages: Sequence[Message]) -> Message:
-    """Several sentences as one."""
+    """Return several sentences as one."""
     names = [f"m{number}" for number in range(len(messages))]
     return Message(" ".join(f"{{{name}}}" for name in names), **dict(zip(names, messages, strict=True)))
 
 
 async def _at_best(storing: Awaitable[_Value]) -> _Value | None:
-    """What the shelf says; None where it cannot be asked: it spares requests, and no more."""
+    """Return what the shelf says; None where it cannot be asked: it spares requests, and no more."""
     try:
         return await storing
     except StoreError as error:
@@ -320,7 +324,9 @@ class _ConditionalFetcher:
         return fetched
 
     def validators(self) -> CacheValidators | None:
-        """What to ask for the page again with; None where it was made of several answers, or of none."""
+        """Return what to ask for the page again with; None where it was made of several answers, or of
+        none.
+        """
         if len(self._answers) != 1 or not self._answers[0].headers():
             return None
         return self._answers[0]

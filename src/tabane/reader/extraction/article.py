@@ -76,7 +76,7 @@ def article(html: str, url: str) -> ExtractedArticle:
 
 
 def _scripted(root: Element) -> bool:
-    """Whether a page seems to be made by a script: it pleads for one, or has an empty place for it."""
+    """Return whether a page seems to be made by a script: it pleads for one, or has an empty place for it."""
     if root.find(".//script") is None:
         return False
     for element in root.iter("noscript"):
@@ -94,7 +94,8 @@ _LARGE = 20_000_000  # characters
 
 
 def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
-    """The page that HTML is: its content as Markdown, its title, author, date, site, language and address.
+    """Return the page that HTML is: its content as Markdown, its title, author, date, site, language and
+    address.
 
     Bytes are decoded as they say themselves, or else by ``charset``, which a header gave. Links are absolute
     against ``url``. Any input gives a page; ``markdown`` is empty where nothing was found.

@@ -45,7 +45,9 @@ _LONGEST_NAME = 300
 
 
 def kinds(name: str) -> frozenset[int]:
-    """Numbers of the kinds that a class, id or role speaks for: ``post-body commentList`` for body, talk."""
+    """Return numbers of the kinds that a class, id or role speaks for: ``post-body commentList`` for body,
+    talk.
+    """
     found = (_OF.get(word.lower()) for word in _WORD.findall(name[:_LONGEST_NAME]))
     return frozenset(number for number in found if number is not None)
 
@@ -174,7 +176,7 @@ class BlockSegmentation:
                 self._inside(element, inner, link, bold, todo)
 
     def _said(self, element: Element, tag: object) -> bool:
-        """Whether an element is for readers at all."""
+        """Return whether an element is for readers at all."""
         if not isinstance(tag, str) or tag in SILENT:
             return False
         if self._hides(element):
@@ -258,7 +260,7 @@ class BlockSegmentation:
 
 
 def iterwalk(root: Element) -> Iterator[tuple[str, Element]]:
-    """Each element and comment within a tree, where it begins and where it ends, without recursion."""
+    """Yield each element and comment within a tree, where it begins and where it ends, without recursion."""
     stack = [(root, iter(root))]
     yield "start", root
     while stack:
@@ -273,7 +275,9 @@ def iterwalk(root: Element) -> Iterator[tuple[str, Element]]:
 
 
 def plain_table(table: Element) -> bool:
-    """Whether a table is one of data, whose cells belong together: no tables, forms or long texts within."""
+    """Return whether a table is one of data, whose cells belong together: no tables, forms or long texts
+    within.
+    """
     rows, cells = 0, 0
     for inner in table.iter("tr", "td", "th", "table", "form", "div", "p", "ul", "h1", "h2", "h3"):
         if inner.tag == "tr":
@@ -333,7 +337,7 @@ def _dense(text: str) -> int:
 
 
 def up(box: ElementBox) -> Iterator[ElementBox]:
-    """The boxes around one, from itself to the root."""
+    """Yield the boxes around one, from itself to the root."""
     at: ElementBox | None = box
     while at is not None:
         yield at

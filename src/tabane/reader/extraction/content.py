@@ -51,7 +51,7 @@ def _frozen(node: Node) -> Node:
 
 
 def forest(name: str = "forest.json.gz") -> DecisionForest:
-    """The forest that is in a file of this room."""
+    """Return the forest that is in a file of this room."""
     data = json.loads(gzip.decompress(files(__package__).joinpath(name).read_bytes()))
     return DecisionForest(data["base"], data["trees"])
 
@@ -64,12 +64,12 @@ _LIKELY = 0.5
 
 
 def weights(blocks: Sequence[TextBlock]) -> list[float]:
-    """How much each block is worth in words."""
+    """Return how much each block is worth in words."""
     return [block.words + _LEAST for block in blocks]
 
 
 def chosen(blocks: Sequence[TextBlock], probability: Sequence[float]) -> list[bool]:
-    """Which blocks to keep, so that the F1 that is to be expected is the greatest.
+    """Return which blocks to keep, so that the F1 that is to be expected is the greatest.
 
     Blocks are taken from the most probable down while that raises 2·(sum of p·w of those taken) / (w of those
     taken + sum of p·w of all): a page of which little is certain is kept more freely than a fixed threshold
@@ -95,7 +95,9 @@ def chosen(blocks: Sequence[TextBlock], probability: Sequence[float]) -> list[bo
 
 
 def _likely(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
-    """What is rather content than not of what was kept, and the text that stands close to what surely is."""
+    """Return what is rather content than not of what was kept, and the text that stands close to what
+    surely is.
+    """
     sure = (block.box for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     around = {id(at) for box in sure for at in islice(up(box), 1, 4)}
     return [
@@ -141,7 +143,7 @@ def _forest() -> DecisionForest:
 
 
 def cut(root: Element) -> BlockSegmentation:
-    """A page in blocks, with what was streamed in its place and without what nobody sees."""
+    """Return a page in blocks, with what was streamed in its place and without what nobody sees."""
     settle(root)
     cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
     measured(cutting)
@@ -166,20 +168,22 @@ def content(root: Element) -> PageContent:
 
 
 def title(root: Element) -> str:
-    """What the page calls itself in its head, in one line."""
+    """Return what the page calls itself in its head, in one line."""
     element = root.find(".//title")
     return " ".join("".join(element.itertext()).split())[:500] if element is not None else ""
 
 
 def choice(cutting: BlockSegmentation) -> list[bool]:
-    """Which blocks are content: each is judged, then the best cut through all is made, and made whole."""
+    """Return which blocks are content: each is judged, then the best cut through all is made, and made
+    whole.
+    """
     blocks = cutting.blocks
     probability = _probability(cutting)
     return filled(blocks, chosen(blocks, probability), probability)
 
 
 def _probability(cutting: BlockSegmentation) -> list[float]:
-    """How probable it is of each block that it is content."""
+    """Return how probable it is of each block that it is content."""
     blocks, name = cutting.blocks, title(cutting.boxes[0].element)
     judge = _forest()
     if len(blocks) <= _MOST:
@@ -199,7 +203,7 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
 
 
 def _shapes(blocks: Sequence[TextBlock]) -> dict[int, list[int]]:
-    """Numbers of the blocks that stand at the same path, which are made by the same template.
+    """Return numbers of the blocks that stand at the same path, which are made by the same template.
 
     Where a page has too many paths for one of each to be judged, its blocks go by their tags alone.
     """

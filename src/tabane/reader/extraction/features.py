@@ -35,7 +35,7 @@ def rows(
     title: str = "",
     only: Iterable[int] | None = None,
 ) -> list[list[float]]:
-    """A row of features for each block, or for those of the numbers in ``only``, in rising order.
+    """Return a row of features for each block, or for those of the numbers in ``only``, in rising order.
 
     ``title`` is what the page calls itself in its head.
     """
@@ -190,7 +190,7 @@ def _around(box: ElementBox, root: ElementBox, best: ElementBox) -> list[float]:
 
 
 def _apart(chain: list[ElementBox], best: ElementBox) -> int:
-    """How many steps up until the best box is around; 0 within it."""
+    """Return how many steps up until the best box is around; 0 within it."""
     inside = {id(at) for at in up(best)}
     for at in chain:
         if at is best:
@@ -201,7 +201,9 @@ def _apart(chain: list[ElementBox], best: ElementBox) -> int:
 
 
 def _best(boxes: Sequence[ElementBox]) -> ElementBox:
-    """The box that holds most of the long, unlinked text and not much else: as Readability would choose."""
+    """Return the box that holds most of the long, unlinked text and not much else: as Readability would
+    choose.
+    """
     scores: dict[int, float] = {}
     of: dict[int, ElementBox] = {}
     for box in boxes:
@@ -216,7 +218,7 @@ def _best(boxes: Sequence[ElementBox]) -> ElementBox:
 
 
 def _ends(best: ElementBox, blocks: Sequence[TextBlock]) -> tuple[int, int]:
-    """Numbers of the first and last block within a box."""
+    """Return numbers of the first and last block within a box."""
     inside: dict[int, bool] = {}
     within = [number for number, block in enumerate(blocks) if _within(block.box, best, inside)]
     return (within[0], within[-1]) if within else (0, len(blocks) - 1)
@@ -230,7 +232,7 @@ def _within(box: ElementBox, best: ElementBox, inside: dict[int, bool]) -> bool:
 
 
 def _titles(blocks: Sequence[TextBlock], title: str) -> set[int]:
-    """Numbers of the headings that say what the page calls itself."""
+    """Return numbers of the headings that say what the page calls itself."""
     title = title.casefold()
     found = set()
     for number, block in enumerate(blocks):

@@ -33,7 +33,7 @@ class HiddenElementDetector:
         self._panels: frozenset[str] | None = None
 
     def hides(self, element: Element) -> bool:
-        """Whether an element is kept from readers: itself, not by what is around it."""
+        """Return whether an element is kept from readers: itself, not by what is around it."""
         attributes = element.attrib
         if not attributes:
             return False
@@ -66,7 +66,7 @@ class HiddenElementDetector:
         )
 
     def _unfolds(self, element: Element) -> bool:
-        """Whether a click makes it appear: tabs, accordions, questions and answers."""
+        """Return whether a click makes it appear: tabs, accordions, questions and answers."""
         if element.get("role") == "tabpanel" or element.get("hidden") == "until-found":
             return True
         if (key := element.get("id")) and key in self._controlled():
@@ -86,7 +86,7 @@ class HiddenElementDetector:
         return self._panels
 
     def _is_the_page(self, element: Element) -> bool:
-        """Whether it is hidden until a script has run, because it holds the page itself."""
+        """Return whether it is hidden until a script has run, because it holds the page itself."""
         if element.tag in ("body", "html"):
             return True
         if (
@@ -99,7 +99,7 @@ class HiddenElementDetector:
 
 
 def _below_a_switch(element: Element) -> bool:
-    """Whether what comes right before it is a button that opens something."""
+    """Return whether what comes right before it is a button that opens something."""
     above = element.getparent()
     before = element.getprevious()
     if before is None and above is not None:
@@ -189,7 +189,7 @@ def _same_colour(element: Element, rules: dict[str, str]) -> bool:
 
 
 def _ground(element: Element) -> str | None:
-    """The colour behind an element; white where nothing around it could say another."""
+    """Return the colour behind an element; white where nothing around it could say another."""
     at: Element | None = element
     plain = True
     while at is not None and at.tag not in ("html",):

@@ -69,7 +69,7 @@ def _move(segment: Element, place: Element) -> None:
 
 
 def _speaks(noscript: Element) -> bool:
-    """Whether a page is told at length to those without JavaScript."""
+    """Return whether a page is told at length to those without JavaScript."""
     parent = noscript.getparent()
     if parent is None or parent.tag == "head":
         return False
@@ -85,7 +85,8 @@ _PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 def parsed(html: str) -> Element:
-    """The tree of a page. Never raises: text without a tag is a page with that text; nothing is an empty one.
+    """Return the tree of a page. Never raises: text without a tag is a page with that text; nothing is an
+    empty one.
 
     The parser is libxml2's, which stops at a depth of its own (256) and so bounds what comes after it.
     """

@@ -20,7 +20,7 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 def filled(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
-    """The choice made whole: what stands amid content belongs to it, unless it surely does not.
+    """Return the choice made whole: what stands amid content belongs to it, unless it surely does not.
 
     Lists that are mostly content are kept whole; headings go with what they head, listings and tables with
     the text that they interrupt, pictures with what is on both sides.
@@ -70,7 +70,7 @@ def _structure(blocks: Sequence[TextBlock], kept: list[bool], probability: Seque
 
 
 def _between(blocks: Sequence[TextBlock], kept: Sequence[bool], number: int) -> bool:
-    """Whether a block without text stands between two of content."""
+    """Return whether a block without text stands between two of content."""
     before = next((kept[at] for at in range(number - 1, -1, -1) if blocks[at].pieces), False)
     after = next((kept[at] for at in range(number + 1, len(blocks)) if blocks[at].pieces), False)
     return before and after
@@ -102,7 +102,7 @@ def _silence(block: TextBlock) -> None:
 
 
 def _amid(blocks: Sequence[TextBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
-    """How many of the hidden elements that say something stand in a box of which something is kept."""
+    """Return how many of the hidden elements that say something stand in a box of which something is kept."""
     alive: set[Element] = set()
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
@@ -160,7 +160,7 @@ def _drop(element: Element, space: str) -> None:
 
 
 def lowest(root: Element, blocks: Sequence[TextBlock], kept: Sequence[bool]) -> Element:
-    """The lowest element around all that was kept."""
+    """Return the lowest element around all that was kept."""
     common: list[ElementBox] | None = None
     for block, choice in zip(blocks, kept, strict=True):
         if choice:

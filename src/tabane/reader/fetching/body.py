@@ -31,16 +31,16 @@ class Decompressor(Protocol):
     """One body being unpacked."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What ``data``, the next bytes, unpack to: pieces of at most some PIECE. Raises Damaged."""
+        """Yield what ``data``, the next bytes, unpack to: pieces of at most some PIECE. Raises Damaged."""
         ...
 
     def done(self) -> bool:
-        """Whether the end was reached, as a whole body has it."""
+        """Return whether the end was reached, as a whole body has it."""
         ...
 
 
 def accepted() -> str:
-    """The value of Accept-Encoding: what can be unpacked here."""
+    """Return the value of Accept-Encoding: what can be unpacked here."""
     return "gzip, deflate, br" + (", zstd" if _zstd() is not None else "")
 
 
@@ -171,7 +171,9 @@ class _Zstd:
 
 
 def _zstd() -> Any | None:
-    """The standard library's from Python 3.14 on, and the same under its older name where it is installed."""
+    """Return the standard library's from Python 3.14 on, and the same under its older name where it is
+    installed.
+    """
     for name in ("compression.zstd", "backports.zstd"):
         try:
             return importlib.import_module(name)
@@ -183,7 +185,7 @@ def _zstd() -> Any | None:
 async def body(
     stream: AsyncIterator[bytes], headers: Mapping[str, str], limit: int, *, cut: bool = False
 ) -> bytes:
-    """All of it, unpacked.
+    """Return all of it, unpacked.
 
     ``limit`` holds for the bytes that come and for those that they unpack to. Beyond it ReadError ``large``
     is raised as soon as that is known; or, with ``cut``, what fits is returned. Raises ReadError ``broken``

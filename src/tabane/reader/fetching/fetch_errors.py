@@ -12,7 +12,7 @@ from tabane.messages import Message, say
 
 
 def refusal(status: int, host: str, wait: float | None) -> ReadError:
-    """The ReadError for ``status``: cause ``rate`` where it is a matter of time, ``status`` elsewhere.
+    """Return the ReadError for ``status``: cause ``rate`` where it is a matter of time, ``status`` elsewhere.
 
     ``wait`` is how long ``host`` asks to wait, where it does. A 403 is a matter of time where the headers
     say so, as APIs do whose limit is spent.
@@ -67,7 +67,7 @@ class TransientFetchError(Exception):
 
 
 def lookup(error: Exception, host: str) -> ReadError | TransientFetchError:
-    """A name that was not found, or could not be looked up."""
+    """Return a name that was not found, or could not be looked up."""
     number = getattr(error, "errno", None)
     if number == socket.EAI_AGAIN:
         return TransientFetchError(
@@ -97,7 +97,7 @@ def connecting(error: BaseException, host: str, port: int) -> TransientFetchErro
 
 
 def by_proxy(error: BaseException, host: str) -> ReadError:
-    """The proxy of the settings refused."""
+    """Return the proxy of the settings refused."""
     return ReadError(
         say(
             "the proxy of the setting reader_proxy does not lead to {host}: {error}.",
@@ -109,7 +109,7 @@ def by_proxy(error: BaseException, host: str) -> ReadError:
 
 
 def tls(error: BaseException, host: str) -> ReadError | None:
-    """What is wrong with the certificate or the handshake; None where it is nothing of TLS."""
+    """Return what is wrong with the certificate or the handshake; None where it is nothing of TLS."""
     found = next((e for e in chain(error) if isinstance(e, ssl.SSLError)), None)
     if found is None:
         return None
@@ -141,7 +141,7 @@ def _certificate(error: ssl.SSLCertVerificationError, host: str) -> Message:
 
 
 def broken(error: BaseException, host: str) -> TransientFetchError:
-    """A connection that broke after it stood, or an answer that is no HTTP."""
+    """Return a connection that broke after it stood, or an answer that is no HTTP."""
     return TransientFetchError(
         ReadError(
             say("the answer of {host} broke off or is no HTTP ({error}).", host=host, error=_first(error)),
@@ -163,7 +163,7 @@ def late(phase: Message, seconds: float) -> ReadError:
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was made of: the connection library hands its causes on as arguments."""
+    """Yield the error and what it was made of: the connection library hands its causes on as arguments."""
     seen: list[BaseException] = [error]
     for one in seen:
         yield one

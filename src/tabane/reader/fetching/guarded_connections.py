@@ -33,7 +33,7 @@ async def first(
     close: Callable[[T], Awaitable[None]],
     after: float = AFTER,
 ) -> T:
-    """What the first opening that succeeds made; those that come too late are closed.
+    """Return what the first opening that succeeds made; those that come too late are closed.
 
     Raises the error of the last that failed where all do.
     """
@@ -147,7 +147,7 @@ def source(address: Address, port: int) -> Address | None:
 
 
 def alternating(addresses: Sequence[Address]) -> list[Address]:
-    """The families take turns, beginning with that of the first (RFC 8305, 4)."""
+    """Return the families take turns, beginning with that of the first (RFC 8305, 4)."""
     kin = [address for address in addresses if address.version == addresses[0].version]
     others = [address for address in addresses if address.version != addresses[0].version]
     pairs = zip_longest(kin, others)

@@ -13,7 +13,7 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+*-]{1,127}") 
 
 
 def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by lower-case name; those that are said twice are joined by commas (RFC 9110, 5.3)."""
+    """Return headers by lower-case name; those that are said twice are joined by commas (RFC 9110, 5.3)."""
     found: dict[str, str] = {}
     for name, value in raw:
         key, text = name.decode("ascii", "replace").lower(), _text(value).strip()
@@ -22,7 +22,7 @@ def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def kept(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those that still hold of the body as it is handed on."""
+    """Return those that still hold of the body as it is handed on."""
     return {name: value for name, value in headers.items() if name not in _SPENT}
 
 
@@ -42,13 +42,13 @@ def media(value: str) -> tuple[str, str | None]:
 
 
 def declared(headers: Mapping[str, str]) -> int | None:
-    """The length that a body is said to have, in bytes as they come."""
+    """Return the length that a body is said to have, in bytes as they come."""
     said = headers.get("content-length", "").partition(",")[0].strip()
     return int(said[:20]) if said.isascii() and said.isdigit() else None
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds to wait, by Retry-After as seconds or date, or by the reset of a spent X-RateLimit.
+    """Return seconds to wait, by Retry-After as seconds or date, or by the reset of a spent X-RateLimit.
 
     ``now`` is the time as seconds since 1970. None where nothing is said.
     """

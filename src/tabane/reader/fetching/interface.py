@@ -89,7 +89,7 @@ class Policy:
 
     @property
     def product(self) -> str:
-        """The name that robots.txt calls the reader by: the product of the User-Agent."""
+        """Return the name that robots.txt calls the reader by: the product of the User-Agent."""
         return self.user_agent.partition("/")[0].partition(" ")[0]
 
 

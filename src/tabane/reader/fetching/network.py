@@ -33,7 +33,7 @@ _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.
 
 
 def trusted(ca: str | None) -> SSLContext:
-    """The system's authorities and those in the file ``ca``. Reads files: some 20 ms.
+    """Return the system's authorities and those in the file ``ca``. Reads files: some 20 ms.
 
     Raises ReadError, cause ``tls``, where a file cannot be read.
     """

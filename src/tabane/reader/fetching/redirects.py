@@ -69,7 +69,7 @@ class RedirectChain:
         self.phase: Message = say("the reader")
 
     async def go(self, url: str, headers: Mapping[str, str], accept: str | None) -> FetchedResource:
-        """The answer at the end. Raises ReadError."""
+        """Return the answer at the end. Raises ReadError."""
         begin = at = self._ground.guard.target(url)
         way = [at.url]
         while True:
@@ -106,7 +106,7 @@ class RedirectChain:
     def _said(
         self, begin: Target, at: Target, headers: Mapping[str, str], accept: str | None
     ) -> dict[str, str]:
-        """The headers of a request: those that were given go to the host that they were given for."""
+        """Return the headers of a request: those that were given go to the host that they were given for."""
         own = {"User-Agent": self._ground.policy.user_agent, "Accept": accept or ACCEPT}
         own["Accept-Encoding"] = self._ground.network.encodings
         if same_server(begin, at):
@@ -118,7 +118,7 @@ class RedirectChain:
         return own
 
     async def _tried(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
-        """One hop, with the retries that it is worth."""
+        """Return one hop, with the retries that it is worth."""
         for left in range(self._ground.policy.retries, -1, -1):
             try:
                 return await self._asked(at, headers)
@@ -131,8 +131,8 @@ class RedirectChain:
         raise AssertionError("the last try returns or raises")
 
     def _wait(self, trouble: TransientFetchError, tried: int) -> float | None:
-        """Seconds until the next try; None where it is not worth one. A connection that broke may have been
-        an old one, so the first try after it is made at once."""
+        """Return seconds until the next try; None where it is not worth one. A connection that broke may
+        have been an old one, so the first try after it is made at once."""
         if trouble.wait is not None:
             return trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
         at_once = trouble.error.cause == "broken"
@@ -180,7 +180,7 @@ async def _drained(response: StreamedResponse) -> None:
 
 
 def same_server(begin: Target, at: Target) -> bool:
-    """Whether ``at`` is the server that ``begin`` is, as safe as it or safer."""
+    """Return whether ``at`` is the server that ``begin`` is, as safe as it or safer."""
     if begin.host != at.host:
         return False
     upgraded = (begin.scheme, begin.port, at.scheme, at.port) == ("http", 80, "https", 443)

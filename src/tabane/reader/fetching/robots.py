@@ -45,7 +45,7 @@ class RobotsRules:
     lines: tuple[tuple[bool, str], ...] = ()
 
     def allow(self, path: str) -> bool:
-        """Whether ``path``, with its query, may be read: the longest pattern that matches says so."""
+        """Return whether ``path``, with its query, may be read: the longest pattern that matches says so."""
         path = _plain(path)
         if path == "/robots.txt":
             return True
@@ -53,7 +53,9 @@ class RobotsRules:
 
 
 def rules(text: str, product: str) -> RobotsRules:
-    """Those for ``product`` in a robots.txt: of all groups that name it, else of those for everybody."""
+    """Return those for ``product`` in a robots.txt: of all groups that name it, else of those for
+    everybody.
+    """
     groups: dict[str, list[tuple[bool, str]]] = {}
     agents: list[str] = []
     begun = True
@@ -72,7 +74,7 @@ def rules(text: str, product: str) -> RobotsRules:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether ``path`` begins as ``pattern`` says: ``*`` is anything, ``$`` at the end is the end."""
+    """Return whether ``path`` begins as ``pattern`` says: ``*`` is anything, ``$`` at the end is the end."""
     ends = pattern.endswith("$")
     begin, *rest = (pattern[:-1] if ends else pattern).split("*")
     if not path.startswith(begin):
@@ -98,7 +100,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _name(value: str) -> str:
-    """The product that a line of User-agent names: a version after it is not part of it."""
+    """Return the product that a line of User-agent names: a version after it is not part of it."""
     if value.startswith("*"):
         return "*"
     found = _PRODUCT.match(value)
@@ -106,7 +108,7 @@ def _name(value: str) -> str:
 
 
 def _plain(path: str) -> str:
-    """A path or pattern with one spelling for each octet (RFC 9309, 2.2.2)."""
+    """Return a path or pattern with one spelling for each octet (RFC 9309, 2.2.2)."""
     return _ENCODED.sub(_octet, quote(path, safe="/:@!$&'()*+,;=~%-._?[]|#"))
 
 
@@ -202,5 +204,7 @@ class RobotsCache:
 
 
 def _means_none(error: ReadError) -> bool:
-    """Whether there are no rules: 400 to 499, or redirects without an end (RFC 9309, 2.3.1.2 and 2.3.1.3)."""
+    """Return whether there are no rules: 400 to 499, or redirects without an end (RFC 9309, 2.3.1.2 and
+    2.3.1.3).
+    """
     return error.cause == "redirect" or (error.status is not None and 400 <= error.status < 500)

@@ -20,7 +20,7 @@ WHOLE_MEDIA = "application/vnd.tabane.whole+html"
 
 
 def whole_page(text: str, url: str) -> Page:
-    """All of it as Markdown; scripts and styles show nothing."""
+    """Return all of it as Markdown; scripts and styles show nothing."""
     from tabane.reader.extraction.html_tree import parsed
     from tabane.reader.markdown import markdown
 
@@ -50,7 +50,7 @@ _HEADINGS = ("h2", "h3", "h4", "h5", "h6")
 
 
 def wiki_page(text: str, url: str) -> Page:
-    """The article. ``url`` is where readers find it, and what its links are relative to."""
+    """Return the article. ``url`` is where readers find it, and what its links are relative to."""
     from tabane.reader.extraction.html_tree import parsed
     from tabane.reader.markdown import markdown
 
@@ -90,7 +90,7 @@ def _clean(body: Element) -> None:
 
 
 def _kept_notes(body: Element) -> frozenset[str]:
-    """Ids of notes of a group of their own: those explain, and the others name sources."""
+    """Return ids of notes of a group of their own: those explain, and the others name sources."""
     groups = (each for each in body.iter("ol") if each.get("data-mw-group") and _REFERENCES & _names(each))
     return frozenset(item.get("id") for each in groups for item in each.iter("li") if item.get("id"))
 

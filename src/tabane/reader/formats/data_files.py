@@ -36,7 +36,7 @@ class MarkdownTable(NamedTuple):
 
 
 def csv_page(text: str, url: str, delimiter: str = "") -> Page:
-    """Rows of text; what is not rows is shown as it stands."""
+    """Return rows of text; what is not rows is shown as it stands."""
     text = unix(text)
     delimiter = delimiter or _delimiter(text)
     try:
@@ -48,7 +48,7 @@ def csv_page(text: str, url: str, delimiter: str = "") -> Page:
 
 
 def _delimiter(text: str) -> str:
-    """What divides the first lines into the most columns, as many in each."""
+    """Return what divides the first lines into the most columns, as many in each."""
     lines = [line for line in text[:20_000].split("\n")[:20] if line.strip()]
     best, most = ",", 0.0
     for delimiter in _DELIMITERS:
@@ -61,7 +61,9 @@ def _delimiter(text: str) -> str:
 
 
 def table(rows: Iterable[Sequence[object]], most: int = _ROWS) -> MarkdownTable:
-    """A table whose first row is its head. Rows beyond ``most``, or a page's length, are counted alone."""
+    """Return a table whose first row is its head. Rows beyond ``most``, or a page's length, are counted
+    alone.
+    """
     lines: list[str] = []
     count = wide = length = 0
     for row in rows:

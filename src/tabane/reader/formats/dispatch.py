@@ -32,7 +32,7 @@ class _TypedBody:
 
 
 def page_of(body: bytes, url: str, media_type: str = "", charset: str | None = None, name: str = "") -> Page:
-    """The page that these bytes are. Synchronous and without I/O; takes as long as a parser takes.
+    """Return the page that these bytes are. Synchronous and without I/O; takes as long as a parser takes.
 
     ``media_type`` and ``charset`` are what the server said, ``name`` that of a file. Raises ReadError:
     ``type`` for what nothing here reads, ``broken`` for what is not so, ``large``, ``empty``, ``key``.

@@ -22,7 +22,9 @@ _QUALITIES = (88, 75, 60, 40)
 
 
 def image_page(body: bytes, url: str, name: str) -> Page:
-    """The image as a picture, its size in the text. Raises ReadError ``large`` for one that would not fit."""
+    """Return the image as a picture, its size in the text. Raises ReadError ``large`` for one that would
+    not fit.
+    """
     from PIL import Image, UnidentifiedImageError
 
     try:

@@ -132,7 +132,8 @@ class UnsupportedMediaType(Exception):
 
 
 def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
-    """The kind. A signature goes before what the server says, and that before a name, if it says anything.
+    """Return the kind. A signature goes before what the server says, and that before a name, if it says
+    anything.
 
     Raises Unread with the type for what is nothing of these.
     """
@@ -153,13 +154,13 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
 
 
 def suffix_of(name: str, url: str) -> str:
-    """The extension of the name, or else of the URL's path; lower case, with its dot."""
+    """Return the extension of the name, or else of the URL's path; lower case, with its dot."""
     path = name or unquote(urlsplit(url).path)
     return PurePosixPath(path).suffix.lower()
 
 
 def code_language(media_type: str, name: str, url: str) -> str:
-    """The language of source code, as a fence names it."""
+    """Return the language of source code, as a fence names it."""
     return CODE.get(suffix_of(name, url)) or _CODE_MEDIA.get(media_type.partition(";")[0].strip().lower(), "")
 
 
@@ -199,7 +200,7 @@ def _zipped(body: bytes) -> Kind:
 
 
 def _said(media: str, body: bytes) -> Kind | None:
-    """What a media type means; None where nothing here reads it."""
+    """Return what a media type means; None where nothing here reads it."""
     if found := _MEDIA.get(media):
         return found
     if media in _CODE_MEDIA:
@@ -216,7 +217,7 @@ def _said(media: str, body: bytes) -> Kind | None:
 
 
 def _looks(body: bytes, media: str) -> Kind | None:
-    """What text looks like that nobody named."""
+    """Return what text looks like that nobody named."""
     head = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"<?xml"):
         return "html" if b"<html" in body[:1024].lower() else "xml"
@@ -228,7 +229,7 @@ def _looks(body: bytes, media: str) -> Kind | None:
 
 
 def _json_in_html(body: bytes) -> Kind:
-    """An answer in JSON that is served as a page, as small services do."""
+    """Return an answer in JSON that is served as a page, as small services do."""
     return "json" if body.lstrip()[:1] in (b"{", b"[") and _is_json(body) else "html"
 
 
@@ -241,7 +242,7 @@ def _is_json(body: bytes) -> bool:
 
 
 def _is_binary(head: bytes, media: str) -> bool:
-    """Whether it has zeros; what is said to be text may have a few, since some pages do."""
+    """Return whether it has zeros; what is said to be text may have a few, since some pages do."""
     zeros = head.count(0)
     if not zeros or _is_utf16(head):
         return False
@@ -250,7 +251,7 @@ def _is_binary(head: bytes, media: str) -> bool:
 
 
 def _is_utf16(body: bytes) -> bool:
-    """A mark, or zeros on one side of the first letters alone."""
+    """Return a mark, or zeros on one side of the first letters alone."""
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return True
     sides = (body[:64:2].count(0) * 2 > len(body[:64:2]), body[1:64:2].count(0) * 2 > len(body[1:64:2]))

@@ -45,7 +45,7 @@ class _PdfLine:
 
 
 def pdf_page(body: bytes, url: str) -> Page:
-    """The PDF's text with its pages marked; at most 1,000 pages of it.
+    """Return the PDF's text with its pages marked; at most 1,000 pages of it.
 
     Raises ReadError: ``key`` where it wants a password, ``broken`` where it is no PDF, ``empty`` where it is
     pictures of pages alone.
@@ -117,7 +117,7 @@ def _lines(document: Any, number: int) -> list[_PdfLine]:
 
 
 def _of_text(page: Any) -> Iterator[_PdfLine]:
-    """Lines in the order of the page's own stream; PDFium ends each with CR LF."""
+    """Yield lines in the order of the page's own stream; PDFium ends each with CR LF."""
     at = 0
     whole = page.get_text_range()
     for line in whole.split("\r\n"):
@@ -132,7 +132,7 @@ def _of_text(page: Any) -> Iterator[_PdfLine]:
 
 
 def _is_typed(page: Any, index: int) -> bool:
-    """Whether a character is set in a font for code."""
+    """Return whether a character is set in a font for code."""
     import pypdfium2.raw
 
     name = create_string_buffer(128)
@@ -164,7 +164,7 @@ def _written(pages: Sequence[Sequence[_PdfLine]], count: int) -> str:
 
 
 def _usual(lines: Iterator[_PdfLine]) -> float:
-    """The size that most of the text has."""
+    """Return the size that most of the text has."""
     sizes: Counter[float] = Counter()
     for line in lines:
         sizes[line.size] += len(line.text)
@@ -172,7 +172,7 @@ def _usual(lines: Iterator[_PdfLine]) -> float:
 
 
 def _levels(pages: Sequence[Sequence[_PdfLine]], usual: float) -> dict[float, int]:
-    """Levels of headings by size: the largest is 1. A size that much text has is no heading's."""
+    """Return levels of headings by size: the largest is 1. A size that much text has is no heading's."""
     lengths: Counter[float] = Counter()
     for page in pages:
         for line in page:
@@ -190,7 +190,7 @@ def _levels(pages: Sequence[Sequence[_PdfLine]], usual: float) -> dict[float, in
 
 
 def _blocks(lines: Sequence[_PdfLine], levels: dict[float, int]) -> Iterator[str]:
-    """Paragraphs, headings, items and listings, of lines that belong together."""
+    """Yield paragraphs, headings, items and listings, of lines that belong together."""
     leading = _leading(lines)
     group: list[_PdfLine] = []
     for line in lines:
@@ -203,7 +203,7 @@ def _blocks(lines: Sequence[_PdfLine], levels: dict[float, int]) -> Iterator[str
 
 
 def _leading(lines: Sequence[_PdfLine]) -> float:
-    """The usual distance from a line to the next, in heights of a line."""
+    """Return the usual distance from a line to the next, in heights of a line."""
     gaps = [
         (one.top - two.top) / one.size
         for one, two in pairwise(lines)
@@ -213,7 +213,7 @@ def _leading(lines: Sequence[_PdfLine]) -> float:
 
 
 def _belongs(before: _PdfLine, line: _PdfLine, leading: float) -> bool:
-    """Whether a line stands right below the one before, in the same letters."""
+    """Return whether a line stands right below the one before, in the same letters."""
     if abs(before.size - line.size) > 0.6 or bool(before.wide) != bool(line.wide):
         return False
     if not line.wide and _BULLET.match(line.text):
@@ -240,7 +240,7 @@ def _block(group: Sequence[_PdfLine], page: Sequence[_PdfLine], levels: dict[flo
 
 
 def _listing(group: Sequence[_PdfLine]) -> str:
-    """Lines of code, as far in as they stand."""
+    """Return lines of code, as far in as they stand."""
     edge = min(line.left for line in group)
     code: list[str] = []
     for nth, line in enumerate(group):
@@ -251,7 +251,9 @@ def _listing(group: Sequence[_PdfLine]) -> str:
 
 
 def _is_full(line: _PdfLine, page: Sequence[_PdfLine]) -> bool:
-    """Whether a line ends where those above and below it end too, so that its text goes on in the next."""
+    """Return whether a line ends where those above and below it end too, so that its text goes on in the
+    next.
+    """
     beside = [other for other in page if abs(other.left - line.left) < line.size * 4]
     edge = max(other.right for other in beside)
     width = edge - min(other.left for other in beside)
@@ -259,7 +261,7 @@ def _is_full(line: _PdfLine, page: Sequence[_PdfLine]) -> bool:
 
 
 def _continued(text: str, line: str) -> str:
-    """Two lines as one: a word that was divided is whole again, Japanese has no space between."""
+    """Return two lines as one: a word that was divided is whole again, Japanese has no space between."""
     if _HYPHEN.search(text[-1:]):
         return text[:-1] + line
     if re.search(r"[a-z]-$", text) and re.match(r"[a-z]", line):
@@ -270,7 +272,7 @@ def _continued(text: str, line: str) -> str:
 
 
 def _first_heading(pages: Sequence[Sequence[_PdfLine]]) -> str | None:
-    """The largest line of the first page, where it stands out."""
+    """Return the largest line of the first page, where it stands out."""
     lines = pages[0] if pages else []
     usual = _usual(iter(lines))
     largest = max(lines, key=lambda line: line.size, default=None)
@@ -280,7 +282,7 @@ def _first_heading(pages: Sequence[Sequence[_PdfLine]]) -> str | None:
 
 
 def _date(said: str) -> str | None:
-    """A date of PDF (ISO 32000-1, 7.9.4) as ISO 8601."""
+    """Return a date of PDF (ISO 32000-1, 7.9.4) as ISO 8601."""
     found = _DATE.match(said)
     if not found:
         return None

@@ -18,14 +18,14 @@ LISTED = 200_000
 
 
 def broken(what: Message | str, reason: object) -> ReadError:
-    """Bytes that are not what they claim to be."""
+    """Return bytes that are not what they claim to be."""
     if not isinstance(reason, Message):
         reason = " ".join(str(reason).split())[:200] or type(reason).__name__
     return ReadError(say("The {what} cannot be read: {reason}", what=what, reason=reason), "broken")
 
 
 def too_large(what: Message | str, size: object, limit: object) -> ReadError:
-    """Bytes that would become more than there is room for."""
+    """Return bytes that would become more than there is room for."""
     return ReadError(
         say(
             "The {what} is too large to be read: {size}; the limit is {limit}.",
@@ -38,7 +38,7 @@ def too_large(what: Message | str, size: object, limit: object) -> ReadError:
 
 
 def bounded(text: str, limit: int = LONGEST) -> tuple[str, tuple[Message, ...]]:
-    """Text up to the limit, cut at a line, with a word on what was cut."""
+    """Return text up to the limit, cut at a line, with a word on what was cut."""
     if len(text) <= limit:
         return text, ()
     at = text.rfind("\n", limit - limit // 10, limit)
@@ -47,13 +47,13 @@ def bounded(text: str, limit: int = LONGEST) -> tuple[str, tuple[Message, ...]]:
 
 
 def fence(text: str, language: str) -> str:
-    """A listing of code around any text."""
+    """Return a listing of code around any text."""
     marks = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
     return f"{marks}{language}\n{text.rstrip()}\n{marks}"
 
 
 def first_line(text: str, longest: int = 200) -> str | None:
-    """Text as a title: one line, without entities."""
+    """Return text as a title: one line, without entities."""
     return " ".join(html.unescape(text).split())[:longest] or None
 
 
@@ -76,13 +76,13 @@ _KNOWN = {
 
 
 def unix(text: str) -> str:
-    """Lines that end in one newline, without control characters; a form feed is an empty line."""
+    """Return lines that end in one newline, without control characters; a form feed is an empty line."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n")
     return _CONTROL.sub("", text)
 
 
 def plain(text: str, url: str) -> Page:
-    """Plain text as it stands."""
+    """Return plain text as it stands."""
     text, warnings = bounded(unix(text).strip("\n"))
     return Page(url, text, way="plain", media_type="text/plain", warnings=warnings)
 
@@ -94,7 +94,7 @@ def code(text: str, url: str, language: str) -> Page:
 
 
 def marked(text: str, url: str) -> Page:
-    """Markdown as it stands; what its front matter says of it becomes the page's own fields."""
+    """Return Markdown as it stands; what its front matter says of it becomes the page's own fields."""
     text = unix(text)
     front = _FRONT.match(text)
     body = text[front.end() :] if front else text
@@ -108,7 +108,7 @@ def marked(text: str, url: str) -> Page:
 
 
 def _with(page: Page, front: str) -> Page:
-    """The fields of front matter that are one value each: lines of YAML, of which no more is read."""
+    """Return the fields of front matter that are one value each: lines of YAML, of which no more is read."""
     fields: dict[str, str] = {}
     last = ""
     for line in front.split("\n"):

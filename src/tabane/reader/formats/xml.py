@@ -22,7 +22,7 @@ _MARKED = re.compile(r"<(?:/?[a-zA-Z][^<>]*|!--.*?--)>|&(?:#\d+|\w+);")
 
 
 def feed_page(root: etree._Element, url: str) -> Page:
-    """The feed, its entries in its order."""
+    """Return the feed, its entries in its order."""
     channel = _child(root, "channel")
     top = channel if channel is not None else root
     entries = list(_entries(root))
@@ -71,7 +71,7 @@ def _entry(entry: etree._Element, url: str) -> str:
 
 
 def _said(entry: etree._Element, url: str) -> str:
-    """What an entry says: its summary, or all of it where there is none, as Markdown."""
+    """Return what an entry says: its summary, or all of it where there is none, as Markdown."""
     for name in ("description", "summary", "encoded", "content"):
         node = _child(entry, name)
         if node is None:
@@ -105,7 +105,7 @@ def _cut(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Text without the tags that some put into titles."""
+    """Return text without the tags that some put into titles."""
     if "<" not in text and "&" not in text:
         return text
     try:
@@ -115,7 +115,9 @@ def _bare(text: str) -> str:
 
 
 def local_name(node: etree._Element) -> str:
-    """An element's name without its namespace, lower case: a lenient parser leaves names that XML has not."""
+    """Return an element's name without its namespace, lower case: a lenient parser leaves names that XML
+    has not.
+    """
     return str(node.tag).rpartition("}")[2].lower()
 
 
@@ -136,7 +138,7 @@ def _author(node: etree._Element) -> str:
 
 
 def _link(node: etree._Element) -> str:
-    """The address of what is told of: RSS's text, Atom's ``alternate``."""
+    """Return the address of what is told of: RSS's text, Atom's ``alternate``."""
     links = [child for child in node if isinstance(child.tag, str) and local_name(child) == "link"]
     for link in links:
         if link.get("href") and link.get("rel", "alternate") == "alternate":
@@ -167,7 +169,7 @@ _ADDRESSES = 5000
 
 
 def xml_page(text: str, url: str) -> Page:
-    """A page of XML. Entities are not put in and nothing is fetched."""
+    """Return a page of XML. Entities are not put in and nothing is fetched."""
     root = _root(text)
     if root is None:
         shown, warnings = bounded(text.strip(), LISTED)
@@ -188,7 +190,7 @@ def xml_page(text: str, url: str) -> Page:
 
 
 def _root(text: str) -> etree._Element | None:
-    """The root; of a feed that is a little broken too, since many are."""
+    """Return the root; of a feed that is a little broken too, since many are."""
     data = text.strip().encode("utf-8", "replace")
     for recover in (False, True):
         parser = etree.XMLParser(
@@ -204,7 +206,7 @@ def _root(text: str) -> etree._Element | None:
 
 
 def _indented(root: etree._Element, text: str) -> str:
-    """The document on more than one line: as it is where it has lines."""
+    """Return the document on more than one line: as it is where it has lines."""
     if text.strip().count("\n") * 400 > len(text):
         return text.strip()
     etree.indent(root)

@@ -28,7 +28,7 @@ _CHAPTERS = 2000
 
 
 def book_page(body: bytes, url: str) -> Page:
-    """The book, as far as it is not longer than a page may be. One that is encrypted is ``broken``."""
+    """Return the book, as far as it is not longer than a page may be. One that is encrypted is ``broken``."""
     with opened(body, _BOOK) as archive:
         if "META-INF/encryption.xml" in archive.namelist() and "META-INF/rights.xml" in archive.namelist():
             raise broken(_BOOK, say("it is encrypted"))
@@ -64,7 +64,7 @@ def _chapters(package: etree._Element, folder: str) -> Iterator[str]:
 
 
 def _read(archive: zipfile.ZipFile, names: list[str], url: str) -> tuple[list[str], int]:
-    """Chapters, and how many there was no room for."""
+    """Return chapters, and how many there was no room for."""
     parts: list[str] = []
     room = LONGEST
     for nth, name in enumerate(names):
@@ -89,7 +89,9 @@ _PART = 60_000_000  # bytes of one that is read as XML: a tree of it takes ten t
 
 
 def opened(body: bytes, what: Message) -> zipfile.ZipFile:
-    """The archive, where it holds no more than a document does: zipfile reads no more than its index says."""
+    """Return the archive, where it holds no more than a document does: zipfile reads no more than its
+    index says.
+    """
     try:
         archive = zipfile.ZipFile(io.BytesIO(body))
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
@@ -107,7 +109,7 @@ def opened(body: bytes, what: Message) -> zipfile.ZipFile:
 
 
 def member(archive: zipfile.ZipFile, name: str, what: Message) -> bytes:
-    """A file of the archive."""
+    """Return a file of the archive."""
     try:
         return archive.read(name)
     except (
@@ -133,7 +135,7 @@ def tree(data: bytes, what: Message) -> etree._Element:
 
 
 def said(root: etree._Element, name: str) -> str | None:
-    """The text of the first element of this name, whatever its namespace."""
+    """Return the text of the first element of this name, whatever its namespace."""
     node = next(root.iter(f"{{*}}{name}"), None)
     text = " ".join("".join(str(part) for part in node.itertext()).split()) if node is not None else ""
     return text[:500] or None
@@ -146,7 +148,7 @@ _SLIDES = 1000
 
 
 def office_page(body: bytes, url: str, kind: str) -> Page:
-    """A ``docx``, ``xlsx`` or ``pptx``. Raises ReadError ``type`` where the extra is not installed."""
+    """Return a ``docx``, ``xlsx`` or ``pptx``. Raises ReadError ``type`` where the extra is not installed."""
     with opened(body, _DOCUMENT) as archive:
         about = _about(archive)
     try:
@@ -160,7 +162,7 @@ def office_page(body: bytes, url: str, kind: str) -> Page:
 
 
 def _about(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """What the document says of itself."""
+    """Return what the document says of itself."""
     if "docProps/core.xml" not in archive.namelist():
         return {}
     core = tree(member(archive, "docProps/core.xml", _DOCUMENT), _DOCUMENT)

@@ -35,7 +35,7 @@ class AllowedHosts:
         self._entries = tuple(_entry(text.strip()) for text in entries if text.strip())
 
     def name(self, host: str, port: int) -> bool:
-        """Whether ``host``, in ASCII and lower case, is allowed by name."""
+        """Return whether ``host``, in ASCII and lower case, is allowed by name."""
         return any(
             entry.port in (None, port)
             and (host.endswith("." + entry.name) if entry.under else host == entry.name)
@@ -44,7 +44,7 @@ class AllowedHosts:
         )
 
     def address(self, address: Address, port: int) -> bool:
-        """Whether ``address`` is. One of IPv4 written as IPv6 is that of IPv4."""
+        """Return whether ``address`` is. One of IPv4 written as IPv6 is that of IPv4."""
         plain = getattr(address, "ipv4_mapped", None) or address
         return any(
             entry.network is not None and entry.port in (None, port) and plain in entry.network
@@ -52,7 +52,7 @@ class AllowedHosts:
         )
 
     def networks(self, port: int) -> bool:
-        """Whether any address is allowed at ``port``: then it takes a name's addresses to judge it."""
+        """Return whether any address is allowed at ``port``: then it takes a name's addresses to judge it."""
         return any(entry.network is not None and entry.port in (None, port) for entry in self._entries)
 
 
@@ -83,7 +83,7 @@ def _names_port(text: str) -> bool:
 
 
 def _cut(text: str) -> tuple[str, int | None]:
-    """A network and its port: ``10.0.0.0/8:80``, ``[fd00::]/8:80``, ``fd00::/8``."""
+    """Return a network and its port: ``10.0.0.0/8:80``, ``[fd00::]/8:80``, ``fd00::/8``."""
     network, _, length = text.rpartition("/")
     length, colon, port = length.partition(":")
     return f"{network.strip('[]')}/{length}", int(port) if colon else None
@@ -109,15 +109,15 @@ class Guard:
         self._resolves = resolves
 
     def target(self, url: str) -> Target:
-        """Where ``url`` leads, where it may be asked. Raises ReadError: url, scheme, refused."""
+        """Return where ``url`` leads, where it may be asked. Raises ReadError: url, scheme, refused."""
         return self._judged(target(url))
 
     def joined(self, base: Target, location: str) -> Target:
-        """Where a redirect leads, judged like any other URL."""
+        """Return where a redirect leads, judged like any other URL."""
         return self._judged(joined(base, location))
 
     def addresses(self, host: str, port: int, found: Sequence[str]) -> list[Address]:
-        """The addresses of ``host``, of which any may be connected to.
+        """Return the addresses of ``host``, of which any may be connected to.
 
         One that is not public refuses the name as a whole: who answers with both means mischief, and which
         of them is connected to is a matter of chance. What is no address at all is left out.
@@ -145,11 +145,11 @@ class Guard:
                     "not go there.", host=host, address=address), host, port)  # fmt: skip
 
     def allows(self, address: Address, port: int) -> bool:
-        """Whether a person allowed this very address."""
+        """Return whether a person allowed this very address."""
         return self._allowed.address(address, port)
 
     def names(self, host: str, port: int) -> bool:
-        """Whether a person allowed this very host, by its name or its address."""
+        """Return whether a person allowed this very host, by its name or its address."""
         address = address_of(host)
         return self._allowed.name(host, port) or (address is not None and self.allows(address, port))
 
@@ -186,7 +186,7 @@ class Guard:
 
 
 def is_local(host: str) -> bool:
-    """Whether ``host`` is a name that only a local network knows."""
+    """Return whether ``host`` is a name that only a local network knows."""
     return "." not in host or any(host == name or host.endswith("." + name) for name in _LOCAL)
 
 

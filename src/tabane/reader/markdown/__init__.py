@@ -23,7 +23,8 @@ __all__ = ["markdown"]
 def markdown(
     elements: Sequence[HtmlElement], base_url: str, *, links: bool = True, removed: Counter[str] | None = None
 ) -> str:
-    """The elements, one below the other, as Markdown. The text behind an element (its tail) is no part of it.
+    """Return the elements, one below the other, as Markdown. The text behind an element (its tail) is no
+    part of it.
 
     Links and images are absolute against ``base_url``; ``links=False`` leaves the addresses out and the text
     in. What is hidden by style is not judged here: elements that are given are written. ``removed`` is added

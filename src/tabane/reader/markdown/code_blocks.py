@@ -43,7 +43,7 @@ _ABOVE = 4  # elements around a listing that may name its language
 
 
 def fenced(element: HtmlElement) -> str:
-    """The listing as a fenced block; "" where it holds nothing."""
+    """Return the listing as a fenced block; "" where it holds nothing."""
     code = source(element)
     if not code.strip():
         return ""
@@ -52,7 +52,7 @@ def fenced(element: HtmlElement) -> str:
 
 
 def source(element: HtmlElement) -> str:
-    """The lines of a listing, without a gutter of numbers, buttons and white space around it."""
+    """Return the lines of a listing, without a gutter of numbers, buttons and white space around it."""
     code = "".join(_parts(element)).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
     lines = [line.rstrip() for line in code.split("\n")]
     while lines and not lines[0]:
@@ -99,12 +99,12 @@ def _is_line(node: HtmlElement, boxed: bool) -> bool:
 
 
 def _boxed(element: HtmlElement) -> bool:
-    """Whether elements are what makes the lines, since there is no newline in the text."""
+    """Return whether elements are what makes the lines, since there is no newline in the text."""
     return "\n" not in text_of(element).strip()
 
 
 def language(element: HtmlElement) -> str:
-    """The language of a listing, by the classes and attributes in use for it; "" where none tells."""
+    """Return the language of a listing, by the classes and attributes in use for it; "" where none tells."""
     inside = [child for child in element.iter("code") if child is not element][:1]
     around = [element, *inside]
     above = element.getparent()
@@ -146,7 +146,9 @@ def _clean(name: str, *, sure: bool) -> str:
 
 
 def in_table(table: HtmlElement) -> HtmlElement | None:
-    """What of a table is a listing with its line numbers beside it: a cell, or all of it; else None."""
+    """Return what of a table is a listing with its line numbers beside it: a cell, or all of it; else
+    None.
+    """
     cells = [cell for cell in table.iter("td") if _CODE_CELLS.intersection(classes(cell))]
     if len(cells) == 1 and _beside_numbers(cells[0]):
         return cells[0]

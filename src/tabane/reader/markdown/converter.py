@@ -30,7 +30,7 @@ class MarkdownConverter:
         self._headline = False  # whether its heading is what takes the link
 
     def all(self, elements: Sequence[HtmlElement]) -> list[MarkdownBlock]:
-        """The blocks that the elements are."""
+        """Return the blocks that the elements are."""
         found: list[MarkdownBlock] = []
         for element in elements:
             lists.extend(found, self._flow("", [element]))
@@ -93,7 +93,7 @@ class MarkdownConverter:
             self._depth -= 1
 
     def _unwrapped(self, element: HtmlElement) -> HtmlElement:
-        """What is within wrappers around it alone: builders of pages nest dozens of them."""
+        """Return what is within wrappers around it alone: builders of pages nest dozens of them."""
         while element.tag in _WRAPPERS and len(element) == 1 and not (element.text or "").strip():
             inner = element[0]
             if (inner.tail or "").strip() or not self._is_block(inner) or self.notes.note(element):
@@ -147,7 +147,7 @@ class MarkdownConverter:
         return [MarkdownBlock("---", "rule")]
 
     def _item(self, element: HtmlElement) -> list[MarkdownBlock]:
-        """An item whose list is not here."""
+        """Return an item whose list is not here."""
         blocks = self.blocks(element)
         if not blocks or self.has_headings(element):
             return blocks
@@ -162,7 +162,7 @@ class MarkdownConverter:
         return [MarkdownBlock(f"**{line}**")] if line else []
 
     def _anchor(self, element: HtmlElement) -> list[MarkdownBlock]:
-        """A card: a link around blocks. Its heading is linked, or else its first paragraph."""
+        """Return a card: a link around blocks. Its heading is linked, or else its first paragraph."""
         self._card = address(element.get("href"), self._base) if self._links else None
         self._headline = self.has_headings(element)
         blocks = self.blocks(element)
@@ -187,7 +187,7 @@ _WRITING: Mapping[str, Callable[[MarkdownConverter, HtmlElement], list[MarkdownB
 
 
 def _above(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElement]:
-    """Every element that has one of the tags somewhere in it."""
+    """Return every element that has one of the tags somewhere in it."""
     found: set[HtmlElement] = set()
     for element in elements:
         for inner in element.iter(*tags):
@@ -201,7 +201,7 @@ def _above(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElem
 
 
 def _is_listing(element: HtmlElement) -> bool:
-    """Whether code that is not in a ``<pre>`` is a listing: lines of it, with nothing beside it."""
+    """Return whether code that is not in a ``<pre>`` is a listing: lines of it, with nothing beside it."""
     if element.tag != "code" or (element.tail or "").strip():
         return False
     parent = element.getparent()

@@ -53,7 +53,7 @@ def _same_page(whole: str, base: str) -> bool:
 
 
 def _written(url: str) -> str:
-    """The URL so that it can stand in the parentheses of Markdown."""
+    """Return the URL so that it can stand in the parentheses of Markdown."""
     url = re.sub(r"[\s<>]", lambda char: "".join(f"%{byte:02X}" for byte in char[0].encode()), url)
     if _balanced(url):
         return url
@@ -70,7 +70,7 @@ def _balanced(url: str) -> bool:
 
 
 def image(element: HtmlElement, base: str) -> str | None:
-    """Where the image of an ``<img>`` is; None for pixels that count readers, and placeholders."""
+    """Return where the image of an ``<img>`` is; None for pixels that count readers, and placeholders."""
     if _tiny(element):
         return None
     for source in _sources(element):
@@ -91,7 +91,7 @@ def _sources(element: HtmlElement) -> list[str]:
 
 
 def _of_set(srcset: str | None) -> str | None:
-    """The widest of a ``srcset`` that is not too wide; its first where no widths are said."""
+    """Return the widest of a ``srcset`` that is not too wide; its first where no widths are said."""
     best, width = None, -1.0
     for source, size in re.findall(r"([^\s,]\S*[^\s,])(?:\s+([\d.]+)[wx])?\s*(?:,|$)", srcset or ""):
         wide = float(size) if re.fullmatch(r"\d+(\.\d+)?", size) else 0.0
@@ -106,13 +106,13 @@ def _tiny(element: HtmlElement) -> bool:
 
 
 def pixels(element: HtmlElement, side: str) -> float | None:
-    """What the attribute ``width`` or ``height`` says, in pixels."""
+    """Return what the attribute ``width`` or ``height`` says, in pixels."""
     found = re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,4})?)\s*(?:px)?\s*", element.get(side) or "")
     return float(found[1]) if found else None
 
 
 def decorative(element: HtmlElement) -> bool:
-    """Whether an image without words for it is an icon."""
+    """Return whether an image without words for it is an icon."""
     small = [pixels(element, side) or 999.0 for side in ("width", "height")]
     return min(small) <= 64 or "icon" in " ".join(classes(element)) or element.get("role") == "presentation"
 
@@ -137,12 +137,12 @@ Not wbr, source and track: libxml2 does not know that they are empty, and puts i
 
 
 def classes(element: HtmlElement) -> list[str]:
-    """The element's classes, in lower case."""
+    """Return the element's classes, in lower case."""
     return str(element.get("class", "")).lower().split()
 
 
 def text_of(element: HtmlElement) -> str:
-    """All text in the element as it stands, without comments, scripts and styles. Not recursive."""
+    """Return all text in the element as it stands, without comments, scripts and styles. Not recursive."""
     return "".join(_texts(element))
 
 

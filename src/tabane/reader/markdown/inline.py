@@ -50,7 +50,7 @@ class InlineConverter:
         self._plain = 0
 
     def line(self, element: HtmlElement, *, plain: bool = False) -> str:
-        """All that is in the element as one line."""
+        """Return all that is in the element as one line."""
         self._plain += plain
         try:
             return " ".join(joined(self.pieces(element)).split())
@@ -58,7 +58,7 @@ class InlineConverter:
             self._plain -= plain
 
     def pieces(self, element: HtmlElement) -> list[Piece]:
-        """What is in the element."""
+        """Return what is in the element."""
         found: list[Piece] = [element.text or ""]
         for child in element:
             self.add(child, found)
@@ -101,7 +101,9 @@ class InlineConverter:
             found.extend(self.pieces(element))
 
     def _left_out(self, element: HtmlElement) -> bool:
-        """What is there for the mouse: links to a heading, buttons to copy; and pictures of formulas."""
+        """Return what is there for the mouse: links to a heading, buttons to copy; and pictures of
+        formulas.
+        """
         if element.get("class") is None and element.tag != "button":
             return False
         names = classes(element)

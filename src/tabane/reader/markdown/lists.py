@@ -21,7 +21,9 @@ class _ListItem(NamedTuple):
 
 
 def listed(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
-    """A list as one block; as the blocks of its items where those have headings, as cards and results do."""
+    """Return a list as one block; as the blocks of its items where those have headings, as cards and
+    results do.
+    """
     items = _items(writer, element)
     if not items:
         return []
@@ -37,7 +39,7 @@ def listed(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
 
 
 def _items(writer: MarkdownWriter, element: HtmlElement) -> list[_ListItem]:
-    """The items that say something. A list right within a list belongs to the item before it."""
+    """Return the items that say something. A list right within a list belongs to the item before it."""
     found: list[_ListItem] = []
     for child, text in _children(element):
         nested = child.tag in LISTS and text is None
@@ -65,7 +67,7 @@ def _children(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElemen
 
 
 def _is_loose(blocks: list[MarkdownBlock]) -> bool:
-    """Whether an item has more than a paragraph and a list below it."""
+    """Return whether an item has more than a paragraph and a list below it."""
     return len(blocks) > 2 or (len(blocks) == 2 and blocks[1].kind != "list")
 
 
@@ -83,7 +85,7 @@ def _numbered(element: HtmlElement, items: list[_ListItem]) -> Iterator[str]:
 
 
 def _number(said: str | None, otherwise: int) -> int:
-    """What an attribute says, where a list of Markdown can begin with it: up to nine digits."""
+    """Return what an attribute says, where a list of Markdown can begin with it: up to nine digits."""
     return int(said) if said and re.fullmatch(r"\s*\d{1,9}\s*", said) else otherwise
 
 
@@ -94,7 +96,9 @@ def extend(found: list[MarkdownBlock], blocks: list[MarkdownBlock]) -> None:
 
 
 def again(block: MarkdownBlock, before: MarkdownBlock) -> MarkdownBlock:
-    """The list that follows another right away, with another marker: else they would be read as one."""
+    """Return the list that follows another right away, with another marker: else they would be read as
+    one.
+    """
     if block.kind != "list" or before.kind != "list" or block.marker != before.marker:
         return block
     if block.marker == "-":
@@ -110,14 +114,14 @@ def _noted(writer: MarkdownWriter, item: _ListItem) -> list[MarkdownBlock]:
 
 
 def note(label: str, blocks: list[MarkdownBlock]) -> MarkdownBlock:
-    """A footnote below the text; its further blocks are four spaces in."""
+    """Return a footnote below the text; its further blocks are four spaces in."""
     first = f"[^{label}]: "
     body = stacked(blocks)
     return MarkdownBlock(first + re.sub(r"\n(?=.)", "\n    ", body), "note")
 
 
 def defined(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
-    """A list of definitions: items where each is a line, else terms with what stands below them."""
+    """Return a list of definitions: items where each is a line, else terms with what stands below them."""
     groups = list(_groups(writer, element))
     if all(len(group.blocks) <= 1 and _plain(group.blocks) for group in groups):
         items = [_line(term, blocks) for term, blocks in groups]
@@ -184,7 +188,7 @@ def _terms(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, 
 
 
 def _term(writer: MarkdownWriter, element: HtmlElement) -> str:
-    """A term in bold, a signature as code."""
+    """Return a term in bold, a signature as code."""
     if {"sig", "sig-object"}.intersection(classes(element)):
         return escaping.code(text_of(element).replace("¶", "").replace("[source]", ""))
     line = " ".join(writer.line(element).split())

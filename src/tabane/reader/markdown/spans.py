@@ -59,7 +59,7 @@ _TEX = re.compile(r"\\\((.{1,2000}?)\\\)|\\\[(.{1,5000}?)\\\]|\$\$(.{1,5000}?)\$
 
 
 def joined(pieces: Iterable[Piece]) -> str:
-    """The Markdown of a run: lines end in two spaces and a newline, paragraphs in an empty line."""
+    """Return the Markdown of a run: lines end in two spaces and a newline, paragraphs in an empty line."""
     tokens = _Tokens()
     for piece in pieces:
         if isinstance(piece, str):
@@ -71,7 +71,7 @@ def joined(pieces: Iterable[Piece]) -> str:
 
 
 def blank(pieces: Iterable[Piece]) -> bool:
-    """Whether nothing of it can be seen."""
+    """Return whether nothing of it can be seen."""
     return all(
         not _UNSEEN.sub("", piece).strip()
         if isinstance(piece, str)
@@ -81,7 +81,7 @@ def blank(pieces: Iterable[Piece]) -> bool:
 
 
 def _formulas(text: str) -> list[Piece]:
-    """Text with the formulas that a script would have set: their letters are no marks."""
+    """Return text with the formulas that a script would have set: their letters are no marks."""
     if "\\(" not in text and "\\[" not in text and "$$" not in text:
         return [text]
     parts: list[Piece] = []
@@ -146,7 +146,7 @@ class _Tokens:
         self._tokens.append(_Token(kind, escaping.inline(text) if kind == "text" else text))
 
     def _folds(self, text: str) -> bool:
-        """Whether white space before ``text`` is a line of Japanese that was cut in the source."""
+        """Return whether white space before ``text`` is a line of Japanese that was cut in the source."""
         if "\n" not in self._space:
             return False
         last = next((token.text for token in reversed(self._tokens) if token.kind in ("text", "atom")), "")
@@ -166,7 +166,7 @@ class _Tokens:
 
 
 def _holding(tokens: Sequence[_Token]) -> list[_Token]:
-    """The tokens with marks only where CommonMark reads them as marks."""
+    """Return the tokens with marks only where CommonMark reads them as marks."""
     found = list(tokens)
     for begin, end in _pairs(found):
         _move_in(found, begin, end)
@@ -239,7 +239,7 @@ def _two_breaks(tokens: Sequence[_Token]) -> bool:
 
 
 def _crowded(tokens: Sequence[_Token], begin: int, end: int) -> bool:
-    """Whether another mark stands right before the first or is the same one, within or around."""
+    """Return whether another mark stands right before the first or is the same one, within or around."""
     if begin and tokens[begin - 1].kind == "close" and tokens[begin - 1].text:
         return True
     sign = _sign(tokens[begin])
@@ -252,7 +252,7 @@ def _sign(opening: _Token) -> str:
 
 
 def _near(tokens: Sequence[_Token], position: int, step: int) -> int | None:
-    """The nearest token that has something to see."""
+    """Return the nearest token that has something to see."""
     position += step
     while 0 <= position < len(tokens):
         if tokens[position].kind in ("text", "atom") and tokens[position].text:
@@ -262,7 +262,7 @@ def _near(tokens: Sequence[_Token], position: int, step: int) -> int | None:
 
 
 def _char(tokens: Sequence[_Token], position: int, step: int) -> str:
-    """The character beside a mark, beyond other marks; a space at a border."""
+    """Return the character beside a mark, beyond other marks; a space at a border."""
     position += step
     while 0 <= position < len(tokens):
         kind, text = tokens[position]

@@ -33,7 +33,7 @@ class _TableRow(NamedTuple):
 
 
 def tabled(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
-    """The table's caption and the table; or the blocks of its cells, where it is not one of data."""
+    """Return the table's caption and the table; or the blocks of its cells, where it is not one of data."""
     listing = code_blocks.in_table(element)
     if listing is not None:
         code = code_blocks.fenced(listing)
@@ -48,7 +48,7 @@ def tabled(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
 
 
 def _beside(writer: MarkdownWriter, table: HtmlElement) -> list[MarkdownBlock]:
-    """What stands in a table and in no cell: browsers show it above."""
+    """Return what stands in a table and in no cell: browsers show it above."""
     found: list[MarkdownBlock] = []
     parts = list(table.iterchildren(*_PARTS))
     rows = [row for part in (table, *parts) for row in part.iterchildren("tr")]
@@ -63,7 +63,7 @@ def _beside(writer: MarkdownWriter, table: HtmlElement) -> list[MarkdownBlock]:
 
 
 def _rows(table: HtmlElement) -> Iterator[_TableRow]:
-    """Rows in the order in which they are seen: the foot comes last wherever it stands."""
+    """Yield rows in the order in which they are seen: the foot comes last wherever it stands."""
     feet: list[_TableRow] = []
     loose: list[HtmlElement] = []  # cells without a row, which libxml2 leaves as they are
     for part in table:
@@ -105,7 +105,7 @@ def _span(cell: HtmlElement, name: str) -> int:
 
 
 def _arranges(table: HtmlElement, rows: list[_TableRow]) -> bool:
-    """Whether the table only puts parts of the page beside each other."""
+    """Return whether the table only puts parts of the page beside each other."""
     widest = max((len(row.cells) for row in rows), default=0)
     if (
         table.get("role") in ("presentation", "none")
@@ -119,7 +119,7 @@ def _arranges(table: HtmlElement, rows: list[_TableRow]) -> bool:
 
 
 def _is_page(cell: HtmlElement, named: bool) -> bool:
-    """Whether a cell holds a piece of a page more than a value."""
+    """Return whether a cell holds a piece of a page more than a value."""
     long = _LONG * (3 if named else 1)
     if cell.tag == "td" and not named and next(cell.iter(*HEADINGS, "blockquote"), None) is not None:
         return True
@@ -129,7 +129,9 @@ def _is_page(cell: HtmlElement, named: bool) -> bool:
 
 
 def _grid(writer: MarkdownWriter, rows: list[_TableRow]) -> list[list[str]]:
-    """A text for each place. A cell over several columns is in the first of them, or in each of a head's."""
+    """Return a text for each place. A cell over several columns is in the first of them, or in each of a
+    head's.
+    """
     grid: list[list[str]] = []
     over: dict[int, tuple[int, str]] = {}  # column → rows still to come, and what is said in them
     room = _CELLS
@@ -164,7 +166,7 @@ def _fill(places: list[str], over: dict[int, tuple[int, str]]) -> None:
 
 
 def _heads(rows: list[_TableRow]) -> int:
-    """How many rows at the top are heads."""
+    """Return how many rows at the top are heads."""
     count = 0
     while count < len(rows) and rows[count].head:
         count += 1
@@ -172,7 +174,7 @@ def _heads(rows: list[_TableRow]) -> int:
 
 
 def _titled(rows: list[_TableRow]) -> bool:
-    """Whether what heads a row is at its left, and no row is a head."""
+    """Return whether what heads a row is at its left, and no row is a head."""
     lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
     return _heads(rows) == 0 and sum(lefts) * 2 > len(lefts)
 
@@ -192,5 +194,5 @@ def _written(grid: list[list[str]], heads: int, *, titled: bool) -> str:
 
 
 def _merged(heads: list[list[str]], wide: int) -> list[str]:
-    """Several rows of heads as one: what stands above each column, from the top."""
+    """Return several rows of heads as one: what stands above each column, from the top."""
     return [" / ".join(dict.fromkeys(row[column] for row in heads if row[column])) for column in range(wide)]

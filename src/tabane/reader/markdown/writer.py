@@ -26,15 +26,15 @@ class Footnotes:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def mark(self, link: HtmlElement) -> str | None:
-        """The label of the note that this link leads to, where it is a reference."""
+        """Return the label of the note that this link leads to, where it is a reference."""
         return self.marks.get(link.get("href", "")) if self.marks and _refers(link) else None
 
     def note(self, element: HtmlElement) -> str | None:
-        """The label of the note that this element is."""
+        """Return the label of the note that this element is."""
         return self.notes.get(element.get("id", "")) if self.notes else None
 
     def leads_back(self, link: HtmlElement) -> bool:
-        """Whether this link, within a note, only leads back to its reference."""
+        """Return whether this link, within a note, only leads back to its reference."""
         if not self.notes or not link.get("href", "").startswith("#"):
             return False
         return bool(_BACK.fullmatch(text_of(link))) and any(
@@ -43,7 +43,7 @@ class Footnotes:
 
 
 def notes(elements: Sequence[HtmlElement]) -> Footnotes:
-    """The footnotes of these elements: references in them whose notes are in them too."""
+    """Return the footnotes of these elements: references in them whose notes are in them too."""
     wanted: dict[str, HtmlElement] = {}
     for element in elements:
         for link in element.iter("a"):
@@ -71,7 +71,7 @@ def _refers(link: HtmlElement) -> bool:
 
 
 def _targets(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
-    """Those of the ids that are notes: in a part that says so, or with a link back."""
+    """Return those of the ids that are notes: in a part that says so, or with a link back."""
     found: set[str] = set()
     for element in elements:
         for note in element.iter(*_NOTES):
@@ -91,7 +91,7 @@ def _is_note(note: HtmlElement) -> bool:
 
 
 def _label(link: HtmlElement, taken: Mapping[str, str]) -> str:
-    """The mark's own text where it can be a label that no other has; else a number."""
+    """Return the mark's own text where it can be a label that no other has; else a number."""
     label = re.sub(r"[^\w.-]", "", text_of(link))[:16]
     if label and label not in taken.values():
         return label
@@ -119,28 +119,28 @@ class MarkdownWriter(Protocol):
     def notes(self) -> Footnotes: ...
 
     def blocks(self, element: HtmlElement) -> list[MarkdownBlock]:
-        """What is in the element, as blocks."""
+        """Return what is in the element, as blocks."""
         ...
 
     def written(self, element: HtmlElement) -> list[MarkdownBlock]:
-        """The blocks that the element is."""
+        """Return the blocks that the element is."""
         ...
 
     def said(self, text: str | None) -> list[MarkdownBlock]:
-        """Text that stands alone, as a paragraph; none for white space."""
+        """Return text that stands alone, as a paragraph; none for white space."""
         ...
 
     def line(self, element: HtmlElement) -> str:
-        """What is in the element as one run, with its blocks set in a row."""
+        """Return what is in the element as one run, with its blocks set in a row."""
         ...
 
     def has_headings(self, element: HtmlElement) -> bool:
-        """Whether a heading stands somewhere in it."""
+        """Return whether a heading stands somewhere in it."""
         ...
 
 
 def stacked(blocks: Iterable[MarkdownBlock], *, tight: bool = False) -> str:
-    """Blocks one below the other, an empty line between; ``tight``: none before a list."""
+    """Return blocks one below the other, an empty line between; ``tight``: none before a list."""
     parts: list[str] = []
     for block in blocks:
         if parts:

@@ -39,7 +39,7 @@ class RenderedPage:
         self._browser = BrowserProcess(limits, errors)
 
     async def shown(self, program: str, url: str, *, sandbox: bool) -> FetchedResource:
-        """The page as HTML. Raises ReadError."""
+        """Return the page as HTML. Raises ReadError."""
         if self._policy.proxy:
             raise ReadError(
                 say("pages are not rendered where they come through a proxy (the setting reader_proxy)."),
@@ -83,7 +83,7 @@ class RenderedPage:
 
 
 def _unstarted(report: BrowserExit) -> ReadError:
-    """Why it never answered."""
+    """Return why it never answered."""
     if "usable sandbox" in report.said:
         return ReadError(
             say(
@@ -209,6 +209,6 @@ class BrowserProcess:
 
 
 def _folder() -> str:
-    """Where profiles are made: the system's place for such, or one by a shorter name."""
+    """Return where profiles are made: the system's place for such, or one by a shorter name."""
     place = tempfile.gettempdir()
     return place if len(place) <= _LONGEST or not os.access("/tmp", os.W_OK) else "/tmp"

@@ -100,7 +100,7 @@ class BrowserWatchdog:
 
 
 def _line() -> bytes:
-    """The order. Where the hub ends before it has given one, there is nothing to do."""
+    """Return the order. Where the hub ends before it has given one, there is nothing to do."""
     line = b""
     while not line.endswith(b"\n"):
         if not (piece := os.read(0, 65536)):
@@ -157,7 +157,9 @@ def _environ(profile: str) -> dict[str, str]:
 
 
 def _family() -> list[int]:
-    """Every process that descends from this one (Linux; elsewhere the browser's group stands for them)."""
+    """Return every process that descends from this one (Linux; elsewhere the browser's group stands for
+    them).
+    """
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
@@ -178,7 +180,9 @@ def _parent(process: str) -> int:
 
 
 def _held() -> int:
-    """Bytes that the family holds of its own: what is mapped from files is shared, and can be dropped."""
+    """Return bytes that the family holds of its own: what is mapped from files is shared, and can be
+    dropped.
+    """
     return sum(map(_own, _family()))
 
 

@@ -58,8 +58,8 @@ _SHOWN = ("--headless", "--hide-scrollbars", "--window-size=1280,2400", "--lang=
 
 
 def flags(profile: str, gate: str, port: int, agent: str, *, sandbox: bool) -> list[str]:
-    """The arguments. ``gate`` is a name that nobody else knows: of all names it alone leads anywhere, to
-    ``port`` of this computer, so that what does not ask a proxy gets nowhere either, not even to loopback.
+    """Return the arguments. ``gate`` is a name that nobody else knows: of all names it alone leads
+    anywhere, to ``port`` of this computer, so that what does not ask a proxy gets nowhere either, not even to loopback.
     """
     return [
         *_SHOWN,
@@ -126,7 +126,9 @@ PLACES = (
 
 
 def browser(named: str | None, environ: Mapping[str, str]) -> str | None:
-    """The program: the one that is ``named``, by path or name, and no other; else the first there is."""
+    """Return the program: the one that is ``named``, by path or name, and no other; else the first there
+    is.
+    """
     path = environ.get("PATH", os.defpath)
     if named:
         return shutil.which(os.path.expanduser(named), path=path)

@@ -74,7 +74,7 @@ _PROGRAM = r"""
 
 
 def program(characters: int, nodes: int) -> str:
-    """The expression that makes the HTML and tells the address; a RangeError where it is too large."""
+    """Return the expression that makes the HTML and tells the address; a RangeError where it is too large."""
     return f"{_PROGRAM}({json.dumps(characters)}, {json.dumps(nodes)})"
 
 
@@ -102,7 +102,7 @@ class DevToolsConnection:
         self._listening = asyncio.create_task(self._listen())
 
     async def ask(self, method: str, session: str = "", **said: Any) -> dict[str, Any]:
-        """The answer. Raises Gone and Refused."""
+        """Return the answer. Raises Gone and Refused."""
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         number = self._send(method, session, said)
         self._asked[number] = answer

@@ -195,7 +195,7 @@ class EgressProxy:
 
 
 def _host(head: bytes) -> str:
-    """What the request names, for the log and for what is said of it."""
+    """Return what the request names, for the log and for what is said of it."""
     found = _LINE.match(head.split(b"\r\n", 1)[0].decode("latin-1"))
     if found is None:
         raise _BadProxyRequest
@@ -203,7 +203,9 @@ def _host(head: bytes) -> str:
 
 
 def _way(head: bytes, guard: Guard) -> ProxyRequest:
-    """What a request asks for, where the guard lets it. Raises ReadError, and _Bad where it is none."""
+    """Return what a request asks for, where the guard lets it. Raises ReadError, and _Bad where it is
+    none.
+    """
     line, _, fields = head.partition(b"\r\n")
     found = _LINE.fullmatch(line.decode("latin-1"))
     if found is None:
@@ -252,7 +254,7 @@ async def _up(
 
 
 async def _headed(stream: AsyncNetworkStream, counted: Callable[[bytes], None]) -> bytes:
-    """The beginning of an answer, with its head saying that no other request goes this way."""
+    """Return the beginning of an answer, with its head saying that no other request goes this way."""
     data = b""
     while True:
         while b"\r\n\r\n" not in data:

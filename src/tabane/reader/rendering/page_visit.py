@@ -64,7 +64,7 @@ class PageVisit:
         }
 
     async def go(self, url: str) -> FetchedResource:
-        """The page as HTML. Raises ReadError, and Gone where the browser is."""
+        """Return the page as HTML. Raises ReadError, and Gone where the browser is."""
         self._talk.heard = self._event
         await self._prepared()
         late = await self._loaded(url)
@@ -102,7 +102,9 @@ class PageVisit:
         )
 
     async def _loaded(self, url: str) -> bool:
-        """Whether the time was up before the page was quiet. Raises ReadError where no page came at all."""
+        """Return whether the time was up before the page was quiet. Raises ReadError where no page came at
+        all.
+        """
         try:
             async with asyncio.timeout(self._limits.settle):
                 answer = await self._talk.ask("Page.navigate", self._session, url=url)
@@ -144,12 +146,12 @@ class PageVisit:
         return ReadError(said, "tls" if error.startswith(("ERR_CERT_", "ERR_SSL_")) else "connect")
 
     def _of_the_gate(self, host: str) -> ReadError | None:
-        """What the gate had to say of ``host``, with its port or without."""
+        """Return what the gate had to say of ``host``, with its port or without."""
         known = {**self._gate.failed, **self._gate.refused}
         return next((error for name, error in known.items() if _same(name, host)), None)
 
     async def _shown(self) -> dict[str, Any]:
-        """What the page shows. One whose programs never rest is asked again once they are stopped."""
+        """Return what the page shows. One whose programs never rest is asked again once they are stopped."""
         try:
             async with asyncio.timeout(_ANSWERING):
                 return await self._snapshot()
@@ -307,7 +309,7 @@ class PageVisit:
 
 
 def _is_icon(request: dict[str, Any]) -> bool:
-    """Whether the browser itself asks for a picture to put beside the title."""
+    """Return whether the browser itself asks for a picture to put beside the title."""
     return str(request.get("headers", {}).get("Accept", "")).startswith("image/")
 
 
@@ -316,5 +318,5 @@ def _by_network(url: str) -> bool:
 
 
 def _same(name: str, host: str) -> bool:
-    """Whether a request's authority is that of a URL, which may leave its port out."""
+    """Return whether a request's authority is that of a URL, which may leave its port out."""
     return name == host or name in (f"{host}:443", f"{host}:80")

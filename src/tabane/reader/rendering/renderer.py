@@ -57,7 +57,7 @@ class PageRenderer:
         self._closed = False
 
     async def render(self, url: str) -> FetchedResource | None:
-        """The page as HTML after its programs ran; None where no browser is wanted or there is none.
+        """Return the page as HTML after its programs ran; None where no browser is wanted or there is none.
 
         Raises ReadError, and ConfigurationError where the policy allows what is no host.
         """

@@ -54,7 +54,9 @@ class Renderer(Protocol):
     """A browser that runs a page's programs, under the same guard as every request."""
 
     async def render(self, url: str) -> FetchedResource | None:
-        """The page as HTML after its programs ran; None where there is no browser. Raises ReadError."""
+        """Return the page as HTML after its programs ran; None where there is no browser. Raises
+        ReadError.
+        """
         ...
 
 
@@ -115,7 +117,7 @@ class PageSourceAdapter:
 
 
 async def _fetched(url: str, means: ReadingTools) -> FetchedResource:
-    """The answer, as Markdown where the site has some of its own."""
+    """Return the answer, as Markdown where the site has some of its own."""
     try:
         fetched = await means.fetcher.fetch(url, accept=ACCEPT)
     except ReadError as error:
@@ -132,7 +134,7 @@ async def _converted(fetched: FetchedResource, means: ReadingTools) -> Page:
 
 
 async def _attempt(fetched: FetchedResource, means: ReadingTools) -> tuple[Page | None, ReadError | None]:
-    """What is found in HTML, or why that is nothing."""
+    """Return what is found in HTML, or why that is nothing."""
     try:
         page = await _converted(fetched, means)
     except ReadError as error:
@@ -143,7 +145,9 @@ async def _attempt(fetched: FetchedResource, means: ReadingTools) -> tuple[Page 
 
 
 def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> bool:
-    """Whether less was found than a page like this has: one that is short as a whole is none of that."""
+    """Return whether less was found than a page like this has: one that is short as a whole is none of
+    that.
+    """
     if page is None:
         return True
     if page.way == _FOR_MACHINES and programs:
@@ -153,7 +157,7 @@ def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> b
 
 
 def _beside(fetched: FetchedResource, told: page_hints.HtmlHints, little: bool) -> list[str]:
-    """Where the page's own Markdown may be, where it is worth a request to look.
+    """Return where the page's own Markdown may be, where it is worth a request to look.
 
     Little was found on 2 of 257 pages of seven kinds (WCXB's dev split, postlight): it is seldom.
     """
@@ -180,7 +184,7 @@ def _is_fuller(rendered: Page, page: Page) -> bool:
 
 
 async def _markdown(url: str, means: ReadingTools) -> Page | None:
-    """The Markdown at that address; None where there is none, or what is there is something else."""
+    """Return the Markdown at that address; None where there is none, or what is there is something else."""
     try:
         fetched = await means.fetcher.fetch(url, accept=TEXT_ALONE)
         if not page_hints.is_text(fetched) or target(fetched.url).origin != target(url).origin:
@@ -193,7 +197,7 @@ async def _markdown(url: str, means: ReadingTools) -> Page | None:
 
 
 def _with_facts(better: Page, page: Page | None, fetched: FetchedResource) -> Page:
-    """The Markdown with what only the HTML said of author, date and the like."""
+    """Return the Markdown with what only the HTML said of author, date and the like."""
     better = replace(better, url=fetched.url, way="markdown")
     if page is None:
         return better
@@ -204,7 +208,7 @@ def _with_facts(better: Page, page: Page | None, fetched: FetchedResource) -> Pa
 async def _rendered(
     url: str, renderer: Renderer, means: ReadingTools
 ) -> tuple[Page | None, ReadError | None]:
-    """The page after its programs ran, or why there is none, where a browser was there to run them."""
+    """Return the page after its programs ran, or why there is none, where a browser was there to run them."""
     try:
         fetched = await renderer.render(url)
         page = await _converted(fetched, means) if fetched else None
@@ -217,7 +221,9 @@ async def _rendered(
 
 
 async def _last(url: str, fetched: FetchedResource, why: ReadError, means: ReadingTools) -> Page:
-    """The list for models, else all the text that the HTML shows. Raises ``why`` where there is none."""
+    """Return the list for models, else all the text that the HTML shows. Raises ``why`` where there is
+    none.
+    """
     listed = await _listed(url, means)
     if listed is not None:
         return replace(listed, warnings=(*listed.warnings, _said(why)))
@@ -256,7 +262,7 @@ def _why(why: ReadError | None, programs: bool, failed: ReadError | None = None)
 
 
 def _warned(page: Page, fetched: FetchedResource, programs: bool) -> Page:
-    """The page with a word on how little of it there is."""
+    """Return the page with a word on how little of it there is."""
     size = f"{len(fetched.body) // 1000:,}"
     warning = (
         say("Little was found in {size} kB of HTML: the rest seems to need JavaScript.", size=size)
@@ -267,7 +273,7 @@ def _warned(page: Page, fetched: FetchedResource, programs: bool) -> Page:
 
 
 def _pruned(page: Page) -> Page:
-    """A whole page that was served as Markdown, without what stands around its content."""
+    """Return a whole page that was served as Markdown, without what stands around its content."""
     kept = page_hints.pruned(page.markdown)
     if kept == page.markdown:
         return page
@@ -275,7 +281,7 @@ def _pruned(page: Page) -> Page:
 
 
 def _source(fetched: FetchedResource) -> str:
-    """The body as text. Raises ReadError where it is none."""
+    """Return the body as text. Raises ReadError where it is none."""
     if not page_hints.may_be_text(fetched):
         raise _no_text(fetched)
     return decoded(fetched.body, fetched.charset, fetched.media_type)

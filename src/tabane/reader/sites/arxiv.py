@@ -72,7 +72,7 @@ class ArxivAdapter:
         return paper
 
     async def _text(self, id_: str, means: ReadingTools) -> Page:
-        """The text by its HTML, else by its PDF."""
+        """Return the text by its HTML, else by its PDF."""
         try:
             found = await means.fetcher.fetch(f"{self._base}/html/{id_}", accept="text/html")
             page = await means.converting.page(
@@ -90,7 +90,7 @@ class ArxivAdapter:
 
 
 def paper_of(body: bytes) -> ArxivPaper | None:
-    """The first entry of a feed of arXiv's; None where there is none, or an error in its place."""
+    """Return the first entry of a feed of arXiv's; None where there is none, or an error in its place."""
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         return None
     try:

@@ -111,7 +111,7 @@ def _sold(note: NoteArticle) -> tuple[Message, ...]:
 
 
 def _written(body: str) -> str:
-    """The body with a link where something of another site is shown."""
+    """Return the body with a link where something of another site is shown."""
     return _EMBEDDED.sub(_link, body)
 
 

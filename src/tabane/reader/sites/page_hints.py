@@ -65,18 +65,20 @@ class HtmlHints(NamedTuple):
 
 
 def told(fetched: FetchedResource) -> HtmlHints:
-    """All of it at once: some milliseconds for a large page."""
+    """Return all of it at once: some milliseconds for a large page."""
     return HtmlHints(wants_programs(fetched.body), documents(fetched.body), offered(fetched))
 
 
 def is_dump(url: str, fetched: FetchedResource) -> bool:
-    """Whether Markdown was made of a whole page for whoever asks for it, and is no file of its own."""
+    """Return whether Markdown was made of a whole page for whoever asks for it, and is no file of its own."""
     path = urlsplit(url).path.lower()
     return fetched.media_type in MARKDOWN and not path.endswith((".md", ".markdown", ".mdx", ".txt"))
 
 
 def is_text(fetched: FetchedResource) -> bool:
-    """Whether this is a text for models, and not the page that a site shows in place of what it lacks."""
+    """Return whether this is a text for models, and not the page that a site shows in place of what it
+    lacks.
+    """
     start = fetched.body[:500].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     served = fetched.media_type in MARKDOWN or fetched.media_type in ("text/plain", "")
     return (
@@ -91,7 +93,7 @@ def may_be_text(fetched: FetchedResource) -> bool:
 
 
 def offered(fetched: FetchedResource) -> str | None:
-    """The address of the page's Markdown, where the page or its header names one."""
+    """Return the address of the page's Markdown, where the page or its header names one."""
     for address, rest in _IN_HEADER.findall(fetched.headers.get("link", "")):
         if found := _alternate(rest, address, fetched.url):
             return found
@@ -121,7 +123,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def beside(url: str) -> str | None:
-    """Where a page's Markdown stands by custom: ``.md`` in place of ``.html``, or behind the path."""
+    """Return where a page's Markdown stands by custom: ``.md`` in place of ``.html``, or behind the path."""
     parts = urlsplit(url)
     path = re.sub(r"(?:/index)?\.html?$", "", parts.path).rstrip("/")
     if not path or "." in path.rpartition("/")[2]:
@@ -138,7 +140,7 @@ def list_of(url: str) -> str:
 
 
 def documents(body: bytes) -> bool:
-    """Whether a maker of documentation made the page: then its Markdown is its source."""
+    """Return whether a maker of documentation made the page: then its Markdown is its source."""
     head = body[:_HEAD]
     if any(mark in head for mark in _MARKS_OF_MAKERS):
         return True
@@ -146,7 +148,7 @@ def documents(body: bytes) -> bool:
 
 
 def wants_programs(body: bytes) -> bool:
-    """Whether HTML looks like a shell that its programs would fill."""
+    """Return whether HTML looks like a shell that its programs would fill."""
     if _SCRIPT.search(body) is None:
         return False
     body = body[:_BODY]
@@ -156,7 +158,7 @@ def wants_programs(body: bytes) -> bool:
 
 
 def _without_programs(body: bytes) -> Iterator[bytes]:
-    """What the page says to browsers that run none."""
+    """Yield what the page says to browsers that run none."""
     for begin in _NOSCRIPT.finditer(body):
         said = body[begin.end() : begin.end() + _SAID_WITHOUT]
         end = said.lower().find(b"</noscript")
@@ -165,7 +167,8 @@ def _without_programs(body: bytes) -> Iterator[bytes]:
 
 
 def pruned(markdown: str) -> str:
-    """A whole page as Markdown without the menus before and behind its content, and those that come again.
+    """Return a whole page as Markdown without the menus before and behind its content, and those that come
+    again.
 
     Before the content go blocks of links and the labels around them, up to the first title or text; behind it
     those that no heading or colon announces. A page that is made of links stays as it is.
@@ -202,7 +205,7 @@ class _MarkdownParagraph:
 
 
 def _leading(blocks: list[_MarkdownParagraph]) -> int:
-    """How many blocks before the content go."""
+    """Return how many blocks before the content go."""
     at = menu = 0
     while at < len(blocks):
         block = blocks[at]
@@ -217,7 +220,7 @@ def _leading(blocks: list[_MarkdownParagraph]) -> int:
 
 
 def _trailing(blocks: list[_MarkdownParagraph]) -> int:
-    """Where the blocks behind the content begin."""
+    """Return where the blocks behind the content begin."""
     at = end = len(blocks)
     while at > 1:
         block, before = blocks[at - 1], blocks[at - 2]

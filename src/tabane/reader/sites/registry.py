@@ -17,7 +17,7 @@ from tabane.reader.sites.zenn import ZennAdapter
 
 
 def all_site_adapters(keys: Callable[[str], str | None]) -> tuple[SiteAdapter, ...]:
-    """The ways, each with its key: ``keys`` looks one up by the name of its variable, at each read."""
+    """Return the ways, each with its key: ``keys`` looks one up by the name of its variable, at each read."""
     return (
         GitHubAdapter(lambda: keys("GITHUB_TOKEN")),
         NotionAdapter(lambda: keys("NOTION_API_KEY")),

@@ -28,7 +28,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\\")
 
 
 def absolute(markdown: str, whole: Callable[[str], str]) -> str:
-    """The Markdown with each relative address replaced by ``whole`` of it; code stays as it is."""
+    """Return the Markdown with each relative address replaced by ``whole`` of it; code stays as it is."""
 
     def written(found: re.Match[str]) -> str:
         to = found["to"]
@@ -54,12 +54,12 @@ async def fetch_json(
     headers: Mapping[str, str] | None = None,
     accept: str = JSON,
 ) -> _Shape:
-    """What the API says at ``url``. Raises ReadError, ``broken`` where it is not of this shape."""
+    """Return what the API says at ``url``. Raises ReadError, ``broken`` where it is not of this shape."""
     return await parse_json(await means.fetcher.fetch(url, headers=headers, accept=accept), shape)
 
 
 async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
-    """An answer in JSON as a value of ``shape``. Raises ReadError, ``broken`` where it is none."""
+    """Return an answer in JSON as a value of ``shape``. Raises ReadError, ``broken`` where it is none."""
     if len(fetched.body) > _LONG:
         return await asyncio.to_thread(_read, fetched, shape)
     return _read(fetched, shape)
@@ -72,7 +72,7 @@ def query(url: str, **parameters: object) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time in seconds since 1970 as ISO 8601, to the second."""
+    """Return a time in seconds since 1970 as ISO 8601, to the second."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
@@ -99,7 +99,7 @@ class PageConversion(Protocol):
     async def page(
         self, body: bytes, url: str, media_type: str = "", charset: str | None = None, *, name: str = ""
     ) -> Page:
-        """The page that these bytes are. ``media_type`` "" is told by ``name``, the URL and the bytes.
+        """Return the page that these bytes are. ``media_type`` "" is told by ``name``, the URL and the bytes.
 
         Raises ReadError: ``type`` where nothing here reads it, ``broken`` where it cannot be read.
         """
@@ -129,7 +129,7 @@ class SiteAdapter(Protocol):
     def name(self) -> str: ...
 
     def takes(self, url: str) -> bool:
-        """Whether it knows URLs like this one. Pure, and asked first."""
+        """Return whether it knows URLs like this one. Pure, and asked first."""
         ...
 
     async def read(self, url: str, means: ReadingTools) -> Page | None: ...

@@ -167,7 +167,7 @@ _Found = TypeVar("_Found", bound=StackItems)
 
 
 def _place(url: str) -> tuple[str, str, str] | None:
-    """The site as the API calls it, whether a question or an answer, and its number."""
+    """Return the site as the API calls it, whether a question or an answer, and its number."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").removeprefix("www.")
@@ -222,7 +222,7 @@ def _first(items: Sequence[_Item]) -> _Item:
 
 
 def _html(thread: _StackThread) -> str:
-    """All of it as one document, to be converted at once."""
+    """Return all of it as one document, to be converted at once."""
     question = thread.question
     said: defaultdict[int, list[StackComment]] = defaultdict(list)
     for comment in thread.comments:
@@ -257,7 +257,7 @@ def _said(comments: Sequence[StackComment]) -> str:
 
 
 def _name(owner: StackOwner | None) -> str:
-    """Names come with their letters as entities, so that they are HTML already."""
+    """Return names come with their letters as entities, so that they are HTML already."""
     return (owner.display_name if owner else "") or "(deleted)"
 
 

@@ -120,7 +120,7 @@ class YouTubeAdapter:
     async def _words(
         self, track: CaptionTrack | None, means: ReadingTools
     ) -> tuple[list[CaptionEvent], tuple[Message, ...]]:
-        """What is said in the film, or why that is not known."""
+        """Return what is said in the film, or why that is not known."""
         if track is None:
             return [], (say("The film has no captions, so there is no transcript."),)
         parts = urlsplit(track.baseUrl)
@@ -158,7 +158,7 @@ def _id_of(url: str) -> str | None:
 
 
 def _carried(fetched: FetchedResource) -> tuple[VideoPlayer, list[VideoChapter]]:
-    """What the page carries for its player, and the chapters that it shows."""
+    """Return what the page carries for its player, and the chapters that it shows."""
     text = fetched.body.decode("utf-8", "replace")[:_LARGEST]
     found = _json(text, _PLAYER)
     try:
@@ -169,7 +169,7 @@ def _carried(fetched: FetchedResource) -> tuple[VideoPlayer, list[VideoChapter]]
 
 
 def _json(text: str, name: re.Pattern[str]) -> Any:
-    """The value that a script gives to this name; None where there is none that can be read."""
+    """Return the value that a script gives to this name; None where there is none that can be read."""
     found = name.search(text)
     if found is None:
         return None
@@ -255,7 +255,7 @@ def _made(
 
 
 def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) -> Iterator[str]:
-    """Paragraphs of a minute with the time that each begins at, under the headings of chapters."""
+    """Yield paragraphs of a minute with the time that each begins at, under the headings of chapters."""
     left = list(chapters)
     words: list[str] = []
     begin = 0
@@ -282,7 +282,7 @@ def _paragraph(begin: int, words: Sequence[str]) -> str:
 
 
 def _clock(seconds: int) -> str:
-    """Seconds as 1:02:03 or 2:03."""
+    """Return seconds as 1:02:03 or 2:03."""
     hours, rest = divmod(seconds, 3600)
     minutes, seconds = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

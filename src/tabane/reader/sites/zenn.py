@@ -92,7 +92,7 @@ def _place(url: str) -> tuple[str, str] | None:
 
 
 def _written(body: str) -> str:
-    """The body with Zenn's own elements in the words of HTML: formulas, and links to what is shown."""
+    """Return the body with Zenn's own elements in the words of HTML: formulas, and links to what is shown."""
     return _EMBEDDED.sub(_link, _FORMULA.sub(_formula, body))
 
 

@@ -51,7 +51,7 @@ class GitHubAdapter:
 
 
 async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
-    """What is at a branch, tag or commit, where the URL says that it is a folder."""
+    """Return what is at a branch, tag or commit, where the URL says that it is a folder."""
     ref, path, found = await api.located(place.name, place.rest)
     if isinstance(found, GitHubEntry):
         return await files.of_entry(place, ref, found, api)
@@ -59,8 +59,8 @@ async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
 
 
 async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
-    """A file, at whatever branch. One request where the URL says where its branch ends: those of raw files
-    are not counted. Else the API is asked for it, since it knows."""
+    """Return a file, at whatever branch. One request where the URL says where its branch ends: those of
+    raw files are not counted. Else the API is asked for it, since it knows."""
     rest = place.rest[2:] if place.rest[:2] in (("refs", "heads"), ("refs", "tags")) else place.rest
     place = replace(place, rest=rest)
     if len(rest) > 1 and _WHOLE_REFS.fullmatch(rest[0]):

@@ -13,7 +13,7 @@ _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif", ".ico", 
 
 
 def linked(text: str, repository: str, ref: str, folder: str, site: str) -> str:
-    """Markdown of a repository with whole links: pictures lead to themselves, files to their pages."""
+    """Return Markdown of a repository with whole links: pictures lead to themselves, files to their pages."""
     place = quote(f"{folder}/" if folder else "", safe="/")
 
     def whole(to: str) -> str:
@@ -71,7 +71,7 @@ class GitHubAddress:
 
 
 def place_of(url: str) -> GitHubAddress | None:
-    """What the API knows of ``url``; None for what it does not, or what is not GitHub's."""
+    """Return what the API knows of ``url``; None for what it does not, or what is not GitHub's."""
     try:
         parts = urlsplit(url)
     except ValueError:

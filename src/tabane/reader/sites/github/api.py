@@ -47,11 +47,11 @@ class GitHubApi:
     clock: Callable[[], float]
 
     async def get(self, path: str, shape: type[_Shape], /, **parameters: object) -> _Shape:
-        """What is at ``path``. Raises ReadError that says what it means here."""
+        """Return what is at ``path``. Raises ReadError that says what it means here."""
         return await parse_json(await self.fetch(query(self.endpoints.api + path, **parameters), JSON), shape)
 
     async def fetch(self, url: str, accept: str | None = None) -> FetchedResource:
-        """What is at ``url`` of GitHub's, asked with the token."""
+        """Return what is at ``url`` of GitHub's, asked with the token."""
         headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
         if url.startswith(self.endpoints.api):
             headers["x-github-api-version"] = VERSION
@@ -63,8 +63,8 @@ class GitHubApi:
     async def pages(
         self, path: str, shape: type[_Shape], count: int | None = None, /, **parameters: object
     ) -> tuple[list[_Shape], tuple[Message, ...]]:
-        """All items of a list of which there are ``count``, as far as they are to be had, with a word on
-        the rest."""
+        """Return all items of a list of which there are ``count``, as far as they are to be had, with a
+        word on the rest."""
         found: list[_Shape] = []
         for number in range(1, PAGES + 1):
             try:
@@ -83,7 +83,8 @@ class GitHubApi:
     async def located(
         self, repository: str, rest: tuple[str, ...]
     ) -> tuple[str, str, GitHubEntry | list[GitHubEntry]]:
-        """What is behind the branch and path that ``rest`` is, and where one ends and the other begins.
+        """Return what is behind the branch and path that ``rest`` is, and where one ends and the other
+        begins.
 
         The first segment is mostly the branch. Where there is nothing then, branches and tags that begin
         with the first two are asked for: at most four requests.
@@ -101,7 +102,7 @@ class GitHubApi:
         return longer, path, await self.contents(repository, path, longer)
 
     async def ref(self, repository: str, rest: tuple[str, ...]) -> str | None:
-        """The branch or else the tag of more than one segment that ``rest`` begins with.
+        """Return the branch or else the tag of more than one segment that ``rest`` begins with.
 
         There is only one: git has no branch below another.
         """

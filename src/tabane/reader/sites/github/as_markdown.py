@@ -49,7 +49,7 @@ class Notebook(Struct, frozen=True):
 
 
 def notebook(text: str) -> str | None:
-    """The notebook as Markdown; None where it is none of version 4."""
+    """Return the notebook as Markdown; None where it is none of version 4."""
     try:
         found = msgspec.json.decode(text, type=Notebook)
     except (msgspec.DecodeError, RecursionError):
@@ -114,17 +114,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def element(name: str, text: str) -> str:
-    """Lines within a tag."""
+    """Return lines within a tag."""
     return f"<{name}>\n{text}\n</{name}>"
 
 
 def section(name: str, markdown: str) -> str:
-    """Markdown within a tag: the empty lines are what makes it Markdown."""
+    """Return Markdown within a tag: the empty lines are what makes it Markdown."""
     return f"<{name}>\n\n{markdown.strip(chr(10))}\n\n</{name}>"
 
 
 def size(count: int) -> str:
-    """Bytes as 512 B, 1.2 KB, 3.4 MB: units are of 1024."""
+    """Return bytes as 512 B, 1.2 KB, 3.4 MB: units are of 1024."""
     if count < 1024:
         return f"{count} B"
     for unit, whole in (("KB", 1 << 10), ("MB", 1 << 20)):
@@ -151,7 +151,7 @@ def _line(entry: GitHubEntry) -> str:
 
 
 def readme_of(entries: Sequence[GitHubEntry]) -> GitHubEntry | None:
-    """The README that GitHub would show of a folder: Markdown before others."""
+    """Return the README that GitHub would show of a folder: Markdown before others."""
     found = [each for each in entries if each.type == "file" and _README.fullmatch(each.name)]
     return min(
         found, key=lambda each: (not each.name.lower().endswith(("md", "markdown")), each.name), default=None
@@ -159,12 +159,12 @@ def readme_of(entries: Sequence[GitHubEntry]) -> GitHubEntry | None:
 
 
 def login(account: GitHubAccount | None) -> str:
-    """Who it is; accounts that are gone are GitHub's ghost."""
+    """Return who it is; accounts that are gone are GitHub's ghost."""
     return account.login if account and account.login else "ghost"
 
 
 def facts(**known: object) -> str:
-    """A list of what is known: names with underscores for spaces; what is empty is left out."""
+    """Return a list of what is known: names with underscores for spaces; what is empty is left out."""
     return "\n".join(
         f"- {name.replace('_', ' ').capitalize()}: {value}" for name, value in known.items() if value
     )
@@ -180,14 +180,16 @@ def reacted(reactions: GitHubReactions | None) -> str:
 
 
 def stat(files: Sequence[GitHubChangedFile]) -> str:
-    """One line for each file: what happened to it, and how many lines came and went."""
+    """Return one line for each file: what happened to it, and how many lines came and went."""
     return "\n".join(
         f"- {_name(each)} ({each.status}, +{each.additions} −{each.deletions})" for each in files
     )
 
 
 def patches(files: Sequence[GitHubChangedFile], left: int = PATCHES) -> tuple[str, int]:
-    """The patches of files as listings, and how many files had to go without theirs for want of room."""
+    """Return the patches of files as listings, and how many files had to go without theirs for want of
+    room.
+    """
     parts: list[str] = []
     missing = 0
     for each in files:
@@ -217,5 +219,5 @@ def title_of_path(repository: str, path: str) -> str:
 
 
 def blocks(*parts: str) -> str:
-    """Those that are not empty, one below the other."""
+    """Return those that are not empty, one below the other."""
     return "\n\n".join(part.strip("\n") for part in parts if part.strip())

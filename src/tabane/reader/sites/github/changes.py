@@ -32,7 +32,7 @@ class GitHubFileChanges:
 
 
 def changed(files: Sequence[GitHubChangedFile], *, patched: bool) -> GitHubFileChanges:
-    """What is done to files, and with ``patched`` how."""
+    """Return what is done to files, and with ``patched`` how."""
     if not files:
         return GitHubFileChanges("")
     listed = blocks(f"## Files ({len(files)})", stat(files))
@@ -44,7 +44,7 @@ def changed(files: Sequence[GitHubChangedFile], *, patched: bool) -> GitHubFileC
 
 
 async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
-    """One commit with its message and patch."""
+    """Return one commit with its message and patch."""
     path = f"/repos/{place.name}/commits/{quote(place.rest[0], safe='')}"
     found = await api.get(path, GitHubCommit)
     comments: list[GitHubComment] = []
@@ -80,7 +80,7 @@ async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
 
 
 async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
-    """The last commits of a branch, or of a path on it."""
+    """Return the last commits of a branch, or of a path on it."""
     ref, path, found = await _listed(place, api)
     where = "/".join(filter(None, (ref, path)))
     warnings = (say("The last {count} commits are here.", count=LISTED),) if len(found) >= LISTED else ()
@@ -97,7 +97,7 @@ async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
 
 
 async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
-    """What a branch has that another has not."""
+    """Return what a branch has that another has not."""
     span = place.rest[0]
     if "..." not in span:
         span = span.replace("..", "...", 1) if ".." in span else f"HEAD...{span}"

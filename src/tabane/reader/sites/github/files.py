@@ -34,7 +34,7 @@ WHOLE = 10
 
 
 async def gist(place: GitHubAddress, api: GitHubApi) -> Page:
-    """A gist at its last or one revision."""
+    """Return a gist at its last or one revision."""
     path = "/gists/" + "/".join(place.rest)
     found = await api.get(path, Gist)
     files, warnings = await _files(found, api)
@@ -138,7 +138,7 @@ class _FileExcerpt:
 
 
 async def of_entry(place: GitHubAddress, ref: str, entry: GitHubEntry, api: GitHubApi) -> Page:
-    """A file that the API told of; its bytes come with it where they are less than a megabyte."""
+    """Return a file that the API told of; its bytes come with it where they are less than a megabyte."""
     if entry.type == "submodule":
         lines = f"📦 {entry.name} @ {entry.sha} → {entry.submodule_git_url or ''}".rstrip(" →")
         return _page(_GitHubFile(place, ref, entry.path, b"", "", api.endpoints.site), _FileExcerpt(lines))
@@ -155,7 +155,7 @@ async def of_entry(place: GitHubAddress, ref: str, entry: GitHubEntry, api: GitH
 
 
 async def raw(place: GitHubAddress, ref: str, path: str, api: GitHubApi) -> Page:
-    """A file by its bytes, for which GitHub does not count requests."""
+    """Return a file by its bytes, for which GitHub does not count requests."""
     where = f"{api.endpoints.raw}/{place.name}/{quote(f'{ref}/{path}', safe='/')}"
     fetched = await api.fetch(where)
     return await _of_bytes(place, ref, path, fetched.body, api)
@@ -220,7 +220,7 @@ def _binary(found: _GitHubFile, kind: str) -> _FileExcerpt:
 
 
 def _text(found: _GitHubFile, kind: str) -> _FileExcerpt:
-    """Text of any kind; wanted lines alone where there are some."""
+    """Return text of any kind; wanted lines alone where there are some."""
     text = unix(decoded(found.body, None, "text/plain"))
     if found.place.lines is not None:
         return _cut(text, found)

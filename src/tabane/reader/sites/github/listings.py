@@ -42,7 +42,7 @@ _WHERE = re.compile(r"\b(?:repo|org|user):\S+")
 
 
 async def issues(place: GitHubAddress, api: GitHubApi) -> Page:
-    """The open ones, newest first, or those that the URL's own query asks for: at most a hundred."""
+    """Return the open ones, newest first, or those that the URL's own query asks for: at most a hundred."""
     kind = "pr" if place.rest == ("pulls",) else "issue"
     asked = parse_qs(place.query)
     wanted = _WHERE.sub("", asked.get("q", [""])[0]).strip()[:200] or f"is:{kind} is:open"
@@ -86,7 +86,7 @@ _NOTES = 20_000  # characters of the notes of one release in a list
 
 
 async def release(place: GitHubAddress, api: GitHubApi) -> Page:
-    """One release, by its tag or the latest."""
+    """Return one release, by its tag or the latest."""
     which = f"tags/{quote(place.rest[0], safe='')}" if place.rest else "latest"
     found = await api.get(f"/repos/{place.name}/releases/{which}", GitHubRelease)
     return Page(
@@ -103,7 +103,7 @@ async def release(place: GitHubAddress, api: GitHubApi) -> Page:
 
 
 async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
-    """The last releases with their notes; where there are none, the tags."""
+    """Return the last releases with their notes; where there are none, the tags."""
     found = await api.get(f"/repos/{place.name}/releases", list[GitHubRelease], per_page=LISTED)
     if not found:
         return await tags(place, api)
@@ -122,7 +122,7 @@ async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
 
 
 async def tags(place: GitHubAddress, api: GitHubApi) -> Page:
-    """The last tags, each with the commit that it is on."""
+    """Return the last tags, each with the commit that it is on."""
     found = await api.get(f"/repos/{place.name}/tags", list[GitHubTag], per_page=PAGE)
     lines = "\n".join(f"- {each.name} (`{each.commit.sha[:7]}`)" for each in found)
     return Page(
@@ -166,7 +166,7 @@ _WITH_README = frozenset({".github", "docs"})
 
 
 async def repository(place: GitHubAddress, api: GitHubApi) -> Page:
-    """The root of a repository at its default branch: two requests, and one for its README."""
+    """Return the root of a repository at its default branch: two requests, and one for its README."""
     about = await api.get(f"/repos/{place.name}", GitHubRepository)
     entries, warnings = await _root(place, api)
     readme, more = await _readme(about.full_name, "HEAD", "", entries, api)
@@ -195,7 +195,7 @@ async def repository(place: GitHubAddress, api: GitHubApi) -> Page:
 async def of_entries(
     place: GitHubAddress, ref: str, path: str, entries: list[GitHubEntry], api: GitHubApi
 ) -> Page:
-    """The page of a folder that is at hand."""
+    """Return the page of a folder that is at hand."""
     readme, warnings = await _readme(place.name, ref, path, entries, api)
     if len(entries) >= FULL:
         warnings = (
@@ -233,7 +233,7 @@ async def _root(place: GitHubAddress, api: GitHubApi) -> tuple[list[GitHubEntry]
 async def _readme(
     repository: str, ref: str, path: str, entries: list[GitHubEntry], api: GitHubApi
 ) -> tuple[str, tuple[Message, ...]]:
-    """The README as a section, "" where there is none."""
+    """Return the README as a section, "" where there is none."""
     entry = readme_of(entries)
     if entry is not None:
         where = f"{api.endpoints.raw}/{repository}/{quote(ref, safe='/')}/{quote(entry.path, safe='/')}"

@@ -27,7 +27,7 @@ _ROLES = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 
 
 async def issue(place: GitHubAddress, api: GitHubApi) -> Page:
-    """An issue and its comments. A pull request has a number of the same row, and is read as such."""
+    """Return an issue and its comments. A pull request has a number of the same row, and is read as such."""
     found = await api.get(f"/repos/{place.name}/issues/{place.rest[0]}", GitHubIssue)
     if found.pull_request is not None:
         return await pull(place, api)
@@ -36,7 +36,9 @@ async def issue(place: GitHubAddress, api: GitHubApi) -> Page:
 
 
 async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
-    """A pull request: its changes in numbers, its conversation, its reviews; at /files its patches too."""
+    """Return a pull request: its changes in numbers, its conversation, its reviews; at /files its patches
+    too.
+    """
     path = f"/repos/{place.name}/pulls/{place.rest[0]}"
     found = await api.get(path, GitHubPull)
     files, w1 = await api.pages(f"{path}/files", GitHubChangedFile, found.changed_files)

@@ -69,7 +69,9 @@ async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
 
 
 async def _database(url: str, id_: str, api: NotionApi) -> Page:
-    """A database: what it is called and what its columns are. Its rows are not to be had by reading alone."""
+    """Return a database: what it is called and what its columns are. Its rows are not to be had by reading
+    alone.
+    """
     found = await api.get(f"databases/{id_}", NotionObject)
     parts = []
     for source in found.data_sources[:_SOURCES]:

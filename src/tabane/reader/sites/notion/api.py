@@ -42,7 +42,7 @@ class NotionBlock:
 
     @property
     def content(self) -> Block:
-        """What is said of it under the name of its own kind."""
+        """Return what is said of it under the name of its own kind."""
         found = self.block.get(self.kind)
         return found if isinstance(found, dict) else {}
 
@@ -58,7 +58,9 @@ class NotionBlockReader:
         self._why: ReadError | None = None
 
     async def of_page(self, id_: str) -> tuple[list[NotionBlock], tuple[Message, ...]]:
-        """All blocks, with a word on those that are missing. Raises ReadError where there is none at all."""
+        """Return all blocks, with a word on those that are missing. Raises ReadError where there is none
+        at all.
+        """
         nodes = [NotionBlock(block) for block in await self._children(id_)]
         level = nodes
         for _ in range(DEPTH - 1):
@@ -69,7 +71,7 @@ class NotionBlockReader:
         return nodes, tuple(self._warnings())
 
     async def _below(self, level: list[NotionBlock]) -> list[NotionBlock]:
-        """The next level, every block hung where it belongs."""
+        """Return the next level, every block hung where it belongs."""
         opened = [node for node in level if _has_more(node)]
         await asyncio.gather(*(self._open(node) for node in opened))
         return [inner for node in opened for inner in node.inner]
@@ -85,7 +87,7 @@ class NotionBlockReader:
         node.inner = [NotionBlock(block) for block in blocks]
 
     async def _children(self, id_: str) -> list[Block]:
-        """All blocks right below one, page by page; those so far where the next is not to be had."""
+        """Return all blocks right below one, page by page; those so far where the next is not to be had."""
         found: list[Block] = []
         cursor: str | None = None
         while True:
@@ -138,7 +140,8 @@ _ID = re.compile(r"(?:^|-)([0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{
 
 
 def page_id(url: str) -> str | None:
-    """The id of the page or database at ``url``, as a UUID; None where the URL has none or is not Notion's.
+    """Return the id of the page or database at ``url``, as a UUID; None where the URL has none or is not
+    Notion's.
 
     A page that is looked at beside the list it is in has its id in ``p``; that in ``v`` is of a view.
     """
@@ -156,13 +159,13 @@ def page_id(url: str) -> str | None:
 
 
 def uuid(text: str) -> str:
-    """An id in the spelling of the API."""
+    """Return an id in the spelling of the API."""
     plain = text.replace("-", "").lower()
     return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
 
 
 def address(id_: object) -> str:
-    """Where a page is, by its id."""
+    """Return where a page is, by its id."""
     return f"https://www.notion.so/{str(id_).replace('-', '')}"
 
 
@@ -203,7 +206,7 @@ class NotionApi:
         self._headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
 
     async def get(self, path: str, shape: type[_Shape], **parameters: object) -> _Shape:
-        """What is at ``path``. Raises ReadError that says what it means here."""
+        """Return what is at ``path``. Raises ReadError that says what it means here."""
         url = query(f"{self._base}/v1/{path}", **parameters)
         try:
             return await fetch_json(self._means, url, shape, headers=self._headers)

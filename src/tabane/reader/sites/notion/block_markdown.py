@@ -15,7 +15,9 @@ _LANGUAGES = {"plain text": "", "c++": "cpp", "c#": "csharp", "f#": "fsharp", "s
 
 
 def markdown(nodes: Sequence[NotionBlock]) -> str:
-    """Blocks, one below the other: items of a list close together, all else with an empty line between."""
+    """Return blocks, one below the other: items of a list close together, all else with an empty line
+    between.
+    """
     text, before, number = "", "", 0
     for node in nodes:
         number = number + 1 if node.kind == "numbered_list_item" else 0
@@ -29,7 +31,7 @@ def markdown(nodes: Sequence[NotionBlock]) -> str:
 
 
 def unwritten(nodes: Sequence[NotionBlock]) -> int:
-    """Blocks that the API does not tell of."""
+    """Return blocks that the API does not tell of."""
     return sum((node.kind == "unsupported") + unwritten(node.inner) for node in nodes)
 
 
@@ -50,7 +52,7 @@ def _paragraph_text(node: NotionBlock) -> str:
 
 
 def _below(text: str, node: NotionBlock) -> str:
-    """Text, and what is within the block below it."""
+    """Return text, and what is within the block below it."""
     return "\n\n".join(filter(None, (text, markdown(node.inner))))
 
 
@@ -61,7 +63,7 @@ def _heading(node: NotionBlock) -> str:
 
 
 def _item(mark: str, node: NotionBlock) -> str:
-    """An item of a list; what is within it is set in."""
+    """Return an item of a list; what is within it is set in."""
     indent = " " * len(mark)
     inner = markdown(node.inner)
     text = _paragraph_text(node)
@@ -137,7 +139,7 @@ def _picture(node: NotionBlock) -> str:
 
 
 def _file(node: NotionBlock) -> str:
-    """A file, a film, a bookmark: a link by whatever it is called."""
+    """Return a file, a film, a bookmark: a link by whatever it is called."""
     url = _url(node)
     name = line(node.content.get("caption")) or escaping.inline(str(node.content.get("name") or "")) or url
     return f"[{escaping.label(name)}](<{url}>)" if url else name
@@ -152,7 +154,7 @@ def _url(node: NotionBlock) -> str:
 
 
 def _page(node: NotionBlock) -> str:
-    """A page or database within this one: named, and not read."""
+    """Return a page or database within this one: named, and not read."""
     sign = "🗃" if node.kind == "child_database" else "📄"
     name = escaping.inline(" ".join(str(node.content.get("title") or "Untitled").split()))
     return f"{sign} [{escaping.label(name)}]({address(node.block.get('id', ''))})"

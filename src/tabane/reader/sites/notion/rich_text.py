@@ -32,7 +32,7 @@ def rich(texts: object) -> str:
 
 
 def named(properties: object) -> list[tuple[str, str]]:
-    """What is known of a page in a database: names and values, those that are empty left out."""
+    """Return what is known of a page in a database: names and values, those that are empty left out."""
     if not isinstance(properties, dict):
         return []
     found = ((str(name), value_of(each)) for name, each in properties.items() if _kind(each) != "title")
@@ -40,13 +40,13 @@ def named(properties: object) -> list[tuple[str, str]]:
 
 
 def title(properties: object) -> str:
-    """The title of a page, which is the one property of this kind that each has."""
+    """Return the title of a page, which is the one property of this kind that each has."""
     values = properties.values() if isinstance(properties, dict) else ()
     return next((_one_line(plain(each.get("title"))) for each in values if _kind(each) == "title"), "")
 
 
 def value_of(found: object) -> str:
-    """A property as text, "" where it is empty."""
+    """Return a property as text, "" where it is empty."""
     kind = _kind(found)
     value = found.get(kind) if isinstance(found, dict) else None
     if kind in ("rich_text", "title"):
@@ -63,7 +63,7 @@ def value_of(found: object) -> str:
 
 
 def _short(value: object) -> str:
-    """A value of a property: a choice, a person, a date, a file, a number."""
+    """Return a value of a property: a choice, a person, a date, a file, a number."""
     if not isinstance(value, dict):
         return "" if value is None else _one_line(str(value))
     if "start" in value:
@@ -91,7 +91,7 @@ def _items(texts: object) -> list[dict[str, Any]]:
 
 
 def _style(each: dict[str, Any]) -> tuple[str, str, tuple[bool, ...]]:
-    """What makes runs differ: kind, link and marks."""
+    """Return what makes runs differ: kind, link and marks."""
     marks = each.get("annotations")
     marks = marks if isinstance(marks, dict) else {}
     kind = "equation" if _kind(each) == "equation" else "code" if marks.get("code") else ""
@@ -130,7 +130,7 @@ def _address(url: str) -> str:
 
 
 def _said(each: dict[str, Any]) -> str:
-    """The words of one piece; an equation is its source, a date its days."""
+    """Return the words of one piece; an equation is its source, a date its days."""
     if _kind(each) == "equation" and isinstance(each.get("equation"), dict):
         return str(each["equation"].get("expression") or each.get("plain_text") or "")
     text = each.get("plain_text")
