@@ -176,7 +176,7 @@ class PageReader:
         )
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
-        """Return what the settings allow on the network; robots.txt is heeded by who asks for more than
+        """Return what the settings allow on the network; robots.txt is obeyed by who asks for more than
         one page.
         """
 

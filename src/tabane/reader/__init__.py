@@ -24,7 +24,7 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     """Return the content of a page of HTML, whose text is clean of what nobody sees.
 
     ``url`` makes its links absolute; ``charset`` is what its header said, where bytes are given. Any input
-    gives a page: where nothing is found, its Markdown is empty, and ``warnings`` say so.
+    gives a page: if nothing is found, its Markdown is empty, and ``warnings`` say so.
     """
     from tabane.reader.extraction.article import extract as extracted
     from tabane.reader.url_reader import shown

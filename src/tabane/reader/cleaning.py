@@ -1,4 +1,4 @@
-"""Text that nobody sees is taken out of what a page says, and counted; pure.
+"""Removal and counting of invisible text. Pure.
 
 Characters without a shape of their own carry instructions past the eye of a person: tag characters, runs of
 variation selectors, controls that turn the order of writing round. Those that a script needs stay where it
@@ -113,8 +113,8 @@ def in_words(message: Message) -> Message:
     return Message(message.template, **fields)
 
 
-# These run over what strangers wrote, 20 MB of it: what may match in several ways is possessive (``*+``) or
-# bounded, so that each is linear, and none holds the other threads up.
+# These run over up to 20 MB of untrusted text: what may match in several ways is possessive (``*+``) or
+# bounded, so that each is linear, and none blocks the other threads.
 _FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)")
 
 # Code is left as it is, fenced or within a line (and then no longer than anybody writes it).

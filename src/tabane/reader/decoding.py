@@ -1,6 +1,6 @@
-"""What bytes say, whatever encoding they were written in and whatever their label claims.
+"""Character encodings: bytes to text, whatever their label says.
 
-A label is believed after the bytes have been looked at: servers name an encoding for all their files, and
+A label is trusted after the bytes have been looked at: servers name an encoding for all their files, and
 templates keep the ``<meta>`` of years ago. UTF-8 is hardly ever valid by accident, so it goes before every
 label; for the rest each candidate is decoded, and the one that reads best is taken, labels first.
 """
@@ -113,7 +113,7 @@ def _marked_up(media: str) -> bool:
 
 
 def _known(label: str) -> str | None:
-    """Python's name for what browsers take a label to mean; None where it is not an encoding of text."""
+    """Python's name for what browsers take a label to mean; None if it is not an encoding of text."""
     name = label.strip().lower()
     try:
         codec = codecs.lookup(_MEANT.get(name, name))

@@ -1,4 +1,4 @@
-"""What operations on pages do: read one for an assistant, a program or a person, and list those kept.
+"""Implementation of the operations on pages: read one, remember one, list and forget cached ones.
 
 They are declared in :mod:`tabane.reader.table`; all of this is imported when the first is called.
 """
@@ -33,7 +33,7 @@ from tabane.reader.parameters import (
 from tabane.reader.url_reader import UrlReader
 
 Remember = Callable[[Caller, Page], Awaitable[str]]
-"""Puts a page into documents and tells under which key. Raises a TabaneError where it cannot."""
+"""Puts a page into documents and tells under which key. Raises a TabaneError if it cannot."""
 
 _AROUND = 120  # tokens of the note, the fence and how to go on
 
@@ -41,7 +41,7 @@ _AROUND = 120  # tokens of the note, the fence and how to go on
 class ReaderOperations:
     """Pages read for whoever asks, by the reading that is for such callers.
 
-    ``default`` is how many tokens a part has where nobody says.
+    ``default`` is how many tokens a part has if nobody says.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ReaderOperations:
     async def read_url_content(self, caller: Caller, params: ReadUrl) -> dict[str, Any]:
         """Return a page or a part of it. Raises ReadError, and BadArguments for a bad URL or a bad cursor.
 
-        The shelf keeps the page, which saves a request to the site; no document, file or setting changes.
+        The cache keeps the page, which saves a request to the site; no document, file or setting changes.
         """
         wish = _wish(params, self._default())
         page = await self._reading(caller).read(

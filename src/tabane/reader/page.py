@@ -1,4 +1,4 @@
-"""A page as a person would read it, as a value."""
+"""A page as a value."""
 
 from __future__ import annotations
 

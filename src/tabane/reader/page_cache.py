@@ -1,4 +1,4 @@
-"""Pages that were read, kept: given again without a request, read on part by part, and found by search."""
+"""The page cache: pages that were read, for rereading, paging and search without a request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_BYTES = 500_000_000
 """Bytes of all pages that are kept, when nothing else is said."""
 
 _NOTED = 60.0  # seconds by which the time of the last reading may lag
-_AT_ONCE = 20  # pages that make way in one commit
+_AT_ONCE = 20  # pages that are deleted in one commit
 _MOST_ASKED = 32  # URLs that lead to one page
 _AROUND = 200  # bytes of a record beside its text: its key, its place in the head
 _FLOAT = 4  # bytes of a component of a vector
@@ -59,7 +59,7 @@ class CachedPageRow(NamedTuple):
 
 
 class PageCache:
-    """The pages of one hub. ``most`` says how many bytes they may take; those read longest ago make way.
+    """The pages of one hub. ``most`` says how many bytes they may take; the least recently read are deleted.
 
     ``wake`` is called when there is something to embed. Pages with pictures, and those too long for one
     commit (12 MB of text, 9,900 passages), are not kept.
@@ -120,7 +120,7 @@ class PageCache:
         self._wake()
 
     async def forget(self, url: str) -> int:
-        """Let go of a page and its source; how many of them were there."""
+        """Delete a page and its source; how many of them were there."""
         collection = await self._collection()
         async with self._writing:
             found = [await self._head(collection, target(url).url, raw) for raw in (False, True)]
@@ -148,7 +148,7 @@ class PageCache:
     def _change(
         self, url: str, kept: CachedPage, key: str, before: Record | None, collection: Collection, raw: bool
     ) -> _PageCacheChange | None:
-        """Return what puts the page there; None where it is not to be kept. Blocks: what counts tokens
+        """Return what puts the page there; None if it is not to be kept. Blocks: what counts tokens
         cuts it.
         """
         page = kept.page
@@ -189,7 +189,7 @@ class PageCache:
         return Record(key=key, texts=texts, fields=fields, payload=json.encode(head))
 
     async def _make_room(self, collection: Collection, total: int, newest: str) -> None:
-        """Let go of what was read longest ago, until the rest fits."""
+        """Delete what was read longest ago, until the rest fits."""
         most = self._most()
         while total > most:
             heads = Equal(PART, "head"), Equal(PART, "source head")
@@ -211,7 +211,7 @@ class PageCache:
             total = await self._take_out(collection, leaving, total)
 
     async def _take_out(self, collection: Collection, heads: Sequence[Record], total: int) -> int:
-        """Let go of pages, one commit each; what is left of ``total``."""
+        """Delete pages, one commit each; what is left of ``total``."""
         for record in heads:
             head = head_of(record)
             total = max(0, total - head.size)

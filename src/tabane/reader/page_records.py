@@ -1,4 +1,4 @@
-"""A page as it is kept: in passages, the first of which is its head and says what it is; pure.
+"""Records of a cached page: a head with its metadata, and its passages. Pure.
 
 The text of the page is that of its passages, put together by the offsets in the head. The others know nothing
 of their place: one that is the same when the page is read again is the same record, and keeps its vectors. A
@@ -57,7 +57,7 @@ _FACTS = ("url", "title", "author", "date", "site", "lang", "canonical", "way", 
 
 
 def head_key(url: str, raw: bool = False) -> str:
-    """Return the key of a page by its URL, which is normalised and so ASCII."""
+    """Return the key of a page by its URL, which is normalized and so ASCII."""
     return f"{'<' if raw else '='}{_shortened(url)}"
 
 
@@ -151,7 +151,7 @@ def _passage(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) 
 
 
 def together(pieces: Sequence[PassageSpan], records: Sequence[Record | None]) -> str | None:
-    """Return the text of a page from its passages in order, the head with them; None where one is not
+    """Return the text of a page from its passages in order, the head with them; None if one is not
     there.
     """
     parts: list[str] = []

@@ -1,7 +1,7 @@
-"""Long pages in parts: where a part ends, and what it begins with so that it can be read alone; pure.
+"""Paging of long pages: where a part ends, and how the next begins so that it can be read alone. Pure.
 
-Parts end before a heading where there is one in their second half, else between paragraphs or items, and
-inside code, a table or a line only where that is longer than half a part. Code and tables that go on in the
+Parts end before a heading if there is one in their second half, else between paragraphs or items, and
+inside code, a table or a line only if that is longer than half a part. Code and tables that go on in the
 next part are closed in this one and opened again there. Offsets are characters of the whole Markdown.
 """
 
@@ -62,7 +62,7 @@ class _LineStart(NamedTuple):
 
 
 def part(whole: str, start: int, budget: int, *, structured: bool = True) -> PagePart:
-    """Return the part that begins at ``start``, of about ``budget`` tokens; never empty where something is
+    """Return the part that begins at ``start``, of about ``budget`` tokens; never empty if something is
     left.
 
     ``structured`` False: the text is no Markdown, and lines are lines.
@@ -115,7 +115,7 @@ def _reach(whole: str, start: int, budget: int) -> int:
 
 
 def _within_line(whole: str, start: int, limit: int) -> int:
-    """Return where a line is cut: behind a sentence, a comma, a blank; else where it must be."""
+    """Return where a line is cut: behind a sentence, a comma, a blank; else where it has to be."""
     ends = [found.end() for found in _SENTENCE.finditer(whole, start + (limit - start) // 2, limit)]
     return ends[-1] if ends else limit
 
@@ -221,7 +221,7 @@ def encode(cursor: PageCursor) -> str:
 
 
 def decode(text: str, url: str) -> PageCursor:
-    """Return what a cursor says. Raises BadArguments where it is none, or belongs to another URL."""
+    """Return what a cursor says. Raises BadArguments if it is none, or belongs to another URL."""
     try:
         packed = binascii.a2b_base64(text.translate(_FROM_URL) + "=" * (-len(text) % 4))
         body, check = packed[:-_CHECK], packed[-_CHECK:]

@@ -1,4 +1,4 @@
-"""Markdown without its marks: what it says, for those who want text alone."""
+"""Plain text of Markdown, and of HTML that no parser reads in time."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _end_of(name: str, lowered: str, begin: int) -> int:
     return len(lowered)
 
 
-# As in cleaning: possessive or bounded, since strangers write what these run over.
+# As in cleaning: possessive or bounded, since untrusted authors write what these run over.
 _FENCE = re.compile(r"^([ >]*+)(`{3,}+|~{3,}+)[^`\n]*+$")
 _RULE = re.compile(r"^\s*+(?:(?:-\s*+){3,}+|(?:\*\s*+){3,}+|(?:_\s*+){3,}+)$")
 _TABLE_RULE = re.compile(r"^\s*+\|?(?:\s*+:?-{3,}+:?\s*+\|)++(?:\s*+:?-{3,}+:?\s*+)?$")

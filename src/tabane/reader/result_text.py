@@ -1,4 +1,4 @@
-"""An answer about a page as text: for an assistant with a fence around what the page says; pure."""
+"""Results about pages as text for an assistant: YAML front matter, and a fence around the content. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def scalar(value: Scalar) -> str:
 
 
 def fenced(text: str, lang: Lang = "en") -> str:
-    """Return the text between two lines that it cannot hold, with a word on whose it is.
+    """Return the text between two lines that it cannot hold, with a warning about whose it is.
 
     The mark of the lines is worked out of the text, so that the same page gives the same bytes; one that
     stands in the text is passed over.

@@ -1,4 +1,4 @@
-"""Reading without a hub: in the process of whoever asks, with nothing kept."""
+"""Reading without a hub: in this process, without a cache."""
 
 from __future__ import annotations
 

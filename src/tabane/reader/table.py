@@ -1,4 +1,4 @@
-"""The operations on pages, declared. What they do is imported when the first of them is called."""
+"""The operations on pages, declared. Their implementation is imported with the first call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
-    """Return those by which pages are read, listed and let go of."""
+    """Return those by which pages are read, listed and delete."""
     person = frozenset({Face.RPC, Face.CLI})
     return [
         Operation(

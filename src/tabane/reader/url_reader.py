@@ -1,4 +1,4 @@
-"""A URL read: kept pages first, then the ways to it, one after the other."""
+"""Reading of a URL: from the cache, then by the site adapters, one after the other."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class UrlReader:
         """Return the page at ``url``; what it says is clean of unseen text. Raises ReadError.
 
         A page that was read less than ``fresh`` seconds ago is given as it was, and an older one where its
-        site says that it has not changed, or does not answer. ``refresh`` asks anew in any case, ``settled``
+        site says that it has not changed, or does not answer. ``refresh`` asks again in any case, ``settled``
         not as long as it is kept. ``raw`` is what was served, as text.
         """
         try:
@@ -200,7 +200,7 @@ async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], means: Readi
 
 
 def shown(page: Page, *, raw: bool = False) -> Page:
-    """Return the page as a person sees it: without unseen characters and comments, and with a word on
+    """Return the page as a person sees it: without unseen characters and comments, and with a warning about
     them.
     """
     text, removed = cleaned(page.markdown)
@@ -283,7 +283,7 @@ def _joined(messages: Sequence[Message]) -> Message:
 
 
 async def _at_best(storing: Awaitable[_Value]) -> _Value | None:
-    """Return what the shelf says; None where it cannot be asked: it spares requests, and no more."""
+    """Return what the cache says; None if it cannot be asked: it spares requests, and no more."""
     try:
         return await storing
     except StoreError as error:
@@ -324,7 +324,7 @@ class _ConditionalFetcher:
         return fetched
 
     def validators(self) -> CacheValidators | None:
-        """Return what to ask for the page again with; None where it was made of several answers, or of
+        """Return what to ask for the page again with; None if it was made of several answers, or of
         none.
         """
         if len(self._answers) != 1 or not self._answers[0].headers():

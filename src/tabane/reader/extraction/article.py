@@ -1,4 +1,4 @@
-"""A page's content as Markdown with what is known of it: the steps in their order."""
+"""Extraction of an article: HTML to a page, with its content as Markdown and its metadata."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     address.
 
     Bytes are decoded as they say themselves, or else by ``charset``, which a header gave. Links are absolute
-    against ``url``. Any input gives a page; ``markdown`` is empty where nothing was found.
+    against ``url``. Any input gives a page; ``markdown`` is empty if nothing was found.
     """
     from tabane.reader.decoding import decoded
     from tabane.reader.extraction.article import article

@@ -1,4 +1,4 @@
-"""A page cut into blocks: the shortest runs of text that are content or not as a whole."""
+"""Segmentation of a page into blocks: the shortest runs of text that are content or not as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a page is content, in its own tree."""
+"""Selection of the blocks that are content, by a decision forest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured of each block: numbers that mean the same in every script."""
+"""Features of each block: numbers that mean the same in every script."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def rows(
 
 
 class _BlockFeatures:
-    """What is measured of each block by itself, when it is first asked for."""
+    """What is measured of each block on its own, when it is first asked for."""
 
     def __init__(self, blocks: Sequence[TextBlock]) -> None:
         self._blocks = blocks

@@ -1,4 +1,4 @@
-"""What a page keeps from the eyes of its readers, which is a way to speak to models behind their backs."""
+"""Detection of elements that readers cannot see, which could carry instructions to models."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _small(rules: dict[str, str]) -> bool:
 
 
 def _same_colour(element: Element, rules: dict[str, str]) -> bool:
-    """Written in the colour of its ground, as far as the page says so on its elements themselves."""
+    """Written in the color of its ground, as far as the page says so on its elements themselves."""
     written = rules.get("color")
     if written is None:
         return False
@@ -189,7 +189,7 @@ def _same_colour(element: Element, rules: dict[str, str]) -> bool:
 
 
 def _ground(element: Element) -> str | None:
-    """Return the colour behind an element; white where nothing around it could say another."""
+    """Return the color behind an element; white if nothing around it could say another."""
     at: Element | None = element
     plain = True
     while at is not None and at.tag not in ("html",):

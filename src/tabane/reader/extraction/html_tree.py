@@ -1,4 +1,4 @@
-"""HTML as a tree, whatever it is."""
+"""HTML as a tree, whatever the input, with streamed parts in their places."""
 
 from __future__ import annotations
 

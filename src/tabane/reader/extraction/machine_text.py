@@ -1,4 +1,4 @@
-"""Text for machines (JSON-LD's articleBody), and when it may be used: pure rules.
+"""Text for machines (JSON-LD's articleBody), and when it may be used. Pure.
 
 No reader of the page sees that text, so its author could address models only. It never replaces visible
 text, unless the page shows the beginning of the same text and then stops, or shows nothing. Of 344 pages of

@@ -1,4 +1,4 @@
-"""What a page says of itself: its title, who wrote it, when, where it lives."""
+"""Metadata of a page: title, author, date, site, language and canonical URL."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class PageMetadata:
-    """What is known of a page; None where it says nothing. ``body`` is the text that its JSON-LD gives."""
+    """What is known of a page; None if it says nothing. ``body`` is the text that its JSON-LD gives."""
 
     title: str | None = None
     author: str | None = None
@@ -87,7 +87,7 @@ def metadata(root: Element, url: str) -> PageMetadata:
 
 
 def clean(text: str | None, most: int = 500) -> str | None:
-    """Return a text in one line, cut where it is too long to be what it is said to be; None for an empty
+    """Return a text in one line, cut if it is too long to be what it is said to be; None for an empty
     one.
     """
     line = _SPACE.sub(" ", text or "").strip()
@@ -254,7 +254,7 @@ def _written(root: Element) -> str | None:
 
 
 def iso(text: str | None) -> str | None:
-    """Return a date as ISO 8601, with its time where that is said; None where there is none that can be.
+    """Return a date as ISO 8601, with its time if that is said; None if there is none that can be.
 
     >>> iso("2024年3月9日"), iso("March 9th, 2024"), iso("2024-03-09T10:00:00.000+0900")
     ('2024-03-09', '2024-03-09', '2024-03-09T10:00:00+09:00')

@@ -1,4 +1,4 @@
-"""The original tree with nothing left in it but content."""
+"""Pruning of the original tree to its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching: what is at a URL, whole and decompressed, under the guard and within every limit.
+"""Fetching: the resource at a URL, whole and decompressed, under the guard and within every limit.
 
 What is heavy (httpcore2, h2, brotli) is imported with the first fetch.
 """

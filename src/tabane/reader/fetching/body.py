@@ -1,4 +1,4 @@
-"""A body, read to its end and no further than is allowed."""
+"""Bodies of responses, decompressed piece by piece within a limit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def accepted() -> str:
 
 
 def unpacking(encoding: str) -> Decompressor | None:
-    """For the value of a Content-Encoding; None where nothing has to be done. Raises Unknown."""
+    """For the value of a Content-Encoding; None if nothing has to be done. Raises Unknown."""
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if not names:
         return None

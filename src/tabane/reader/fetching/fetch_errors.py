@@ -1,4 +1,4 @@
-"""What went wrong on the network, as a cause and a sentence that says what to do."""
+"""Errors of the network and of HTTP statuses, as a cause and a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _EXPIRED, _EARLY, _NAME, _ADDRESS = 10, 9, 62, 64  # X509_V_ERR_… of OpenSSL
 
 
 class TransientFetchError(Exception):
-    """A failure that may be gone at the next try. ``wait`` is how long to wait for it, where it was said."""
+    """A failure that may be gone at the next try. ``wait`` is how long to wait for it, if it was said."""
 
     def __init__(self, error: ReadError, wait: float | None = None) -> None:
         super().__init__(str(error))
@@ -109,7 +109,7 @@ def by_proxy(error: BaseException, host: str) -> ReadError:
 
 
 def tls(error: BaseException, host: str) -> ReadError | None:
-    """Return what is wrong with the certificate or the handshake; None where it is nothing of TLS."""
+    """Return what is wrong with the certificate or the handshake; None if it is nothing of TLS."""
     found = next((e for e in chain(error) if isinstance(e, ssl.SSLError)), None)
     if found is None:
         return None

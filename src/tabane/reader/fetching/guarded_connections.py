@@ -1,4 +1,4 @@
-"""Where names become addresses, once: what was judged is what is connected to.
+"""TCP connections to judged addresses: a name is resolved once, and what was judged is connected to.
 
 The connection keeps the name for the header Host and for TLS, which checks the certificate against it.
 """
@@ -67,7 +67,7 @@ async def _left(tasks: set[asyncio.Task[T]], close: Callable[[T], Awaitable[None
 
 
 Source = Callable[[Address, int], Address | None]
-"""The address of this computer that packets to another would leave from, where there is a way."""
+"""The address of this computer that packets to another would leave from, if there is a way."""
 
 
 class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):
@@ -136,7 +136,7 @@ async def _closed(stream: httpcore2.AsyncNetworkStream) -> None:
 
 
 def source(address: Address, port: int) -> Address | None:
-    """Asks the system, which sends nothing for it."""
+    """Ask the system, which sends nothing for it."""
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

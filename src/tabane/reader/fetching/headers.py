@@ -1,4 +1,4 @@
-"""What headers of a response say, as values. Pure."""
+"""Headers of responses as values. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def media(value: str) -> tuple[str, str | None]:
-    """Media type and charset of a Content-Type: lower case, "" and None where it does not say them.
+    """Media type and charset of a Content-Type: lower case, "" and None if it does not say them.
 
     What is no media type is none: it is shown, and parts of a program go by it.
     """
@@ -50,7 +50,7 @@ def declared(headers: Mapping[str, str]) -> int | None:
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Return seconds to wait, by Retry-After as seconds or date, or by the reset of a spent X-RateLimit.
 
-    ``now`` is the time as seconds since 1970. None where nothing is said.
+    ``now`` is the time as seconds since 1970. None if nothing is said.
     """
     said = headers.get("retry-after", "").strip()
     if said.isascii() and said.isdigit():

@@ -1,4 +1,4 @@
-"""Politeness: who asks which host when, so that no site feels the reader."""
+"""Politeness: turns of the requests to each host."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RequestTurns:
 
     @asynccontextmanager
     async def turn(self, host: str, gap: float) -> AsyncIterator[None]:
-        """Waits until ``host`` may be asked: ``gap`` seconds after the last time, not too many at once."""
+        """Wait until ``host`` may be asked: ``gap`` seconds after the last time, not too many at once."""
         row = self._rows.setdefault(host, _HostTurn())
         row.users += 1
         try:

@@ -1,4 +1,4 @@
-"""What the reader may do on the network, as a value."""
+"""Interface of fetching: its policy, its result, and the resolver of names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FetchedResource:
     """A response, whole. ``url`` is where it came from in the end; names of ``headers`` are lower case.
 
     ``media_type`` is without its parameters, lower case, "" where none was said; ``charset`` is that of the
-    header alone. ``body`` is empty where ``status`` is 304: what was kept is still good. ``warnings``:
+    header alone. ``body`` is empty if ``status`` is 304: what was kept is still good. ``warnings``:
     what a person should know of how it was got.
     """
 
@@ -56,13 +56,13 @@ MB = 1_000_000
 class Policy:
     """The limits of fetching. Times are seconds, sizes bytes.
 
-    ``allowed``: hosts that are reached though they are not public (see guard.allowed.Allowed). ``ports``:
+    ``allowed``: hosts that are reached though they are not public (see guard.guard.AllowedHosts). ``ports``:
     those that public hosts are asked at. ``max_bytes`` holds for a body as it comes and as it is unpacked.
     ``timeout`` is for a read as a whole, with its redirects, retries and waiting for a turn; of
     ``connect_timeout`` there is one for looking up and connecting and one for TLS; ``read_timeout`` is the
     longest silence of a server. ``longest_wait`` is the longest wait before a retry that a server may ask
     for; ``backoff`` the first one where it asks for none. ``gap`` is the time between the beginnings of two
-    requests to a host. ``robots``: whether robots.txt is heeded; a person's own request is no crawl.
+    requests to a host. ``robots``: whether robots.txt is obeyed; a person's own request is no crawl.
     ``ca``: a PEM file of authorities that are trusted beside the system's.
 
     ``proxy`` is the URL of an HTTP proxy (http:// or https://); the environment's are never used. A proxy is
@@ -94,7 +94,7 @@ class Policy:
 
 
 Resolver = Callable[[str], Awaitable[Sequence[str]]]
-"""The addresses of a host, as text, best first. Raises OSError (gaierror) where there are none."""
+"""The addresses of a host, as text, best first. Raises OSError (gaierror) if there are none."""
 
 MOST_LOOKUPS = 32
 """Lookups under way at once. The system gives up on one that hangs after some 30 s, whoever waits."""

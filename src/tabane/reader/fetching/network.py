@@ -1,4 +1,4 @@
-"""Connections, each to an address that was judged: what is looked up once is what is connected to.
+"""HTTP requests over connections to judged addresses, and the certificates that are trusted.
 
 It is all imported with the first fetch. httpcore2 is the lower half of httpx2, released with it:
 the upper half does redirects, cookies, proxies and unpacking, all of which are our own matter here.
@@ -35,7 +35,7 @@ _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.
 def trusted(ca: str | None) -> SSLContext:
     """Return the system's authorities and those in the file ``ca``. Reads files: some 20 ms.
 
-    Raises ReadError, cause ``tls``, where a file cannot be read.
+    Raises ReadError, cause ``tls``, if a file cannot be read.
     """
     import ssl
 
@@ -167,7 +167,7 @@ async def _ended(response: httpcore2.Response, spent: bool) -> None:
 
 
 def _proxy(url: str) -> httpcore2.Proxy:
-    """Raises ReadError, cause ``connect``, where the setting cannot be used."""
+    """Raises ReadError, cause ``connect``, if the setting cannot be used."""
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, {"http": 80, "https": 443}[parts.scheme]

@@ -1,4 +1,4 @@
-"""One read, from the URL that was asked for to the answer at the end of its redirects."""
+"""One fetch, from the requested URL to the response at the end of its redirects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RedirectLocation:
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """What every journey under one policy stands on. ``wall`` is the time as seconds since 1970."""
+    """What every redirect chain under one policy stands on. ``wall`` is the time as seconds since 1970."""
 
     policy: Policy
     guard: Guard
@@ -50,7 +50,7 @@ class FetchContext:
 
 
 class RedirectChain:
-    """The hops of one read, each judged anew.
+    """The hops of one read, each judged again.
 
     ``judge`` is asked before each hop whether robots may go there. ``cut``: a body longer than ``limit``
     is cut there, and is no error. ``phase`` says what is being done, for whoever ends it.
@@ -84,7 +84,7 @@ class RedirectChain:
             self._end(way)
 
     def _end(self, way: list[str]) -> None:
-        """Ends a journey that goes round, or on and on."""
+        """End a chain that goes in a circle, or on and on."""
         if way[-1] in way[:-1]:
             round_ = way[way.index(way[-1]) :]
             raise ReadError(
@@ -131,7 +131,7 @@ class RedirectChain:
         raise AssertionError("the last try returns or raises")
 
     def _wait(self, trouble: TransientFetchError, tried: int) -> float | None:
-        """Return seconds until the next try; None where it is not worth one. A connection that broke may
+        """Return seconds until the next try; None if it is not worth one. A connection that broke may
         have been an old one, so the first try after it is made at once."""
         if trouble.wait is not None:
             return trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
@@ -173,7 +173,7 @@ class RedirectChain:
 
 
 async def _drained(response: StreamedResponse) -> None:
-    """Reads what nobody wants to know, where that is little, so that the connection can be used again."""
+    """Read what nobody wants to know, if that is little, so that the connection can be used again."""
     with contextlib.suppress(TimeoutError, ReadError, TransientFetchError):
         async with asyncio.timeout(_SOON):
             await body(response.stream, {}, _SMALL, cut=True)

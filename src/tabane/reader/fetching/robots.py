@@ -146,7 +146,7 @@ class RobotsCache:
         self._hosts: OrderedDict[str, _HostRobots] = OrderedDict()
 
     async def judge(self, target: Target) -> None:
-        """Raises ReadError, cause ``robots``, where the host asks not to be read there."""
+        """Raise ReadError, cause ``robots``, if the host asks not to be read there."""
         known = await self._known(target.origin)
         if known.why is not None:
             raise ReadError(

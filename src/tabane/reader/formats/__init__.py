@@ -1,4 +1,4 @@
-"""Bytes of any type that is read here, as a page."""
+"""Formats: bytes of any supported type as a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Articles of MediaWiki as its Parsoid writes them: what a reader reads of them. Pure.
+"""HTML of articles that is content as a whole, and MediaWiki's (Parsoid). Pure.
 
 Form: https://www.mediawiki.org/wiki/Specs/HTML. Boxes of facts, tables, formulas and pictures are kept. Boxes
 that lead elsewhere, notices to writers and marks for editing are not. References are left out with their

@@ -1,4 +1,4 @@
-"""Rows of values as a table: CSV, TSV, sheets. Many rows are bounded, and how many there are is said."""
+"""Data files as Markdown: CSV, TSV and sheets as bounded tables, JSON shortened by its structure."""
 
 from __future__ import annotations
 

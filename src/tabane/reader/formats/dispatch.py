@@ -1,4 +1,4 @@
-"""What kind of thing it is decides who reads it; every reader is imported when it is first needed."""
+"""Dispatch by type: each converter is imported when it is first needed."""
 
 from __future__ import annotations
 

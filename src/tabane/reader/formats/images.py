@@ -1,4 +1,4 @@
-"""Images, scaled down to what an assistant takes."""
+"""Images, scaled down to what a model accepts."""
 
 from __future__ import annotations
 

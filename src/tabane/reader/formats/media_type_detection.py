@@ -1,4 +1,4 @@
-"""What kind of thing bytes are: by their own signature, by what the server says, by their name."""
+"""Detection of the type of bytes: by signature, by the declared media type, by file name."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _zipped(body: bytes) -> Kind:
 
 
 def _said(media: str, body: bytes) -> Kind | None:
-    """Return what a media type means; None where nothing here reads it."""
+    """Return what a media type means; None if nothing here reads it."""
     if found := _MEDIA.get(media):
         return found
     if media in _CODE_MEDIA:

@@ -1,4 +1,4 @@
-"""PDF: its words as PDFium reads them, in paragraphs, with headings told by the size of their letters.
+"""PDF: its text as PDFium reads it, in paragraphs, with headings detected by font size.
 
 A library that promises Markdown of PDF (pdf-oxide 0.3.78) was measured and left out: on a page with one
 small table it put a word of a cell into the next listing, at four times the time.

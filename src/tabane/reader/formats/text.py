@@ -1,4 +1,4 @@
-"""Text that is text already: plain, source code, Markdown."""
+"""Plain text, source code and Markdown as pages, and limits for pages of all types."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def too_large(what: Message | str, size: object, limit: object) -> ReadError:
 
 
 def bounded(text: str, limit: int = LONGEST) -> tuple[str, tuple[Message, ...]]:
-    """Return text up to the limit, cut at a line, with a word on what was cut."""
+    """Return text up to the limit, cut at a line, with a warning about what was cut."""
     if len(text) <= limit:
         return text, ()
     at = text.rfind("\n", limit - limit // 10, limit)

@@ -1,4 +1,4 @@
-"""Feeds, RSS and Atom: their entries with titles, dates, links and what they say."""
+"""XML: feeds (RSS, Atom) and site maps as what they list, anything else as it is written."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _entry(entry: etree._Element, url: str) -> str:
 
 
 def _said(entry: etree._Element, url: str) -> str:
-    """Return what an entry says: its summary, or all of it where there is none, as Markdown."""
+    """Return what an entry says: its summary, or all of it if there is none, as Markdown."""
     for name in ("description", "summary", "encoded", "content"):
         node = _child(entry, name)
         if node is None:
@@ -206,7 +206,7 @@ def _root(text: str) -> etree._Element | None:
 
 
 def _indented(root: etree._Element, text: str) -> str:
-    """Return the document on more than one line: as it is where it has lines."""
+    """Return the document on more than one line: as it is if it has lines."""
     if text.strip().count("\n") * 400 > len(text):
         return text.strip()
     etree.indent(root)

@@ -1,4 +1,4 @@
-"""Documents, sheets and slides of office programs, by the libraries of the extra ``office``."""
+"""Documents in ZIP archives: EPUB, and office files by the libraries of the extra ``office``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judgement itself: a URL before it is looked up, and every address that its name has."""
+"""Judgment of URLs before lookup and of every resolved address, and the hosts that a person allowed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AllowedHosts:
     """What is allowed: ``wiki.lan``, ``*.lan``, ``nas.lan:8080``, ``10.1.0.0/16``, ``[fd00::1]:80``.
 
     A name is reached whatever address it has; an address or network, whatever name leads to it. Without a
-    port any port is meant. Raises ConfigurationError where an entry cannot be read.
+    port any port is meant. Raises ConfigurationError if an entry cannot be read.
     """
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
@@ -97,7 +97,7 @@ class Guard:
     """Lets through what is public, and what a person allowed; refuses everything else.
 
     ``ports`` are those that any public host is asked at; an allowed entry brings its own. ``resolves`` is
-    False where a proxy looks names up: then a name is judged as a name alone, since its addresses are not
+    False if a proxy looks names up: then a name is judged as a name alone, since its addresses are not
     seen. What is refused is a ReadError with cause ``refused``.
     """
 
@@ -129,7 +129,7 @@ class Guard:
         return addresses
 
     def apart(self, host: str, address: Address, port: int, source: Address | None) -> None:
-        """Refuses addresses of this computer and of its own network, public by number as they may be.
+        """Refuse addresses of this computer and of its own network, public by number as they may be.
 
         ``source`` is the address that packets to ``address`` leave from: equal, it is this computer; within
         the same 64 bits of IPv6, a neighbour, which no firewall stands before.

@@ -1,4 +1,4 @@
-"""A URL as every part of the reader understands it: one reading, done once, so that no two can differ.
+"""Parsing of URLs, done once for the whole reader, so that no two readings can differ.
 
 What is judged is what is connected to: hosts come out in ASCII and lower case, addresses as numbers, in
 whatever way they were written. The rules are those of browsers (https://url.spec.whatwg.org), less what is
@@ -63,7 +63,7 @@ class Target:
 def target(url: str) -> Target:
     """Return where ``url`` leads.
 
-    Raises ReadError: ``url`` where it is none, ``scheme`` where it is neither http nor https.
+    Raises ReadError: ``url`` if it is none, ``scheme`` where it is neither http nor https.
     """
     url = url.strip(_SPACE).translate(_BROKEN)
     if len(url) > LONGEST:

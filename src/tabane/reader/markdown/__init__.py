@@ -1,4 +1,4 @@
-"""Subtrees of a page as Markdown: CommonMark with the tables, footnotes and crossings-out of GFM.
+"""Subtrees of a page as Markdown: CommonMark with tables, footnotes and strikethrough of GFM.
 
 The original elements are converted once, so that nothing is lost: levels of headings, nested lists,
 languages of listings, spans of tables, formulas. Every tree converts, and what a reader sees of its text is

@@ -1,4 +1,4 @@
-"""Listings of code: their lines as they were written, and the language where the page tells it."""
+"""Code blocks: their lines as written, and their language if the page names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One subtree after the other, written as blocks of Markdown."""
+"""Conversion of subtrees into blocks of Markdown."""
 
 from __future__ import annotations
 

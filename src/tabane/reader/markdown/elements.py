@@ -1,4 +1,4 @@
-"""What the elements of HTML are to a reader: blocks, headings, or nothing at all."""
+"""Elements of HTML by their role (block, heading, silent), and the addresses in them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WIDEST = 1600  # pixels: a larger one of a set is for printing
 
 
 def address(href: str | None, base: str) -> str | None:
-    """``href`` as an absolute URL; None where it opens nothing, or only a place on the page itself."""
+    """``href`` as an absolute URL; None if it opens nothing, or only a place on the page itself."""
     if href and not href.isprintable():
         href = re.sub(r"[\x00-\x1f\x7f]", "", href)
     if not href or not (href := href.strip()) or href.startswith("#"):

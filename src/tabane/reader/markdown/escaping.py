@@ -1,4 +1,4 @@
-"""Marks of Markdown that a text has by accident: escaped where they would be read as marks, nowhere else."""
+"""Escaping of text that would otherwise be read as Markdown."""
 
 from __future__ import annotations
 

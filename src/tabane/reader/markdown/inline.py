@@ -1,4 +1,4 @@
-"""What stands in a line of text, as pieces: emphasis, links, images, code, formulas, ruby."""
+"""Inline content as spans: emphasis, links, images, code, formulas, ruby."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DEEP = 90  # elements within each other; what is deeper is taken as text
 
 
 class InlineConverter:
-    """Makes pieces. ``plain`` within a heading, where nothing needs to be bold."""
+    """Makes pieces. ``plain`` within a heading, if nothing needs to be bold."""
 
     def __init__(self, base: str, notes: Footnotes, *, links: bool = True) -> None:
         self._base, self._notes, self._links = base, notes, links

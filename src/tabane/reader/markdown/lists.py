@@ -1,4 +1,4 @@
-"""Lists of all kinds, with whatever their items hold."""
+"""Lists of all kinds, with the contents of their items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pieces of a line, put together: white space as a browser shows it, marks where they hold.
+"""Spans of a line, joined: white space as a browser shows it, marks only if they are valid.
 
 CommonMark reads ``**「はい」**と`` as it stands: an ending ``**`` after punctuation wants white space or
 punctuation behind it, and Japanese has none. So marks are moved inside the punctuation, or left out, wherever

@@ -1,4 +1,4 @@
-"""Tables of data as tables; those that only arrange a page as what is in their cells."""
+"""Tables of data as tables, and layout tables as the contents of their cells."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _TableRow(NamedTuple):
 
 
 def tabled(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
-    """Return the table's caption and the table; or the blocks of its cells, where it is not one of data."""
+    """Return the table's caption and the table; or the blocks of its cells, if it is not one of data."""
     listing = code_blocks.in_table(element)
     if listing is not None:
         code = code_blocks.fenced(listing)

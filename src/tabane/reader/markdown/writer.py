@@ -1,4 +1,4 @@
-"""What rooms for lists and tables ask of the one that writes everything."""
+"""Blocks of Markdown, the interface that lists and tables write with, and footnotes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Footnotes:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def mark(self, link: HtmlElement) -> str | None:
-        """Return the label of the note that this link leads to, where it is a reference."""
+        """Return the label of the note that this link leads to, if it is a reference."""
         return self.marks.get(link.get("href", "")) if self.marks and _refers(link) else None
 
     def note(self, element: HtmlElement) -> str | None:

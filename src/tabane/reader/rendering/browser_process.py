@@ -1,4 +1,4 @@
-"""A browser that runs, for one page: started with a fresh profile, and gone with everything that it made."""
+"""The browser process of one page: a fresh profile at its start, nothing left after its end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RenderedPage:
             await self.end()
 
     async def end(self) -> None:
-        """End the browser, where there is one."""
+        """End the browser, if there is one."""
         await self._browser.end()
 
     async def _visited(self, gate: EgressProxy, program: str, url: str, sandbox: bool) -> FetchedResource:
@@ -137,7 +137,7 @@ class BrowserProcess:
         self._ending: asyncio.Task[BrowserExit] | None = None
 
     async def start(self, program: str, arguments: Callable[[str], list[str]]) -> DevToolsConnection:
-        """Starts it. ``arguments`` are made for the folder of its profile. Raises ReadError."""
+        """Start it. ``arguments`` are made for the folder of its profile. Raises ReadError."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -159,7 +159,7 @@ class BrowserProcess:
         return self._talk
 
     async def end(self) -> BrowserExit:
-        """Ends it, however often it is asked to, and whoever is cancelled meanwhile."""
+        """End it, however often it is asked to, and whoever is cancelled meanwhile."""
         if self._ending is None:
             self._ending = asyncio.create_task(self._ended())
         return await asyncio.shield(self._ending)

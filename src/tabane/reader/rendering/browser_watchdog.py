@@ -1,4 +1,4 @@
-"""The process beside a browser: it starts it, and leaves nothing of it behind, whatever becomes of the hub.
+"""The watchdog process of a browser: starts it, and removes all of it when the hub or the page ends.
 
 It is run as a file, with what a bare Python has and nothing of Tabane. The first line on descriptor 0 is its
 order, as JSON: run (the command line), talk (the socket that becomes descriptors 3 and 4 of the browser),
@@ -56,7 +56,7 @@ class BrowserWatchdog:
         self._said = b""
 
     def keep(self) -> dict[str, Any]:
-        """Starts it and waits for the end; the report. Raises OSError where it cannot be started."""
+        """Start it, wait for its end and return the report. Raises OSError if it cannot be started."""
         browser = self._browser = _started(self._order)
         assert browser.stderr is not None
         why = self._watched(browser, browser.stderr.fileno())
@@ -82,7 +82,7 @@ class BrowserWatchdog:
                 return "memory"
 
     def end(self) -> None:
-        """Kills every process of it, until there is none.
+        """Kill every process of it, until there is none.
 
         One that runs as another user, as in a sandbox of the older kind, ends with its browser.
         """

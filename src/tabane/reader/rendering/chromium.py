@@ -1,4 +1,4 @@
-"""Where a browser is installed that can be driven: Chromium, Chrome, or Chrome's shell without a window."""
+"""Chromium: where it is installed, its command line, and the limits of one page."""
 
 from __future__ import annotations
 
@@ -58,8 +58,10 @@ _SHOWN = ("--headless", "--hide-scrollbars", "--window-size=1280,2400", "--lang=
 
 
 def flags(profile: str, gate: str, port: int, agent: str, *, sandbox: bool) -> list[str]:
-    """Return the arguments. ``gate`` is a name that nobody else knows: of all names it alone leads
-    anywhere, to ``port`` of this computer, so that what does not ask a proxy gets nowhere either, not even to loopback.
+    """Return the arguments.
+
+    ``gate`` is a secret name of the egress proxy. It is the only name that resolves, to ``port`` of this
+    computer, so that requests that bypass the proxy setting reach nothing, not even loopback.
     """
     return [
         *_SHOWN,
@@ -85,7 +87,7 @@ class RenderLimits:
 
     ``seconds`` is for everything, with the browser's start; ``settle`` for the page to load and become
     quiet, after which it is taken as it is. ``requests`` are those of the page that leave it; ``connections``
-    and ``traffic`` are counted by the gate, as they come from the network. ``memory`` is what the browser's
+    and ``traffic`` are counted by the proxy, as they come from the network. ``memory`` is what the browser's
     processes may hold of their own together (Linux), ``html`` the characters of the result, ``nodes`` the
     elements and texts of it. ``waiting``: pages that may wait for their turn.
     """

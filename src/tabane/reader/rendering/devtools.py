@@ -1,4 +1,4 @@
-"""The DevTools protocol over a socket: messages of JSON, each ended by a NUL.
+"""The DevTools protocol over a socket (JSON messages, each ended by a NUL), and the DOM snapshot.
 
 https://chromedevtools.github.io/devtools-protocol/ has its methods and events.
 """

@@ -1,4 +1,4 @@
-"""The only way out of the browser: a proxy on loopback that goes where the guard lets it.
+"""The browser's only way out: a proxy on loopback that connects where the guard allows.
 
 A name is looked up once, its addresses are judged, and the connection is made to one of them: for TLS the
 browser talks through it with the site itself, plain HTTP is passed on one request at a time. What has not the

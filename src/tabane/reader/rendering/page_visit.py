@@ -1,4 +1,4 @@
-"""One page in a browser: from its address to what its programs made of it."""
+"""One page in a browser: from its URL to the HTML that its scripts made."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NARROW = (
 
 
 class PageVisit:
-    """A page, visited once. ``agent`` is not set here: the browser says it by itself."""
+    """A page, visited once. ``agent`` is not set here: the browser says it on its own."""
 
     def __init__(
         self, talk: DevToolsConnection, gate: EgressProxy, guard: Guard, limits: RenderLimits
@@ -102,7 +102,7 @@ class PageVisit:
         )
 
     async def _loaded(self, url: str) -> bool:
-        """Return whether the time was up before the page was quiet. Raises ReadError where no page came at
+        """Return whether the time was up before the page was quiet. Raises ReadError if no page came at
         all.
         """
         try:
@@ -124,7 +124,7 @@ class PageVisit:
         return False
 
     def _check(self, url: str) -> None:
-        """Raises what keeps the page from being one. ``url`` is what was asked for."""
+        """Raise what keeps the page from being one. ``url`` is what was asked for."""
         if self._turned_away is not None and not self._status:
             raise self._turned_away
         if self._unreachable:
@@ -146,7 +146,7 @@ class PageVisit:
         return ReadError(said, "tls" if error.startswith(("ERR_CERT_", "ERR_SSL_")) else "connect")
 
     def _of_the_gate(self, host: str) -> ReadError | None:
-        """Return what the gate had to say of ``host``, with its port or without."""
+        """Return what the proxy had to say of ``host``, with its port or without."""
         known = {**self._gate.failed, **self._gate.refused}
         return next((error for name, error in known.items() if _same(name, host)), None)
 
@@ -180,7 +180,7 @@ class PageVisit:
         return value
 
     def _fetched(self, shown: dict[str, Any], late: bool) -> FetchedResource:
-        """Raises ReadError where programs led the page to an address that is none of a page."""
+        """Raises ReadError if programs led the page to an address that is none of a page."""
         at = self._guard.target(str(shown["url"]))
         return FetchedResource(
             at.url,
@@ -264,7 +264,7 @@ class PageVisit:
         self._talk.tell("Fetch.failRequest", self._session, requestId=said["requestId"], errorReason=why)
 
     def _challenge(self, said: dict[str, Any]) -> None:
-        """The gate's question is answered, once; no other is."""
+        """The proxy's question is answered, once; no other is."""
         challenge, request = said["authChallenge"], said["requestId"]
         ours = challenge.get("source") == "Proxy" and request not in self._challenged
         self._challenged.add(request)

@@ -1,4 +1,4 @@
-"""The Renderer of the product, which costs nothing until a page needs it."""
+"""The renderer of the product. Its libraries are imported with the first page that needs it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class PageRenderer:
     """Shows pages in a browser, one at a time: see :class:`~tabane.reader.sites.any_page.Renderer`.
 
     ``policy`` is that of fetching, asked at each page: hosts, ports and the User-Agent hold here too. Its
-    ``ca`` does not: the browser believes whom its own system does. Nor is there a page where it has a
-    ``proxy``, which the gate does not speak to. robots.txt was heeded when the page was fetched, and is not
-    asked for what the page's programs fetch, as it is in no browser.
+    ``ca`` does not: the browser trusts the authorities of its system. Nothing is rendered if the policy has a
+    ``proxy``, which the egress proxy does not support. robots.txt was obeyed when the page was fetched. As in
+    every browser, it is not asked for what the page's scripts fetch.
 
     ``program`` is asked at each page too: the path or name of the browser, "" for the first that is found,
     None for none at all. ``sandbox``: whether the browser has to confine its own processes; False is for a
     place that confines them otherwise, such as a container where the system does not let it. It is not
-    dropped by itself, and root is no reason to: a root runs the browser as a user that has nothing.
+    dropped on its own, and root is no reason to: a root runs the browser as a user that has nothing.
 
     It belongs to the event loop that it first renders on.
 
@@ -57,7 +57,7 @@ class PageRenderer:
         self._closed = False
 
     async def render(self, url: str) -> FetchedResource | None:
-        """Return the page as HTML after its programs ran; None where no browser is wanted or there is none.
+        """Return the page as HTML after its programs ran; None if no browser is wanted or there is none.
 
         Raises ReadError, and ConfigurationError where the policy allows what is no host.
         """

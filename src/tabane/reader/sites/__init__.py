@@ -1,1 +1,1 @@
-"""The ways to a page, each a module: sites that have their own, then what every site has."""
+"""Adapters of single sites, and the one for any page."""

@@ -1,4 +1,4 @@
-"""The way that every site has: its own Markdown, what is found in its HTML, the list for models, the text.
+"""The adapter for any page: its own Markdown, its extracted content, llms.txt, its plain text.
 
 One request is made where it suffices; more are made for what the first answer offers or lacks.
 """
@@ -54,7 +54,7 @@ class Renderer(Protocol):
     """A browser that runs a page's programs, under the same guard as every request."""
 
     async def render(self, url: str) -> FetchedResource | None:
-        """Return the page as HTML after its programs ran; None where there is no browser. Raises
+        """Return the page as HTML after its programs ran; None if there is no browser. Raises
         ReadError.
         """
         ...
@@ -157,7 +157,7 @@ def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> b
 
 
 def _beside(fetched: FetchedResource, told: page_hints.HtmlHints, little: bool) -> list[str]:
-    """Return where the page's own Markdown may be, where it is worth a request to look.
+    """Return where the page's own Markdown may be, if it is worth a request to look.
 
     Little was found on 2 of 257 pages of seven kinds (WCXB's dev split, postlight): it is seldom.
     """
@@ -184,7 +184,7 @@ def _is_fuller(rendered: Page, page: Page) -> bool:
 
 
 async def _markdown(url: str, means: ReadingTools) -> Page | None:
-    """Return the Markdown at that address; None where there is none, or what is there is something else."""
+    """Return the Markdown at that address; None if there is none, or what is there is something else."""
     try:
         fetched = await means.fetcher.fetch(url, accept=TEXT_ALONE)
         if not page_hints.is_text(fetched) or target(fetched.url).origin != target(url).origin:
@@ -221,7 +221,7 @@ async def _rendered(
 
 
 async def _last(url: str, fetched: FetchedResource, why: ReadError, means: ReadingTools) -> Page:
-    """Return the list for models, else all the text that the HTML shows. Raises ``why`` where there is
+    """Return the list for models, else all the text that the HTML shows. Raises ``why`` if there is
     none.
     """
     listed = await _listed(url, means)
@@ -262,7 +262,7 @@ def _why(why: ReadError | None, programs: bool, failed: ReadError | None = None)
 
 
 def _warned(page: Page, fetched: FetchedResource, programs: bool) -> Page:
-    """Return the page with a word on how little of it there is."""
+    """Return the page with a warning about how little of it there is."""
     size = f"{len(fetched.body) // 1000:,}"
     warning = (
         say("Little was found in {size} kB of HTML: the rest seems to need JavaScript.", size=size)
@@ -281,7 +281,7 @@ def _pruned(page: Page) -> Page:
 
 
 def _source(fetched: FetchedResource) -> str:
-    """Return the body as text. Raises ReadError where it is none."""
+    """Return the body as text. Raises ReadError if it is none."""
     if not page_hints.may_be_text(fetched):
         raise _no_text(fetched)
     return decoded(fetched.body, fetched.charset, fetched.media_type)

@@ -1,4 +1,4 @@
-"""Papers of arXiv: what is known of them at /abs, and their text at /html and /pdf."""
+"""Papers of arXiv: metadata of /abs, text of /html and /pdf."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ArxivPaper:
 
 class ArxivAdapter:
     """A paper. At /abs what is known of it and its abstract: one request. At /html and /pdf its text too: of
-    the HTML where there is some, since it has its formulas and tables, and else of the PDF."""
+    the HTML if there is some, since it has its formulas and tables, and else of the PDF."""
 
     name = "arxiv"
 
@@ -90,7 +90,7 @@ class ArxivAdapter:
 
 
 def paper_of(body: bytes) -> ArxivPaper | None:
-    """Return the first entry of a feed of arXiv's; None where there is none, or an error in its place."""
+    """Return the first entry of a feed of arXiv's; None if there is none, or an error in its place."""
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         return None
     try:

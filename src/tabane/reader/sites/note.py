@@ -1,4 +1,4 @@
-"""Articles of note, from what its own pages are made of."""
+"""Articles of note, by the data of its own pages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NoteResponse(Struct, frozen=True):
 
 class NoteAdapter:
     """An article, by one request; of one that is sold, the part that is free. Sounds and films are left to
-    the general way."""
+    the adapter for any page."""
 
     name = "note"
 

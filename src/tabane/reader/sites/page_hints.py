@@ -1,4 +1,4 @@
-"""What an answer tells of the page behind it: Markdown of its own, a want of JavaScript, menus; pure.
+"""Hints in a response about its page: its own Markdown, a need of JavaScript, menus. Pure.
 
 Looked for in the bytes as they came, without parsing them, in one pass each; a wrong guess costs a request.
 """

@@ -1,4 +1,4 @@
-"""Articles of Qiita, as the Markdown that they were written in."""
+"""Articles of Qiita, as the Markdown of their authors."""
 
 from __future__ import annotations
 

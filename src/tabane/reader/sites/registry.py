@@ -1,4 +1,4 @@
-"""Every way to single sites, in the order in which they are tried."""
+"""All site adapters, in the order in which they are tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every way to a page is."""
+"""The interface of site adapters, and what they share: JSON of APIs, relative links made absolute."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def fetch_json(
 
 
 async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
-    """Return an answer in JSON as a value of ``shape``. Raises ReadError, ``broken`` where it is none."""
+    """Return an answer in JSON as a value of ``shape``. Raises ReadError, ``broken`` if it is none."""
     if len(fetched.body) > _LONG:
         return await asyncio.to_thread(_read, fetched, shape)
     return _read(fetched, shape)
@@ -101,7 +101,7 @@ class PageConversion(Protocol):
     ) -> Page:
         """Return the page that these bytes are. ``media_type`` "" is told by ``name``, the URL and the bytes.
 
-        Raises ReadError: ``type`` where nothing here reads it, ``broken`` where it cannot be read.
+        Raises ReadError: ``type`` if nothing here reads it, ``broken`` where it cannot be read.
         """
         ...
 
@@ -119,10 +119,10 @@ class ReadingTools:
 
 
 class SiteAdapter(Protocol):
-    """One way to a page.
+    """Reads the pages of one site.
 
-    ``name`` is what the output says of it. Failure policy: a ReadError is kept as the cause and the next way
-    is tried; None says that there is nothing of this kind at the URL, which is no failure.
+    ``name`` appears in the output. Failure policy: a ReadError is kept as the cause, and the next adapter is
+    tried; None means that there is nothing of this kind at the URL, which is no failure.
     """
 
     @property

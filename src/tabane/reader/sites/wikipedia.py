@@ -1,4 +1,4 @@
-"""Wikipedia and its sisters, in any language, by the REST API that every MediaWiki has."""
+"""Wikipedia and its sister projects, in any language, by MediaWiki's REST API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WikipediaAdapter:
     """Articles as their makers give them, without what stands around them. One request.
 
     ``base`` gives the beginning of the API's URLs for a host. What the API does not have, such as special
-    pages, old revisions and pages of pictures, is left to the general way.
+    pages, old revisions and pages of pictures, is left to the adapter for any page.
     """
 
     name = "wikipedia"

@@ -1,4 +1,4 @@
-"""Films of YouTube: what is said of them and in them, from what their pages carry for the player.
+"""Videos of YouTube: their description and transcript, from the data of their pages.
 
 Captions are asked for as the page offers them. YouTube gives many of them to its own player alone, and
 everybody else an empty answer: then there is a word on it, and no transcript.
@@ -169,7 +169,7 @@ def _carried(fetched: FetchedResource) -> tuple[VideoPlayer, list[VideoChapter]]
 
 
 def _json(text: str, name: re.Pattern[str]) -> Any:
-    """Return the value that a script gives to this name; None where there is none that can be read."""
+    """Return the value that a script gives to this name; None if there is none that can be read."""
     found = name.search(text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Articles of Zenn, from what its own pages are made of."""
+"""Articles of Zenn, by the data of its own pages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ZennResponse(Struct, frozen=True):
 
 
 class ZennAdapter:
-    """An article, by one request. Books and scraps are left to the general way."""
+    """An article, by one request. Books and scraps are left to the adapter for any page."""
 
     name = "zenn"
 

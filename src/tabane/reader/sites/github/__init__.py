@@ -22,7 +22,7 @@ _WHOLE_REFS = re.compile(r"main|master|HEAD|trunk|develop|dev|gh-pages|[0-9a-f]{
 
 
 class GitHubAdapter:
-    """Pages of GitHub through its API; discussions, wikis and profiles are left to the general way.
+    """Pages of GitHub through its API; discussions, wikis and profiles are left to the adapter for any page.
 
     ``token`` gives GITHUB_TOKEN or None. Causes of its ReadErrors beside those of fetching: rate with the
     time to wait, key for a token that is not accepted, status for what is missing or private.

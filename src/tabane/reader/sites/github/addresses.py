@@ -1,4 +1,4 @@
-"""What a URL of GitHub leads to. Pure."""
+"""URLs of GitHub and what they lead to, and links in Markdown of repositories. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GitHub's API answers, as far as it is read here.
+"""Responses of GitHub's API, as far as they are used here.
 
 Shapes: https://docs.github.com/en/rest. What may be missing has a default, since it sometimes is.
 """

@@ -1,4 +1,4 @@
-"""GitHub's API, asked on the account of whoever's token it is, or of nobody."""
+"""Requests to GitHub's API, with a token or anonymous."""
 
 from __future__ import annotations
 

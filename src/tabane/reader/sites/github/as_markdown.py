@@ -1,4 +1,4 @@
-"""How what GitHub says is laid out. Pure."""
+"""Layout of GitHub pages as Markdown, and Jupyter notebooks. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Notebook(Struct, frozen=True):
 
 
 def notebook(text: str) -> str | None:
-    """Return the notebook as Markdown; None where it is none of version 4."""
+    """Return the notebook as Markdown; None if it is none of version 4."""
     try:
         found = msgspec.json.decode(text, type=Notebook)
     except (msgspec.DecodeError, RecursionError):
@@ -171,7 +171,7 @@ def facts(**known: object) -> str:
 
 
 def reacted(reactions: GitHubReactions | None) -> str:
-    """👍 and 👎 where there are some."""
+    """👍 and 👎 if there are some."""
     if reactions is None or not (reactions.up or reactions.down):
         return ""
     return " ".join(

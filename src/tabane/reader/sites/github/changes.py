@@ -1,4 +1,4 @@
-"""Commits, lists of them, and what is between two of them."""
+"""Commits, lists of commits, and comparisons."""
 
 from __future__ import annotations
 

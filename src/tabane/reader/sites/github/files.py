@@ -1,4 +1,4 @@
-"""Files of a repository: text as it is written, the rest as what can be read of it."""
+"""Files of repositories and gists."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class _FileExcerpt:
 
 
 async def of_entry(place: GitHubAddress, ref: str, entry: GitHubEntry, api: GitHubApi) -> Page:
-    """Return a file that the API told of; its bytes come with it where they are less than a megabyte."""
+    """Return a file that the API told of; its bytes come with it if they are less than a megabyte."""
     if entry.type == "submodule":
         lines = f"📦 {entry.name} @ {entry.sha} → {entry.submodule_git_url or ''}".rstrip(" →")
         return _page(_GitHubFile(place, ref, entry.path, b"", "", api.endpoints.site), _FileExcerpt(lines))
@@ -220,7 +220,7 @@ def _binary(found: _GitHubFile, kind: str) -> _FileExcerpt:
 
 
 def _text(found: _GitHubFile, kind: str) -> _FileExcerpt:
-    """Return text of any kind; wanted lines alone where there are some."""
+    """Return text of any kind; wanted lines alone if there are some."""
     text = unix(decoded(found.body, None, "text/plain"))
     if found.place.lines is not None:
         return _cut(text, found)

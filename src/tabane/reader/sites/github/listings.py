@@ -1,4 +1,4 @@
-"""Repositories and their folders: what lies there, and the README."""
+"""Repositories, folders, releases, and lists of issues."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def release(place: GitHubAddress, api: GitHubApi) -> Page:
 
 
 async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
-    """Return the last releases with their notes; where there are none, the tags."""
+    """Return the last releases with their notes; if there are none, the tags."""
     found = await api.get(f"/repos/{place.name}/releases", list[GitHubRelease], per_page=LISTED)
     if not found:
         return await tags(place, api)
@@ -233,7 +233,7 @@ async def _root(place: GitHubAddress, api: GitHubApi) -> tuple[list[GitHubEntry]
 async def _readme(
     repository: str, ref: str, path: str, entries: list[GitHubEntry], api: GitHubApi
 ) -> tuple[str, tuple[Message, ...]]:
-    """Return the README as a section, "" where there is none."""
+    """Return the README as a section, "" if there is none."""
     entry = readme_of(entries)
     if entry is not None:
         where = f"{api.endpoints.raw}/{repository}/{quote(ref, safe='/')}/{quote(entry.path, safe='/')}"

@@ -1,4 +1,4 @@
-"""Issues and pull requests, with all that was said below them."""
+"""Issues and pull requests, with their comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notion by its API: pages with all their blocks, and what a database is made of."""
+"""Notion by its API: pages with all their blocks, and the columns of databases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_PAGE = (400, 404)
 
 
 class NotionAdapter:
-    """Pages of Notion through its API; without a key they are left to the general way, which says why.
+    """Pages of Notion through its API; without a key the adapter for any page reads them.
 
     ``key`` gives NOTION_API_KEY or None. Causes of its ReadErrors beside those of fetching: key where there
     is none or it is not accepted, status 404 where the page is not shared with the integration.

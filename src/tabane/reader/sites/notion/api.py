@@ -1,4 +1,4 @@
-"""Notion's API, asked with the key of an integration.
+"""Requests to Notion's API, page ids in URLs, and the blocks of a page.
 
 https://developers.notion.com/reference: three requests a second on average, pages of a hundred.
 """
@@ -58,7 +58,7 @@ class NotionBlockReader:
         self._why: ReadError | None = None
 
     async def of_page(self, id_: str) -> tuple[list[NotionBlock], tuple[Message, ...]]:
-        """Return all blocks, with a word on those that are missing. Raises ReadError where there is none
+        """Return all blocks, with a warning about those that are missing. Raises ReadError if there is none
         at all.
         """
         nodes = [NotionBlock(block) for block in await self._children(id_)]
@@ -140,7 +140,7 @@ _ID = re.compile(r"(?:^|-)([0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{
 
 
 def page_id(url: str) -> str | None:
-    """Return the id of the page or database at ``url``, as a UUID; None where the URL has none or is not
+    """Return the id of the page or database at ``url``, as a UUID; None if the URL has none or is not
     Notion's.
 
     A page that is looked at beside the list it is in has its id in ``p``; that in ``v`` is of a view.

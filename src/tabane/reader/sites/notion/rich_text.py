@@ -1,4 +1,4 @@
-"""Rich text and properties of Notion as Markdown. Pure, and content with whatever it is given."""
+"""Rich text and properties of Notion as Markdown. Pure, and tolerant of any input."""
 
 from __future__ import annotations
 
