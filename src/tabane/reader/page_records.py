@@ -100,12 +100,6 @@ def said(message: Message) -> tuple[str, dict[str, Any]]:
     return message.template, fields
 
 
-def _plain(value: object) -> Any:
-    if isinstance(value, Message):
-        return list(said(value))
-    return value if isinstance(value, int | float) else str(value)
-
-
 def _message(template: str, fields: Mapping[str, Any]) -> Message:
     whole = {name: _message(*value) if isinstance(value, list) else value for name, value in fields.items()}
     return Message(template, **whole)

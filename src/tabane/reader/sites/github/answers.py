@@ -12,10 +12,6 @@ class GitHubAccount(Struct, frozen=True):
     login: str = ""
 
 
-class GitHubLicense(Struct, frozen=True):
-    spdx_id: str | None = None
-
-
 class GitHubRepository(Struct, frozen=True):
     full_name: str
     html_url: str = ""

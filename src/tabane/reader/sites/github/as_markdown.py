@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from posixpath import basename
 
 import msgspec
 from msgspec import Struct
 
 from tabane.reader.formats.text import fence
+from tabane.reader.page import Page
 from tabane.reader.sites.github.answers import GitHubAccount, GitHubChangedFile, GitHubEntry, GitHubReactions
 
 OUTPUT = 5_000
@@ -108,6 +110,8 @@ PATCHES = 200_000
 """Characters of patches that are shown together."""
 
 SITE = "GitHub"
+
+github_page = partial(Page, site=SITE, way="github", share=1.0)
 
 _README = re.compile(r"readme(?:\.(?:md|markdown|mdown|rst|adoc|asciidoc|org|txt))?", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

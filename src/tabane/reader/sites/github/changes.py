@@ -17,7 +17,15 @@ from tabane.reader.sites.github.answers import (
     GitHubComparison,
 )
 from tabane.reader.sites.github.api import GitHubApi
-from tabane.reader.sites.github.as_markdown import SITE, blocks, facts, login, numbered, patches, stat
+from tabane.reader.sites.github.as_markdown import (
+    blocks,
+    facts,
+    github_page,
+    login,
+    numbered,
+    patches,
+    stat,
+)
 
 LISTED = 100
 """Commits of a list."""
@@ -53,7 +61,7 @@ async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
         comments, warnings = await api.pages(f"{path}/comments", GitHubComment, found.commit.comment_count)
     subject, _, body = found.commit.message.partition("\n")
     detail = changed(found.files or (), patched=True)
-    return Page(
+    return github_page(
         found.html_url,
         blocks(
             f"# {subject}",
@@ -71,10 +79,7 @@ async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
         title=f"{subject} · {place.name}@{found.sha[:7]}",
         author=_author(found),
         date=_date(found) or None,
-        site=SITE,
         canonical=found.html_url or None,
-        way="github",
-        share=1.0,
         warnings=(*warnings, *detail.warnings),
     )
 
@@ -84,14 +89,11 @@ async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
     ref, path, found = await _listed(place, api)
     where = "/".join(filter(None, (ref, path)))
     warnings = (say("The last {count} commits are here.", count=LISTED),) if len(found) >= LISTED else ()
-    return Page(
+    return github_page(
         f"{api.endpoints.site}/{place.name}/commits/{quote(where, safe='/')}".removesuffix("/"),
         blocks(f"# Commits of {place.name} {where}".rstrip(), "\n".join(_line(each) for each in found)),
         title=f"Commits · {place.name} {where}".rstrip(),
         date=_date(found[0]) if found else None,
-        site=SITE,
-        way="github",
-        share=1.0,
         warnings=warnings,
     )
 
@@ -113,7 +115,7 @@ async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
             say("Only the first {shown} of {all} commits are here.", shown=shown, all=all_),
             *warnings,
         )
-    return Page(
+    return github_page(
         found.html_url,
         blocks(
             f"# {span} · {place.name}",
@@ -123,10 +125,7 @@ async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
             detail.markdown,
         ),
         title=f"{span} · {place.name}",
-        site=SITE,
         canonical=found.html_url or None,
-        way="github",
-        share=1.0,
         warnings=warnings,
     )
 

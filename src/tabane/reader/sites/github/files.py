@@ -21,6 +21,7 @@ from tabane.reader.sites.github.as_markdown import (
     SITE,
     blocks,
     element,
+    github_page,
     login,
     notebook,
     section,
@@ -179,7 +180,7 @@ async def _of_bytes(place: GitHubAddress, ref: str, path: str, body: bytes, api:
 
 def _page(found: _GitHubFile, shown: _FileExcerpt) -> Page:
     place = found.place
-    return Page(
+    return github_page(
         found.url,
         blocks(
             element("repository", place.name),
@@ -190,9 +191,6 @@ def _page(found: _GitHubFile, shown: _FileExcerpt) -> Page:
         ),
         title=title_of_path(place.name, found.path),
         author=shown.author,
-        site=SITE,
-        way="github",
-        share=1.0,
         warnings=shown.warnings,
         pictures=shown.pictures,
     )

@@ -25,10 +25,10 @@ from tabane.reader.sites.github.answers import (
 )
 from tabane.reader.sites.github.api import PAGE, RAW, GitHubApi
 from tabane.reader.sites.github.as_markdown import (
-    SITE,
     blocks,
     element,
     facts,
+    github_page,
     listing,
     login,
     numbered,
@@ -56,7 +56,7 @@ async def issues(place: GitHubAddress, api: GitHubApi) -> Page:
     what = "pulls" if kind == "pr" else "issues"
     shown = len(found.items)
     warning = say("{shown} of {all} entries are here.", shown=shown, all=found.total_count)
-    return Page(
+    return github_page(
         f"{api.endpoints.site}/{place.name}/{what}" + (f"?{place.query}" if place.query else ""),
         blocks(
             f"# {what.capitalize()} of {place.name}",
@@ -64,9 +64,6 @@ async def issues(place: GitHubAddress, api: GitHubApi) -> Page:
             "\n".join(_line(each) for each in found.items),
         ),
         title=f"{what.capitalize()} · {place.name}",
-        site=SITE,
-        way="github",
-        share=1.0,
         warnings=(warning,) if found.total_count > shown else (),
     )
 
@@ -89,16 +86,13 @@ async def release(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return one release, by its tag or the latest."""
     which = f"tags/{quote(place.rest[0], safe='')}" if place.rest else "latest"
     found = await api.get(f"/repos/{place.name}/releases/{which}", GitHubRelease)
-    return Page(
+    return github_page(
         found.html_url,
         blocks(f"# {_name(found)} · {place.name}", _facts(found), _notes(found), _assets(found.assets)),
         title=f"{_name(found)} · {place.name}",
         author=login(found.author),
         date=found.published_at or found.created_at,
-        site=SITE,
         canonical=found.html_url or None,
-        way="github",
-        share=1.0,
     )
 
 
@@ -109,14 +103,11 @@ async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
         return await tags(place, api)
     parts = [blocks(f"## {_name(each)}", _facts(each), _notes(each)[:_NOTES]) for each in found]
     warnings = (say("The last {count} releases are here.", count=LISTED),) if len(found) >= LISTED else ()
-    return Page(
+    return github_page(
         f"{api.endpoints.site}/{place.name}/releases",
         blocks(f"# Releases of {place.name}", *parts),
         title=f"Releases · {place.name}",
         date=found[0].published_at,
-        site=SITE,
-        way="github",
-        share=1.0,
         warnings=warnings,
     )
 
@@ -125,13 +116,10 @@ async def tags(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the last tags, each with the commit that it is on."""
     found = await api.get(f"/repos/{place.name}/tags", list[GitHubTag], per_page=PAGE)
     lines = "\n".join(f"- {each.name} (`{each.commit.sha[:7]}`)" for each in found)
-    return Page(
+    return github_page(
         f"{api.endpoints.site}/{place.name}/tags",
         blocks(f"# Tags of {place.name}", lines or "*None.*"),
         title=f"Tags · {place.name}",
-        site=SITE,
-        way="github",
-        share=1.0,
         warnings=(say("Only the first {shown} entries are here.", shown=PAGE),) if len(found) >= PAGE else (),
     )
 
@@ -173,7 +161,7 @@ async def repository(place: GitHubAddress, api: GitHubApi) -> Page:
     if about.archived:
         more = (say("The repository is archived: nobody works on it any more."), *more)
     description = (about.description or "").strip()
-    return Page(
+    return github_page(
         about.html_url or f"{api.endpoints.site}/{about.full_name}",
         blocks(
             element("repository", about.full_name),
@@ -184,10 +172,7 @@ async def repository(place: GitHubAddress, api: GitHubApi) -> Page:
         title=f"{about.full_name}: {description}" if description else about.full_name,
         author=about.owner.login if about.owner else None,
         date=about.pushed_at,
-        site=SITE,
         canonical=about.html_url or None,
-        way="github",
-        share=1.0,
         warnings=(*warnings, *more),
     )
 
@@ -203,7 +188,7 @@ async def of_entries(
             *warnings,
         )
     where = quote(f"{ref}/{path}".rstrip("/"), safe="/")
-    return Page(
+    return github_page(
         f"{api.endpoints.site}/{place.name}/tree/{where}",
         blocks(
             element("repository", place.name),
@@ -213,9 +198,6 @@ async def of_entries(
             readme,
         ),
         title=title_of_path(place.name, path),
-        site=SITE,
-        way="github",
-        share=1.0,
         warnings=warnings,
     )
 

@@ -19,7 +19,7 @@ from tabane.reader.sites.github.answers import (
     GitHubReviewComment,
 )
 from tabane.reader.sites.github.api import GitHubApi
-from tabane.reader.sites.github.as_markdown import SITE, blocks, facts, login, numbered, reacted
+from tabane.reader.sites.github.as_markdown import blocks, facts, github_page, login, numbered, reacted
 from tabane.reader.sites.github.changes import changed
 
 _HUNK = 12  # lines of a diff above a comment on it
@@ -65,16 +65,13 @@ async def _comments(
 def _page(found: GitHubIssue, known: str, parts: Sequence[str], warnings: tuple[Message, ...]) -> Page:
     title = " ".join(found.title.split())
     body = (found.body or "").replace("\r\n", "\n").strip() or "*No description.*"
-    return Page(
+    return github_page(
         found.html_url,
         blocks(f"# {title} #{found.number}", known, body, *parts),
         title=f"{title} #{found.number}",
         author=login(found.user),
         date=found.created_at or None,
-        site=SITE,
         canonical=found.html_url or None,
-        way="github",
-        share=1.0,
         warnings=warnings,
     )
 
