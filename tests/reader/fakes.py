@@ -66,5 +66,5 @@ class FakeConverting:
         return Page(url, visible_text(body.decode("utf-8", "replace")), way="plain")
 
 
-def means(fetcher: FakeFetcher) -> ReadingTools:
+def tools(fetcher: FakeFetcher) -> ReadingTools:
     return ReadingTools(fetcher, FakeConverting())

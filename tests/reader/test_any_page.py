@@ -13,7 +13,7 @@ from tabane.reader.page import Page
 from tabane.reader.plain_text import visible_text
 from tabane.reader.sites import page_hints
 from tabane.reader.sites.any_page import AnyPageAdapter
-from tests.reader.fakes import FakeFetcher, answer, means
+from tests.reader.fakes import FakeFetcher, answer, tools
 
 URL = "https://a.test/docs/guide"
 LONG = "All that there is to say about it, at some length. " * 20
@@ -21,7 +21,7 @@ SHELL = '<html><head><script src="/app.js"></script></head><body><div id="root">
 
 
 def read(fetcher: FakeFetcher, url: str = URL, way: AnyPageAdapter | None = None) -> Page:
-    page = asyncio.run((way or AnyPageAdapter()).read(url, means(fetcher)))
+    page = asyncio.run((way or AnyPageAdapter()).read(url, tools(fetcher)))
     assert page is not None
     return page
 

@@ -22,7 +22,7 @@ from tabane.reader.sites.site_adapter import ReadingTools
 from tabane.reader.table import reader_table
 from tabane.reader.url_reader import UrlReader
 from tabane.wire import json
-from tests.reader.fakes import FakeFetcher, answer, means
+from tests.reader.fakes import FakeFetcher, answer, tools
 from tests.reader.shelves import shelved
 
 URL = "https://a.test/page"
@@ -40,7 +40,7 @@ class Given:
     def takes(self, url: str) -> bool:
         return True
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         self.reads += 1
         return self.page
 
@@ -72,7 +72,7 @@ def run(work: Callable[[Desk], Awaitable[None]], page: Page | None = None, fails
                 remembered.append((caller.identity, page))
                 return f"web/{page.url}"
 
-            reading = UrlReader(lambda: means(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
+            reading = UrlReader(lambda: tools(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
             reader = ReaderOperations(lambda _: reading, here.shelf, remember)
             table = Table(reader_table(lambda: reader))
             await work(Desk(way, Door(table, AllowLocal()), remembered))

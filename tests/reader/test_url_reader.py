@@ -14,7 +14,7 @@ from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
 from tabane.reader.url_reader import CachedPage, CacheValidators, UrlReader, shown
-from tests.reader.fakes import FakeFetcher, answer, means
+from tests.reader.fakes import FakeFetcher, answer, tools
 
 URL = "https://a.test/page"
 
@@ -31,7 +31,7 @@ class FakeWay:
     def takes(self, url: str) -> bool:
         return self.only in url
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         self.read_count += 1
         if isinstance(self.outcome, ReadError):
             raise self.outcome
@@ -49,8 +49,8 @@ class Fetching:
     def takes(self, url: str) -> bool:
         return True
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
-        bodies = [(await means.fetcher.fetch(each, accept="text/x")).body for each in (url, *self._more)]
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        bodies = [(await tools.fetcher.fetch(each, accept="text/x")).body for each in (url, *self._more)]
         return Page(url, b"".join(bodies).decode(), way="fetching")
 
 
@@ -81,7 +81,7 @@ def error(cause: str, status: int | None = None) -> ReadError:
 def reading(
     fetcher: FakeFetcher, *ways: SiteAdapter, shelf: Drawer | None = None, clock: Clock | None = None
 ) -> UrlReader:
-    return UrlReader(lambda: means(fetcher), ways[:-1], shelf, general=ways[-1], clock=clock or Clock())
+    return UrlReader(lambda: tools(fetcher), ways[:-1], shelf, general=ways[-1], clock=clock or Clock())
 
 
 def tagged(text: str, tag: str) -> FetchedResource:
@@ -231,10 +231,10 @@ def test_who_asks_for_the_same_page_meanwhile_gets_it_without_another_request() 
     begun, go = asyncio.Event(), asyncio.Event()
 
     class Slow(FakeWay):
-        async def read(self, url: str, means: ReadingTools) -> Page | None:
+        async def read(self, url: str, tools: ReadingTools) -> Page | None:
             begun.set()
             await go.wait()
-            return await super().read(url, means)
+            return await super().read(url, tools)
 
     async def run() -> None:
         slow = Slow(outcome=Page(URL, "text"))
@@ -250,11 +250,11 @@ def test_who_asks_for_the_same_page_meanwhile_gets_it_without_another_request() 
 
 def test_a_page_that_takes_too_long_is_given_up() -> None:
     class Hanging(FakeWay):
-        async def read(self, url: str, means: ReadingTools) -> Page | None:
+        async def read(self, url: str, tools: ReadingTools) -> Page | None:
             await asyncio.Event().wait()
             return None
 
-    reader = UrlReader(lambda: means(FakeFetcher()), general=Hanging(), limit=0.05)
+    reader = UrlReader(lambda: tools(FakeFetcher()), general=Hanging(), limit=0.05)
     with pytest.raises(ReadError) as raised:
         asyncio.run(reader.read(URL))
     assert raised.value.cause == "timeout"

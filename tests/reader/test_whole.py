@@ -115,8 +115,8 @@ def test_a_page_that_has_not_changed_is_not_sent_again(site: Site) -> None:
     async def run() -> None:
         async with shelved() as here:
             fetching = PageFetcher(site.policy)
-            means = ReadingTools(fetching, ThreadedConversion())
-            reader = UrlReader(lambda: means, shelf=here.shelf, clock=lambda: now[0])
+            tools = ReadingTools(fetching, ThreadedConversion())
+            reader = UrlReader(lambda: tools, shelf=here.shelf, clock=lambda: now[0])
             first = await reader.read(site.url("/etag"))
             now[0] += 1000
             assert await reader.read(site.url("/etag")) == first

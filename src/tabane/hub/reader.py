@@ -164,8 +164,8 @@ class PageReader:
 
         def reading(fetching: PageFetcher) -> UrlReader:
             general = AnyPageAdapter(rendering)
-            means = ReadingTools(fetching, conversion)
-            return UrlReader(lambda: means, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
+            tools = ReadingTools(fetching, conversion)
+            return UrlReader(lambda: tools, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
 
         readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
         return ReaderOperations(

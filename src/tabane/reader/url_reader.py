@@ -96,13 +96,13 @@ class PageCleaner(Protocol):
 class UrlReader:
     """Reads pages. ``ways`` are those of single sites, tried in order, before the general one.
 
-    ``means`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
+    ``tools`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
     One URL is read once at a time: requests for it meanwhile get the same page.
     """
 
     def __init__(
         self,
-        means: Callable[[], ReadingTools],
+        tools: Callable[[], ReadingTools],
         ways: Sequence[SiteAdapter] = (),
         shelf: PageCaching | None = None,
         *,
@@ -112,7 +112,7 @@ class UrlReader:
         show: PageCleaner | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._means, self._shelf = means, shelf
+        self._tools, self._shelf = tools, shelf
         self._ways = (*ways, general or AnyPageAdapter())
         self._fresh, self._limit, self._clock = fresh, limit, clock
         self._show = show or _in_thread
@@ -145,12 +145,12 @@ class UrlReader:
             return await self._anew(where, raw, None if refresh else kept)
 
     async def _anew(self, url: str, raw: bool, kept: CachedPage | None) -> Page:
-        means = self._means()
-        asking = _ConditionalFetcher(means.fetcher, kept.validators if kept else None)
+        tools = self._tools()
+        asking = _ConditionalFetcher(tools.fetcher, kept.validators if kept else None)
         ways = (PageSourceAdapter(),) if raw else self._ways
         try:
             async with asyncio.timeout(self._limit):
-                page = await read_with_adapters(url, ways, replace(means, fetcher=asking))
+                page = await read_with_adapters(url, ways, replace(tools, fetcher=asking))
         except _NotModified:
             assert kept is not None  # who has nothing asks for changes of nothing
             await self._keep(url, replace(kept, checked=self._clock()), raw)
@@ -179,7 +179,7 @@ class UrlReader:
             await _at_best(self._shelf.put(url, kept, raw=raw))
 
 
-async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], means: ReadingTools) -> Page:
+async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], tools: ReadingTools) -> Page:
     """Return the page by the first way that leads to it, with why those before it did not as warnings.
 
     Raises ReadError of the cause that says most, where none does; its message has the others too.
@@ -189,7 +189,7 @@ async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], means: Readi
         if not way.takes(url):
             continue
         try:
-            page = await way.read(url, means)
+            page = await way.read(url, tools)
         except ReadError as error:
             log.debug("%s cannot read a page: %s", way.name, error)
             failed.append((way.name, error))

@@ -17,7 +17,7 @@ from tabane.reader.sites.notion.block_markdown import markdown
 from tabane.reader.sites.notion.rich_text import named, rich, title
 from tabane.reader.sites.registry import all_site_adapters
 from tabane.reader.sites.site_adapter import absolute
-from tests.reader.fakes import FakeFetcher, means
+from tests.reader.fakes import FakeFetcher, tools
 
 NAMES = ["github", "notion", "wikipedia", "stackoverflow", "qiita", "zenn", "note", "arxiv", "youtube"]
 
@@ -70,7 +70,7 @@ def test_a_key_goes_to_its_own_service_alone(url: str) -> None:
     way = next(way for way in all_site_adapters(keys) if way.takes(url))
     assert asked == []  # keys are looked up when a page is read, since they may change
     with suppress(ReadError):
-        asyncio.run(way.read(url, means(fetcher)))
+        asyncio.run(way.read(url, tools(fetcher)))
     name, host = KEYS[url]
     assert set(asked) == {name}
     first, headers, _ = fetcher.asked[0]

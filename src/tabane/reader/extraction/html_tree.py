@@ -56,14 +56,7 @@ def _move(segment: Element, place: Element) -> None:
     if (parent := place.getparent()) is None or segment in place.iterancestors():
         return
     del segment.attrib["hidden"]
-    old = segment.getparent()
-    tail, segment.tail = segment.tail, None
-    if old is not None and tail:
-        before = segment.getprevious()
-        if before is not None:
-            before.tail = (before.tail or "") + tail
-        else:
-            old.text = (old.text or "") + tail
+    drop(segment)
     segment.tail, place.tail = place.tail, None
     parent.replace(place, segment)
 
@@ -126,3 +119,18 @@ def _set_apart(root: Element) -> None:
     for place, stray in enumerate(strays):
         body.insert(place, stray)
     strays[-1].tail = (strays[-1].tail or "") + (text or "")
+
+
+def drop(element: Element, space: str = "") -> None:
+    """Take an element out and leave what follows it, after the white space that it held: listings need it."""
+    parent = element.getparent()
+    if parent is None:
+        return
+    if tail := space + (element.tail or ""):
+        before = element.getprevious()
+        if before is not None:
+            before.tail = (before.tail or "") + tail
+        else:
+            parent.text = (parent.text or "") + tail
+        element.tail = None
+    parent.remove(element)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tabane.reader.extraction.blocks import SILENT, ElementBox, TextBlock, iterwalk, up
+from tabane.reader.extraction.html_tree import drop
 
 Element = Any
 _EMPTY = frozenset(("br", "hr", "wbr", "td", "th", "col", "colgroup"))
@@ -141,22 +142,7 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
         if silent or not (speaks or element.tag in _EMPTY):
             gone.append((element, silent))
     for element, silent in gone:  # inner ones first, so that nothing but white space is left in these
-        _drop(element, "" if silent else "".join(element.itertext()))
-
-
-def _drop(element: Element, space: str) -> None:
-    """Take an element out and leave what follows it, and the white space that it held: listings need it."""
-    parent = element.getparent()
-    if parent is None:
-        return
-    if tail := space + (element.tail or ""):
-        before = element.getprevious()
-        if before is not None:
-            before.tail = (before.tail or "") + tail
-        else:
-            parent.text = (parent.text or "") + tail
-        element.tail = None
-    parent.remove(element)
+        drop(element, "" if silent else "".join(element.itertext()))
 
 
 def lowest(root: Element, blocks: Sequence[TextBlock], kept: Sequence[bool]) -> Element:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tabane.messages import say
+from tabane.reader.extraction.html_tree import drop, parsed
 from tabane.reader.formats.text import bounded, first_line
 from tabane.reader.page import Page
 
@@ -21,7 +22,6 @@ WHOLE_MEDIA = "application/vnd.tabane.whole+html"
 
 def whole_page(text: str, url: str) -> Page:
     """Return all of it as Markdown; scripts and styles show nothing."""
-    from tabane.reader.extraction.html_tree import parsed
     from tabane.reader.markdown import markdown
 
     root = parsed(text)
@@ -51,7 +51,6 @@ _HEADINGS = ("h2", "h3", "h4", "h5", "h6")
 
 def wiki_page(text: str, url: str) -> Page:
     """Return the article. ``url`` is where readers find it, and what its links are relative to."""
-    from tabane.reader.extraction.html_tree import parsed
     from tabane.reader.markdown import markdown
 
     root = parsed(text)
@@ -81,7 +80,7 @@ def _clean(body: Element) -> None:
         if not isinstance(element.tag, str):
             continue
         if _is_left_out(element, kept):
-            _drop(element)
+            drop(element)
     for link in body.iter("a"):
         href = link.get("href", "")
         if "#cite_" in href:
@@ -122,25 +121,11 @@ def _names(element: Element) -> frozenset[str]:
     return frozenset(element.get("class", "").lower().split())
 
 
-def _drop(element: Element) -> None:
-    """Take it out, and leave what stands behind it."""
-    parent = element.getparent()
-    if parent is None:
-        return
-    if element.tail:
-        before = element.getprevious()
-        if before is None:
-            parent.text = (parent.text or "") + element.tail
-        else:
-            before.tail = (before.tail or "") + element.tail
-    parent.remove(element)
-
-
 def _without_empty_sections(body: Element) -> None:
     """Headings of sections of which nothing was left go too, the innermost first."""
     for section in reversed(list(body.iter("section"))):
         if not any(text.strip() for text in _below_heading(section)) and section.find(".//img") is None:
-            _drop(section)
+            drop(section)
 
 
 def _below_heading(section: Element) -> Iterator[str]:

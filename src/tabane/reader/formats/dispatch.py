@@ -21,6 +21,7 @@ _LONGEST = 20_000_000  # characters of markup that are read in one pass
 class _TypedBody:
     """What was got, and what was said of it."""
 
+    kind: Kind
     data: bytes
     url: str
     media: str
@@ -37,12 +38,17 @@ def page_of(body: bytes, url: str, media_type: str = "", charset: str | None = N
     ``media_type`` and ``charset`` are what the server said, ``name`` that of a file. Raises ReadError:
     ``type`` for what nothing here reads, ``broken`` for what is not so, ``large``, ``empty``, ``key``.
     """
+    kind, media = _kind(body, media_type, name, url)
+    return _READERS[kind](_TypedBody(kind, body, url, media, charset, name))
+
+
+def _kind(body: bytes, media_type: str, name: str, url: str) -> tuple[Kind, str]:
+    """Return the kind of the bytes, and the media type without its parameters. Raises ReadError, ``type``."""
     media = media_type.partition(";")[0].strip().lower()
     try:
-        kind = kind_of(body, media, name, url)
-    except UnsupportedMediaType as unread:
-        raise _unread(str(unread.args[0])) from None
-    return _READERS[kind](_TypedBody(body, url, media, charset, name))
+        return kind_of(body, media, name, url), media
+    except UnsupportedMediaType as error:
+        raise _unread(str(error.args[0])) from None
 
 
 _STRUCTURED = frozenset({"html", "whole", "wiki", "xml"})
@@ -63,11 +69,7 @@ def plain_page_of(
     Without ``with_scripts``, it includes what browsers without scripts show. Raises ReadError: ``type`` if
     it is not text.
     """
-    media = media_type.partition(";")[0].strip().lower()
-    try:
-        kind = kind_of(body, media, name, url)
-    except UnsupportedMediaType as unread:
-        raise _unread(str(unread.args[0])) from None
+    kind, media = _kind(body, media_type, name, url)
     if kind not in _STRUCTURED | _TEXTUAL:
         raise _unread(media or kind)
     text = decoded(body, charset, "text/html" if kind in _STRUCTURED else media)
@@ -101,52 +103,32 @@ def _html(body: _TypedBody) -> Page:
     return replace(page, media_type=body.media) if "xhtml" in body.media else page
 
 
-def _plain(body: _TypedBody) -> Page:
-    from tabane.reader.formats.text import plain
+def _text(body: _TypedBody) -> Page:
+    from tabane.reader.formats import text
 
-    return plain(body.text(), body.url)
-
-
-def _code(body: _TypedBody) -> Page:
-    from tabane.reader.formats.text import code
-
-    return code(body.text(), body.url, code_language(body.media, body.name, body.url))
-
-
-def _markdown(body: _TypedBody) -> Page:
-    from tabane.reader.formats.text import marked
-
-    return marked(body.text(), body.url)
+    if body.kind == "plain":
+        return text.plain(body.text(), body.url)
+    if body.kind == "markdown":
+        return text.marked(body.text(), body.url)
+    return text.code(body.text(), body.url, code_language(body.media, body.name, body.url))
 
 
 def _json(body: _TypedBody) -> Page:
     from tabane.reader.formats.data_files import json_page
 
-    return json_page(body.text(), body.url)
+    return json_page(body.text(), body.url, lines=body.kind == "ndjson")
 
 
-def _json_lines(body: _TypedBody) -> Page:
-    from tabane.reader.formats.data_files import json_page
+def _rows(body: _TypedBody) -> Page:
+    from tabane.reader.formats.data_files import csv_page
 
-    return json_page(body.text(), body.url, lines=True)
+    return csv_page(body.text(), body.url, "\t" if body.kind == "tsv" else "")
 
 
 def _xml(body: _TypedBody) -> Page:
     from tabane.reader.formats.xml import xml_page
 
     return xml_page(decoded(body.data, body.charset, "application/xml"), body.url)
-
-
-def _csv(body: _TypedBody) -> Page:
-    from tabane.reader.formats.data_files import csv_page
-
-    return csv_page(body.text(), body.url)
-
-
-def _tsv(body: _TypedBody) -> Page:
-    from tabane.reader.formats.data_files import csv_page
-
-    return csv_page(body.text(), body.url, "\t")
 
 
 def _pdf(body: _TypedBody) -> Page:
@@ -161,58 +143,37 @@ def _image(body: _TypedBody) -> Page:
     return image_page(body.data, body.url, PurePosixPath(body.name or body.url.partition("?")[0]).name)
 
 
-def _docx(body: _TypedBody) -> Page:
-    from tabane.reader.formats.zipped_documents import office_page
+def _zipped(body: _TypedBody) -> Page:
+    from tabane.reader.formats.zipped_documents import book_page, office_page
 
-    return office_page(body.data, body.url, "docx")
-
-
-def _xlsx(body: _TypedBody) -> Page:
-    from tabane.reader.formats.zipped_documents import office_page
-
-    return office_page(body.data, body.url, "xlsx")
+    return (
+        book_page(body.data, body.url) if body.kind == "epub" else office_page(body.data, body.url, body.kind)
+    )
 
 
-def _pptx(body: _TypedBody) -> Page:
-    from tabane.reader.formats.zipped_documents import office_page
+def _article(body: _TypedBody) -> Page:
+    from tabane.reader.formats.article_html import whole_page, wiki_page
 
-    return office_page(body.data, body.url, "pptx")
-
-
-def _epub(body: _TypedBody) -> Page:
-    from tabane.reader.formats.zipped_documents import book_page
-
-    return book_page(body.data, body.url)
-
-
-def _whole(body: _TypedBody) -> Page:
-    from tabane.reader.formats.article_html import whole_page
-
-    return whole_page(decoded(body.data, body.charset, "text/html"), body.url)
-
-
-def _wiki(body: _TypedBody) -> Page:
-    from tabane.reader.formats.article_html import wiki_page
-
-    return wiki_page(decoded(body.data, body.charset, "text/html"), body.url)
+    page = wiki_page if body.kind == "wiki" else whole_page
+    return page(decoded(body.data, body.charset, "text/html"), body.url)
 
 
 _READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
     "html": _html,
-    "plain": _plain,
-    "code": _code,
-    "markdown": _markdown,
+    "plain": _text,
+    "code": _text,
+    "markdown": _text,
     "json": _json,
-    "ndjson": _json_lines,
+    "ndjson": _json,
     "xml": _xml,
-    "csv": _csv,
-    "tsv": _tsv,
+    "csv": _rows,
+    "tsv": _rows,
     "pdf": _pdf,
     "image": _image,
-    "docx": _docx,
-    "xlsx": _xlsx,
-    "pptx": _pptx,
-    "epub": _epub,
-    "whole": _whole,
-    "wiki": _wiki,
+    "docx": _zipped,
+    "xlsx": _zipped,
+    "pptx": _zipped,
+    "epub": _zipped,
+    "whole": _article,
+    "wiki": _article,
 }

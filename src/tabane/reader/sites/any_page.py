@@ -71,34 +71,34 @@ class AnyPageAdapter:
     def takes(self, url: str) -> bool:
         return True
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         try:
-            fetched = await _fetched(url, means)
+            fetched = await _fetched(url, tools)
         except ReadError as error:
-            listed = await _listed(url, means) if error.status in _MAY_BE_LISTED else None
+            listed = await _listed(url, tools) if error.status in _MAY_BE_LISTED else None
             if listed is None:
                 raise
             return replace(listed, warnings=(*listed.warnings, _said(error)))
         if fetched.media_type in _HTML:
-            return await self._of_html(url, fetched, means)
-        page = await _converted(fetched, means)
+            return await self._of_html(url, fetched, tools)
+        page = await _converted(fetched, tools)
         return _pruned(page) if page_hints.is_dump(url, fetched) else page
 
-    async def _of_html(self, url: str, fetched: FetchedResource, means: ReadingTools) -> Page:
-        page, why = await _attempt(fetched, means)
+    async def _of_html(self, url: str, fetched: FetchedResource, tools: ReadingTools) -> Page:
+        page, why = await _attempt(fetched, tools)
         told = await asyncio.to_thread(page_hints.told, fetched)
         little = _is_little(page, fetched, told.programs)
         for address in _beside(fetched, told, little):
-            better = await _markdown(address, means)
+            better = await _markdown(address, tools)
             if better is not None and await asyncio.to_thread(_says_the_same, better, page):
                 return _with_facts(better, page, fetched)
         failed: ReadError | None = None
         if little and told.programs and self._renderer is not None:
-            rendered, failed = await _rendered(url, self._renderer, means)
+            rendered, failed = await _rendered(url, self._renderer, tools)
             if rendered is not None and (page is None or _is_fuller(rendered, page)):
                 return rendered
         if page is None or (told.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
-            return await _last(url, fetched, _why(why, told.programs, failed), means)
+            return await _last(url, fetched, _why(why, told.programs, failed), tools)
         return _warned(page, fetched, told.programs) if little and not page.warnings else page
 
 
@@ -110,33 +110,33 @@ class PageSourceAdapter:
     def takes(self, url: str) -> bool:
         return True
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
-        fetched = await means.fetcher.fetch(url, accept=HTML_ALONE)
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        fetched = await tools.fetcher.fetch(url, accept=HTML_ALONE)
         text = await asyncio.to_thread(_source, fetched)
         return Page(fetched.url, text, way=self.name, share=1.0, media_type=fetched.media_type)
 
 
-async def _fetched(url: str, means: ReadingTools) -> FetchedResource:
+async def _fetched(url: str, tools: ReadingTools) -> FetchedResource:
     """Return the answer, as Markdown where the site has some of its own."""
     try:
-        fetched = await means.fetcher.fetch(url, accept=ACCEPT)
+        fetched = await tools.fetcher.fetch(url, accept=ACCEPT)
     except ReadError as error:
         if error.status != 406:
             raise
-        return await means.fetcher.fetch(url, accept=HTML_ALONE)
+        return await tools.fetcher.fetch(url, accept=HTML_ALONE)
     if fetched.media_type in page_hints.MARKDOWN and not fetched.body.strip():
-        return await means.fetcher.fetch(url, accept=HTML_ALONE)
+        return await tools.fetcher.fetch(url, accept=HTML_ALONE)
     return fetched
 
 
-async def _converted(fetched: FetchedResource, means: ReadingTools) -> Page:
-    return await means.converting.page(fetched.body, fetched.url, fetched.media_type, fetched.charset)
+async def _converted(fetched: FetchedResource, tools: ReadingTools) -> Page:
+    return await tools.converting.page(fetched.body, fetched.url, fetched.media_type, fetched.charset)
 
 
-async def _attempt(fetched: FetchedResource, means: ReadingTools) -> tuple[Page | None, ReadError | None]:
+async def _attempt(fetched: FetchedResource, tools: ReadingTools) -> tuple[Page | None, ReadError | None]:
     """Return what is found in HTML, or why that is nothing."""
     try:
-        page = await _converted(fetched, means)
+        page = await _converted(fetched, tools)
     except ReadError as error:
         if error.cause not in _NOTHING_FOUND:
             raise
@@ -183,13 +183,13 @@ def _is_fuller(rendered: Page, page: Page) -> bool:
     return page.way == _FOR_MACHINES or tokens(rendered.markdown) > tokens(page.markdown)
 
 
-async def _markdown(url: str, means: ReadingTools) -> Page | None:
+async def _markdown(url: str, tools: ReadingTools) -> Page | None:
     """Return the Markdown at that address; None if there is none, or what is there is something else."""
     try:
-        fetched = await means.fetcher.fetch(url, accept=TEXT_ALONE)
+        fetched = await tools.fetcher.fetch(url, accept=TEXT_ALONE)
         if not page_hints.is_text(fetched) or target(fetched.url).origin != target(url).origin:
             return None  # the text of another site is not this page
-        page = await means.converting.page(fetched.body, fetched.url, "text/markdown", fetched.charset)
+        page = await tools.converting.page(fetched.body, fetched.url, "text/markdown", fetched.charset)
     except ReadError as error:
         log.debug("no Markdown beside a page: %s", error)
         return None
@@ -206,12 +206,12 @@ def _with_facts(better: Page, page: Page | None, fetched: FetchedResource) -> Pa
 
 
 async def _rendered(
-    url: str, renderer: Renderer, means: ReadingTools
+    url: str, renderer: Renderer, tools: ReadingTools
 ) -> tuple[Page | None, ReadError | None]:
     """Return the page after its programs ran, or why there is none, where a browser was there to run them."""
     try:
         fetched = await renderer.render(url)
-        page = await _converted(fetched, means) if fetched else None
+        page = await _converted(fetched, tools) if fetched else None
     except ReadError as error:
         log.info("a page cannot be rendered: %s", error)
         return None, error
@@ -220,16 +220,16 @@ async def _rendered(
     return replace(page, way="rendered", warnings=(*page.warnings, *fetched.warnings)), None
 
 
-async def _last(url: str, fetched: FetchedResource, why: ReadError, means: ReadingTools) -> Page:
+async def _last(url: str, fetched: FetchedResource, why: ReadError, tools: ReadingTools) -> Page:
     """Return the list for models, else all the text that the HTML shows. Raises ``why`` if there is
     none.
     """
-    listed = await _listed(url, means)
+    listed = await _listed(url, tools)
     if listed is not None:
         return replace(listed, warnings=(*listed.warnings, _said(why)))
     if not page_hints.may_be_text(fetched):
         raise _no_text(fetched)
-    shown = await means.converting.text(fetched.body, fetched.url, fetched.media_type, fetched.charset)
+    shown = await tools.converting.text(fetched.body, fetched.url, fetched.media_type, fetched.charset)
     text = shown.markdown
     if not text or (why.cause == "javascript" and tokens(text) < NEXT_TO_NOTHING):
         raise why
@@ -238,9 +238,9 @@ async def _last(url: str, fetched: FetchedResource, why: ReadError, means: Readi
     )
 
 
-async def _listed(url: str, means: ReadingTools) -> Page | None:
+async def _listed(url: str, tools: ReadingTools) -> Page | None:
     """llms.txt of the folder that the URL is in."""
-    page = await _markdown(page_hints.list_of(url), means)
+    page = await _markdown(page_hints.list_of(url), tools)
     return replace(page, way="llms.txt") if page else None
 
 

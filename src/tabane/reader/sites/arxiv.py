@@ -48,34 +48,34 @@ class ArxivAdapter:
     def takes(self, url: str) -> bool:
         return _place(url) is not None
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         place = _place(url)
         if place is None:
             return None
         kind, id_ = place
         if kind == "abs":
-            return _made(id_, await self._paper(id_, means), None)
+            return _made(id_, await self._paper(id_, tools), None)
         try:
-            paper = await self._paper(id_, means)
+            paper = await self._paper(id_, tools)
         except ReadError as error:
-            text = await self._text(id_, means)
+            text = await self._text(id_, tools)
             warning = say("What is known of the paper could not be read: {reason}", reason=error.message)
             return replace(text, way=self.name, site="arXiv", warnings=(*text.warnings, warning))
-        return _made(id_, paper, await self._text(id_, means))
+        return _made(id_, paper, await self._text(id_, tools))
 
-    async def _paper(self, id_: str, means: ReadingTools) -> ArxivPaper:
+    async def _paper(self, id_: str, tools: ReadingTools) -> ArxivPaper:
         where = query(f"{self._api}/api/query", id_list=id_, max_results=1)
-        fetched = await means.fetcher.fetch(where, accept="application/atom+xml")
+        fetched = await tools.fetcher.fetch(where, accept="application/atom+xml")
         paper = await asyncio.to_thread(paper_of, fetched.body)
         if paper is None:
             raise ReadError(say("arXiv knows no paper {id}.", id=id_), "status", status=404)
         return paper
 
-    async def _text(self, id_: str, means: ReadingTools) -> Page:
+    async def _text(self, id_: str, tools: ReadingTools) -> Page:
         """Return the text by its HTML, else by its PDF."""
         try:
-            found = await means.fetcher.fetch(f"{self._base}/html/{id_}", accept="text/html")
-            page = await means.converting.page(
+            found = await tools.fetcher.fetch(f"{self._base}/html/{id_}", accept="text/html")
+            page = await tools.converting.page(
                 found.body, f"https://arxiv.org/html/{id_}", "text/html", found.charset
             )
             if page.markdown.strip():
@@ -83,8 +83,8 @@ class ArxivAdapter:
         except ReadError as error:
             if error.status != 404 and error.cause not in ("empty", "broken"):
                 raise
-        found = await means.fetcher.fetch(f"{self._base}/pdf/{id_}", accept="application/pdf")
-        return await means.converting.page(
+        found = await tools.fetcher.fetch(f"{self._base}/pdf/{id_}", accept="application/pdf")
+        return await tools.converting.page(
             found.body, f"https://arxiv.org/pdf/{id_}", found.media_type, found.charset, name=f"{id_}.pdf"
         )
 

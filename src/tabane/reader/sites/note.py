@@ -65,15 +65,15 @@ class NoteAdapter:
     def takes(self, url: str) -> bool:
         return _key(url) is not None
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         key = _key(url)
         if key is None:
             return None
-        note = (await fetch_json(means, f"{self._base}/api/v3/notes/{key}", NoteResponse)).data
+        note = (await fetch_json(tools, f"{self._base}/api/v3/notes/{key}", NoteResponse)).data
         if not note.body:
             return None
         home = note.note_url or url
-        page = await means.converting.page(_written(note.body).encode(), home, WHOLE_MEDIA, "utf-8")
+        page = await tools.converting.page(_written(note.body).encode(), home, WHOLE_MEDIA, "utf-8")
         title = " ".join((note.name or "").split())
         tags = " ".join(each.hashtag.name for each in note.hashtag_notes if each.hashtag)
         return replace(

@@ -65,30 +65,30 @@ class QiitaAdapter:
     def takes(self, url: str) -> bool:
         return _id_of(url) is not None
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         id_ = _id_of(url)
         if id_ is None:
             return None
         token = self._token()
         headers = {"authorization": f"Bearer {token}"} if token else {}
         where = f"{self._base}/api/v2/items/{id_}"
-        item = await _got(means, where, QiitaItem, headers)
+        item = await _got(tools, where, QiitaItem, headers)
         comments: list[QiitaComment] = []
         warnings: tuple[Message, ...] = ()
         if item.comments_count:
             try:
                 comments = await _got(
-                    means, query(f"{where}/comments", per_page=100), list[QiitaComment], headers
+                    tools, query(f"{where}/comments", per_page=100), list[QiitaComment], headers
                 )
             except ReadError as error:
                 warnings = (say("The comments could not be read: {reason}", reason=error.message),)
         return await asyncio.to_thread(_made, item, comments, warnings)
 
 
-async def _got(means: ReadingTools, url: str, shape: type[_Shape], headers: dict[str, str]) -> _Shape:
+async def _got(tools: ReadingTools, url: str, shape: type[_Shape], headers: dict[str, str]) -> _Shape:
     try:
         return await parse_json(
-            await means.fetcher.fetch(url, headers=headers, accept="application/json"), shape
+            await tools.fetcher.fetch(url, headers=headers, accept="application/json"), shape
         )
     except ReadError as error:
         if error.status == 401:

@@ -47,7 +47,7 @@ _Shape = TypeVar("_Shape")
 
 
 async def fetch_json(
-    means: ReadingTools,
+    tools: ReadingTools,
     url: str,
     shape: type[_Shape],
     *,
@@ -55,7 +55,7 @@ async def fetch_json(
     accept: str = JSON,
 ) -> _Shape:
     """Return what the API says at ``url``. Raises ReadError, ``broken`` where it is not of this shape."""
-    return await parse_json(await means.fetcher.fetch(url, headers=headers, accept=accept), shape)
+    return await parse_json(await tools.fetcher.fetch(url, headers=headers, accept=accept), shape)
 
 
 async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
@@ -132,4 +132,4 @@ class SiteAdapter(Protocol):
         """Return whether it knows URLs like this one. Pure, and asked first."""
         ...
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None: ...
+    async def read(self, url: str, tools: ReadingTools) -> Page | None: ...

@@ -121,32 +121,32 @@ class StackOverflowAdapter:
     def takes(self, url: str) -> bool:
         return _place(url) is not None
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         place = _place(url)
         if place is None:
             return None
         site, kind, id_ = place
-        api = _StackApi(means, self._base, site, self._key() or None)
+        api = _StackApi(tools, self._base, site, self._key() or None)
         if kind in ("a", "answers"):
             found = await api.get(f"answers/{id_}", StackAnswers)
             id_ = str(_first(found.items).question_id)
         thread = await _read(id_, api)
-        page = await means.converting.page(_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8")
+        page = await tools.converting.page(_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8")
         return _made(page, thread, site)
 
 
 class _StackApi:
     """The API for one read."""
 
-    def __init__(self, means: ReadingTools, base: str, site: str, key: str | None) -> None:
-        self._means, self._base, self._site, self._key = means, base, site, key
+    def __init__(self, tools: ReadingTools, base: str, site: str, key: str | None) -> None:
+        self._tools, self._base, self._site, self._key = tools, base, site, key
 
     async def get(self, path: str, shape: type[_Found], **parameters: object) -> _Found:
         url = query(
             f"{self._base}/2.3/{path}", **parameters, site=self._site, filter="withbody", key=self._key
         )
         try:
-            return await fetch_json(self._means, url, shape)
+            return await fetch_json(self._tools, url, shape)
         except ReadError as error:
             if error.status not in (400, 502):
                 raise

@@ -39,15 +39,15 @@ class WikipediaAdapter:
     def takes(self, url: str) -> bool:
         return _place(url) is not None
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         place = _place(url)
         if place is None:
             return None
         host, title = place
         where = f"{self._base(host)}/w/rest.php/v1/page/{quote(title, safe='')}/html"
-        fetched = await means.fetcher.fetch(where, accept="text/html")
+        fetched = await tools.fetcher.fetch(where, accept="text/html")
         article = f"https://{host}/wiki/{quote(title, safe='/:(),')}"
-        page = await means.converting.page(fetched.body, article, WIKI_MEDIA, fetched.charset)
+        page = await tools.converting.page(fetched.body, article, WIKI_MEDIA, fetched.charset)
         lang = page.lang or (host.partition(".")[0] if _HOST.fullmatch(host) else None)
         return replace(page, url=page.canonical or article, site=_site(host), lang=lang, way=self.name)
 

@@ -104,21 +104,21 @@ class YouTubeAdapter:
     def takes(self, url: str) -> bool:
         return _id_of(url) is not None
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         id_ = _id_of(url)
         if id_ is None:
             return None
-        fetched = await means.fetcher.fetch(f"{self._base}/watch?v={id_}", accept="text/html")
+        fetched = await tools.fetcher.fetch(f"{self._base}/watch?v={id_}", accept="text/html")
         player, chapters = await asyncio.to_thread(_carried, fetched)
         details = player.videoDetails
         if details is None or not details.title:
             raise ReadError(_refusal(player), "empty")
         track = _track(player)
-        events, warnings = await self._words(track, means)
+        events, warnings = await self._words(track, tools)
         return _made(id_, player, details, chapters, track, events, warnings)
 
     async def _words(
-        self, track: CaptionTrack | None, means: ReadingTools
+        self, track: CaptionTrack | None, tools: ReadingTools
     ) -> tuple[list[CaptionEvent], tuple[Message, ...]]:
         """Return what is said in the film, or why that is not known."""
         if track is None:
@@ -129,7 +129,7 @@ class YouTubeAdapter:
         # At YouTube's own host, whatever the page says: what else it names is not asked.
         where = f"{self._base}{parts.path}?{parts.query}&fmt=json3"
         try:
-            words = await fetch_json(means, where, CaptionWords)
+            words = await fetch_json(tools, where, CaptionWords)
         except ReadError as error:
             if error.cause == "broken":
                 return [], (

@@ -57,14 +57,14 @@ class ZennAdapter:
     def takes(self, url: str) -> bool:
         return _place(url) is not None
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         place = _place(url)
         if place is None:
             return None
         user, slug = place
-        article = (await fetch_json(means, f"{self._base}/api/articles/{slug}", ZennResponse)).article
+        article = (await fetch_json(tools, f"{self._base}/api/articles/{slug}", ZennResponse)).article
         home = f"https://zenn.dev{article.path or f'/{user}/articles/{slug}'}"
-        page = await means.converting.page(_written(article.body_html).encode(), home, WHOLE_MEDIA, "utf-8")
+        page = await tools.converting.page(_written(article.body_html).encode(), home, WHOLE_MEDIA, "utf-8")
         topics = ", ".join(topic.display_name for topic in article.topics if topic.display_name)
         facts = {"Topics": topics, "Kind": article.article_type, "Likes": article.liked_count or ""}
         lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)

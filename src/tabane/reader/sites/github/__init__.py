@@ -42,11 +42,11 @@ class GitHubAdapter:
     def takes(self, url: str) -> bool:
         return place_of(url) is not None
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         place = place_of(url)
         if place is None:
             return None
-        api = GitHubApi(means, self._endpoints, self._token() or None, self._clock)
+        api = GitHubApi(tools, self._endpoints, self._token() or None, self._clock)
         return await _READERS[place.kind](place, api)
 
 

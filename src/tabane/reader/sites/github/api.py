@@ -41,7 +41,7 @@ class GitHubEndpoints:
 class GitHubApi:
     """The API for one read. ``token`` may be None; ``clock`` tells seconds since 1970."""
 
-    means: ReadingTools
+    tools: ReadingTools
     endpoints: GitHubEndpoints
     token: str | None
     clock: Callable[[], float]
@@ -56,7 +56,7 @@ class GitHubApi:
         if url.startswith(self.endpoints.api):
             headers["x-github-api-version"] = VERSION
         try:
-            return await self.means.fetcher.fetch(url, headers=headers, accept=accept)
+            return await self.tools.fetcher.fetch(url, headers=headers, accept=accept)
         except ReadError as error:
             raise self._explained(error) from None
 

@@ -80,7 +80,7 @@ async def _files(found: Gist, api: GitHubApi) -> tuple[list[str], tuple[Message,
             fetched += 1
             try:
                 # Without the token: this URL is what the answer says, and may be anybody's.
-                body = await api.means.fetcher.fetch(each.raw_url)
+                body = await api.tools.fetcher.fetch(each.raw_url)
                 text = await asyncio.to_thread(decoded, body.body, body.charset, "text/plain")
             except ReadError as error:
                 warnings.append(
@@ -204,7 +204,7 @@ async def _shown(found: _GitHubFile, api: GitHubApi) -> _FileExcerpt:
     if kind in _SOURCE or kind == "markdown":
         return await asyncio.to_thread(_text, found, kind)
     try:
-        page = await api.means.converting.page(found.body, found.raw, "", None, name=basename(found.path))
+        page = await api.tools.converting.page(found.body, found.raw, "", None, name=basename(found.path))
     except ReadError as error:
         if error.cause != "type":
             raise

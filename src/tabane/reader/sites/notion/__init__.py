@@ -36,7 +36,7 @@ class NotionAdapter:
     def takes(self, url: str) -> bool:
         return page_id(url) is not None
 
-    async def read(self, url: str, means: ReadingTools) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         id_ = page_id(url)
         if id_ is None:
             return None
@@ -45,7 +45,7 @@ class NotionAdapter:
             raise ReadError(
                 say("Pages of Notion are read whole with the key of an integration in NOTION_API_KEY."), "key"
             )
-        api = NotionApi(means, self._base, key)
+        api = NotionApi(tools, self._base, key)
         try:
             found = await api.get(f"pages/{id_}", NotionObject)
         except ReadError as error:

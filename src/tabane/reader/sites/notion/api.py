@@ -201,15 +201,15 @@ class NotionObject(Struct, frozen=True):
 class NotionApi:
     """The API for one read."""
 
-    def __init__(self, means: ReadingTools, base: str, key: str) -> None:
-        self._means, self._base = means, base
+    def __init__(self, tools: ReadingTools, base: str, key: str) -> None:
+        self._tools, self._base = tools, base
         self._headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
 
     async def get(self, path: str, shape: type[_Shape], **parameters: object) -> _Shape:
         """Return what is at ``path``. Raises ReadError that says what it means here."""
         url = query(f"{self._base}/v1/{path}", **parameters)
         try:
-            return await fetch_json(self._means, url, shape, headers=self._headers)
+            return await fetch_json(self._tools, url, shape, headers=self._headers)
         except ReadError as error:
             message = _message(error)
             if message is None:
