@@ -268,9 +268,9 @@ def test_closing_ends_what_is_being_made() -> None:
 def test_the_process_ends_with_its_parent() -> None:
     script = (
         "import asyncio, os\n"
-        "from tabane.reader.conversion import Conversion\n"
+        "from tabane.reader.conversion import PageConverter\n"
         "async def main():\n"
-        "    conversion = Conversion(dict(os.environ))\n"
+        "    conversion = PageConverter(dict(os.environ))\n"
         "    await conversion.page(b'one', 'https://example.org/')\n"
         "    print(*conversion.pids, flush=True)\n"
         "    os._exit(1)\n"

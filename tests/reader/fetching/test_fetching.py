@@ -570,7 +570,7 @@ def test_importing_the_room_loads_nothing_heavy() -> None:
     import sys
 
     code = (
-        "import sys, tabane.reader.fetching as room; room.Fetching(room.Policy)\n"
+        "import sys, tabane.reader.fetching as room; room.PageFetcher(room.Policy)\n"
         "print(sorted({m.partition('.')[0] for m in sys.modules}"
         " & {'httpcore2', 'httpx2', 'anyio', 'h11', 'h2', 'brotli', 'idna', 'ssl'}))"
     )
