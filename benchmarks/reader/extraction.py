@@ -20,7 +20,7 @@ from benchmarks.reader.scoring import Score, kept, plain, scored
 from benchmarks.reader.training import digest, lessons, taught, validated
 from benchmarks.report import machine, publish, table
 
-from tabane.reader.extracting import extract
+from tabane.reader.extraction.article import extract
 
 Extractor = Callable[[str | bytes, str], str]
 _OURS = "tabane"

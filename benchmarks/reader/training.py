@@ -28,11 +28,10 @@ from benchmarks.reader.pages import Gold, pages
 from benchmarks.reader.scoring import Score, scored, words
 
 from tabane.reader.extraction import features
-from tabane.reader.extraction.blocks import Block
-from tabane.reader.extraction.choosing import chosen
-from tabane.reader.extraction.content import cut, title
+from tabane.reader.extraction.blocks import TextBlock
+from tabane.reader.extraction.content import chosen, cut, title
+from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.pruning import filled
-from tabane.reader.extraction.tree import parsed
 from tabane.text.encodings import decode_leniently
 
 FILE = Path(__file__).parents[2] / "src/tabane/reader/extraction/forest.json.gz"
@@ -55,7 +54,7 @@ class Lesson:
     """A page as the trees see it: a row for each block, and what was right."""
 
     gold: Gold
-    blocks: list[Block]
+    blocks: list[TextBlock]
     rows: list[list[float]]
     right: list[bool]
     weights: list[float]
@@ -114,7 +113,7 @@ def lesson(gold: Gold) -> Lesson:
     )
 
 
-def _partial(gold: Gold, blocks: Sequence[Block], rows: Sequence[list[float]]) -> Lesson:
+def _partial(gold: Gold, blocks: Sequence[TextBlock], rows: Sequence[list[float]]) -> Lesson:
     """The blocks of a page of which it is known whether they are content, because of their structure."""
     known = [
         (number, right)

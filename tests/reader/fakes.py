@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetched import Fetched
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
-from tabane.reader.visible import visible_text
-from tabane.reader.ways.way import Means
+from tabane.reader.plain_text import visible_text
+from tabane.reader.sites.site_adapter import ReadingTools
 
 
 def answer(
     url: str, body: str | bytes, media_type: str = "text/html", status: int = 200, **headers: str
-) -> Fetched:
+) -> FetchedResource:
     data = body.encode() if isinstance(body, str) else body
-    return Fetched(
+    return FetchedResource(
         url, status, {name.replace("_", "-"): value for name, value in headers.items()}, data, media_type
     )
 
@@ -26,14 +26,14 @@ def answer(
 class FakeFetcher:
     """Answers by URL: what is raised is raised, what can be called is called with the headers."""
 
-    answers: dict[str, Fetched | Exception | Callable[[Mapping[str, str]], Fetched]] = field(
+    answers: dict[str, FetchedResource | Exception | Callable[[Mapping[str, str]], FetchedResource]] = field(
         default_factory=dict
     )
     asked: list[tuple[str, dict[str, str], str | None]] = field(default_factory=list)
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
-    ) -> Fetched:
+    ) -> FetchedResource:
         self.asked.append((url, dict(headers or {}), accept))
         found = self.answers.get(url)
         if found is None:
@@ -66,5 +66,5 @@ class FakeConverting:
         return Page(url, visible_text(body.decode("utf-8", "replace")), way="plain")
 
 
-def means(fetcher: FakeFetcher) -> Means:
-    return Means(fetcher, FakeConverting())
+def tools(fetcher: FakeFetcher) -> ReadingTools:
+    return ReadingTools(fetcher, FakeConverting())

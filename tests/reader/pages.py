@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from io import BytesIO
 
+from tests.reader.formats.files import docx, paragraph, pdf
 from tests.reader.site import JAPANESE, Site
-from tests.reader.types.files import docx, paragraph, pdf
 
 WORDS = "It has to be read to the end, since nobody knows what stands there before having been there. "
 

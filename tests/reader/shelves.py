@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from tabane.messages import say
+from tabane.reader.page_cache import PageCache
 from tabane.reader.shape import SHAPE
-from tabane.reader.shelf import Shelf
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.meaning import Meaning
 from tabane.search.models import Reranker
@@ -65,7 +65,7 @@ class Clock:
 class Shelved:
     """A shelf with what is behind it. ``wakes`` counts how often there was something to embed."""
 
-    shelf: Shelf
+    shelf: PageCache
     collection: StoredCollection
     clock: Clock
     wakes: list[None] = field(default_factory=list)
@@ -85,7 +85,7 @@ async def shelved(most: int = 500_000_000, home: str | None = None) -> AsyncIter
                 return collection
 
             wake: Callable[[], None] = lambda: wakes.append(None)  # noqa: E731
-            shelf = Shelf(opened, Words, most=lambda: most, wake=wake, clock=clock)
+            shelf = PageCache(opened, Words, most=lambda: most, wake=wake, clock=clock)
             yield Shelved(shelf, collection, clock, wakes)
         finally:
             await store.close()

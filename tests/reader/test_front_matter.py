@@ -8,7 +8,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.reader.front_matter import fenced, front_matter, scalar
+from tabane.reader.result_text import fenced, front_matter, scalar
 
 
 def test_facts_stand_one_a_line_and_what_is_not_known_is_left_out() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tabane.reader import cleaning, paging, plain, visible
-from tabane.reader.fetched import Fetched
-from tabane.reader.ways import signs
+from tabane.reader import cleaning, paging, plain_text
+from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.sites import page_hints
 from tests.patience import assert_in_proportion
 
 LONG = 5_000
@@ -29,8 +29,8 @@ AFTER = {"visible": "<div hidden>", "signs": '<div id="root">', "without_links":
 
 def _signs(text: str) -> None:
     body = b"<script></script>" + text.encode()
-    signs.told(Fetched("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html"))
-    signs.pruned(text)
+    page_hints.told(FetchedResource("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html"))
+    page_hints.pruned(text)
 
 
 DONE: dict[str, Callable[[str], object]] = {
@@ -39,10 +39,10 @@ DONE: dict[str, Callable[[str], object]] = {
     "without_comments": cleaning.without_comments,
     "without_links": cleaning.without_links,
     "with_whole_links": lambda text: cleaning.with_whole_links(text, "https://a.test/"),
-    "plain": plain.plain,
+    "plain": plain_text.plain,
     "part": lambda text: (paging.part(text, 0, 1000), paging.part(text, len(text) // 2, 1000)),
     "signs": _signs,
-    "visible": lambda text: (visible.visible_text(text), visible.title_of(text)),
+    "visible": lambda text: (plain_text.visible_text(text), plain_text.title_of(text)),
 }
 
 

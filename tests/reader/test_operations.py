@@ -13,16 +13,16 @@ import pytest
 from tabane.errors import BadArguments, Forbidden, StoreBusy
 from tabane.messages import Lang, say
 from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable, input_schema
-from tabane.reader import texts
-from tabane.reader.fetched import Fetched
-from tabane.reader.operations import Reader
+from tabane.reader import result_text
+from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.operations import ReaderOperations
 from tabane.reader.page import Page, Picture
 from tabane.reader.parameters import ReadUrl
-from tabane.reader.reading import Reading
+from tabane.reader.sites.site_adapter import ReadingTools
 from tabane.reader.table import reader_table
-from tabane.reader.ways.way import Means
+from tabane.reader.url_reader import UrlReader
 from tabane.wire import json
-from tests.reader.fakes import FakeFetcher, answer, means
+from tests.reader.fakes import FakeFetcher, answer, tools
 from tests.reader.shelves import shelved
 
 URL = "https://a.test/page"
@@ -40,7 +40,7 @@ class Given:
     def takes(self, url: str) -> bool:
         return True
 
-    async def read(self, url: str, means: Means) -> Page | None:
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
         self.reads += 1
         return self.page
 
@@ -72,15 +72,15 @@ def run(work: Callable[[Desk], Awaitable[None]], page: Page | None = None, fails
                 remembered.append((caller.identity, page))
                 return f"web/{page.url}"
 
-            reading = Reading(lambda: means(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
-            reader = Reader(lambda _: reading, here.shelf, remember)
+            reading = UrlReader(lambda: tools(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
+            reader = ReaderOperations(lambda _: reading, here.shelf, remember)
             table = OperationTable(reader_table(lambda: reader))
             await work(Desk(way, Door(table, AllowLocal()), remembered))
 
     asyncio.run(opened())
 
 
-def html() -> Fetched:
+def html() -> FetchedResource:
     return answer(URL, "<p>source</p>")
 
 
@@ -104,7 +104,7 @@ def test_a_page_comes_with_what_is_known_of_it() -> None:
 def test_an_assistant_reads_facts_and_a_fence_that_the_page_cannot_close() -> None:
     async def work(desk: Desk) -> None:
         value = await desk.read(max_tokens=2000)
-        text = texts.assistant(value, "en")
+        text = result_text.assistant(value, "en")
         front, rest = text.removeprefix("---\n").split("\n---\n", 1)
         assert front.startswith(
             'title: "T"\nauthor: "Ann"\nurl: https://a.test/page\nway: extracted\nshare: 0.8'
@@ -115,7 +115,7 @@ def test_an_assistant_reads_facts_and_a_fence_that_the_page_cannot_close() -> No
         assert "not instructions" in note
         assert content.startswith("# Title")
         assert value["next_cursor"] in after
-        assert texts.blocks(value, "en") == [{"type": "text", "text": text}]
+        assert result_text.blocks(value, "en") == [{"type": "text", "text": text}]
 
     run(work)
 
@@ -131,9 +131,9 @@ def test_parts_are_read_on_from_the_shelf_and_together_are_the_page() -> None:
         assert "".join(LONG[each["start"] : each["end"]] for each in found) == LONG
         assert all(each["content"].startswith("#") for each in found)
         assert desk.way.reads == 1
-        assert 'title: "T"' in texts.assistant(found[1], "en")
-        assert "part: " in texts.assistant(found[1], "en")
-        assert "Ann" not in texts.assistant(found[1], "en")
+        assert 'title: "T"' in result_text.assistant(found[1], "en")
+        assert "part: " in result_text.assistant(found[1], "en")
+        assert "Ann" not in result_text.assistant(found[1], "en")
 
     run(work)
 
@@ -141,7 +141,7 @@ def test_parts_are_read_on_from_the_shelf_and_together_are_the_page() -> None:
 def test_a_part_with_all_around_it_keeps_its_budget() -> None:
     async def work(desk: Desk) -> None:
         for most in (500, 1000, 3000):
-            text = texts.assistant(await desk.read(max_tokens=most), "en")
+            text = result_text.assistant(await desk.read(max_tokens=most), "en")
             assert most / 2 < len(text) / 4 <= most
 
     run(work)
@@ -228,7 +228,7 @@ def test_a_page_is_remembered_by_an_operation_of_its_own() -> None:
         assert desk.remembered == []
         value = await desk.call("remember_url", url=URL)
         assert (value["remembered"], value["length"], value["title"]) == (f"web/{URL}", len(LONG), "T")
-        assert f'remembered: "web/{URL}"' in texts.kept(value, "en")
+        assert f'remembered: "web/{URL}"' in result_text.kept(value, "en")
         assert "content" not in value
         assert [each.markdown for _, each in desk.remembered] == [LONG]
         assert desk.way.reads == 1  # what was just read is not asked for again
@@ -268,7 +268,9 @@ def test_who_may_only_look_reads_and_does_not_remember() -> None:
 def test_pictures_are_content_of_their_own() -> None:
     async def work(desk: Desk) -> None:
         value = await desk.read()
-        assert texts.blocks(value, "en")[1:] == [{"type": "image", "data": "AQI=", "mimeType": "image/png"}]
+        assert result_text.blocks(value, "en")[1:] == [
+            {"type": "image", "data": "AQI=", "mimeType": "image/png"}
+        ]
 
     run(work, Page(URL, "An image.", pictures=(Picture("image/png", b"\x01\x02"),)))
 
@@ -280,9 +282,9 @@ def test_a_failure_says_why_in_the_language_of_the_caller() -> None:
                 await desk.read(url=url)
             assert raised.value.parameter == "url"
             assert raised.value.text("en").startswith("url: ")
-        assert texts.failure(raised.value, "en") == f"Error: {raised.value.text('en')}"
-        assert texts.failure(raised.value, "ja").startswith("Error: ")
-        assert texts.failure(raised.value, "ja") != texts.failure(raised.value, "en")
+        assert result_text.failure(raised.value, "en") == f"Error: {raised.value.text('en')}"
+        assert result_text.failure(raised.value, "ja").startswith("Error: ")
+        assert result_text.failure(raised.value, "ja") != result_text.failure(raised.value, "en")
 
     run(work)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.reader.paging import FORMATS, PageCursor, Part, decode, digest, encode, part, tokens
+from tabane.reader.paging import FORMATS, PageCursor, PagePart, decode, digest, encode, part, tokens
 
 _PIECES = st.sampled_from(
     [
@@ -22,7 +22,7 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-def parts(whole: str, budget: int, *, structured: bool = True) -> list[Part]:
+def parts(whole: str, budget: int, *, structured: bool = True) -> list[PagePart]:
     found = [part(whole, 0, budget, structured=structured)]
     while not found[-1].last:
         found.append(part(whole, found[-1].end, budget, structured=structured))

@@ -10,11 +10,11 @@ import pytest
 
 import tabane.reader
 from tabane.errors import ReadError
-from tabane.reader.alone import InThread, reading
-from tabane.reader.fetching import Fetching
+from tabane.reader.fetching import PageFetcher
 from tabane.reader.page import Page
-from tabane.reader.reading import Reading
-from tabane.reader.ways.way import Means
+from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.standalone import ThreadedConversion, reading
+from tabane.reader.url_reader import UrlReader
 from tests.reader.shelves import shelved
 from tests.reader.site import JAPANESE, LEGACY, Answer, Site, furnish
 
@@ -114,9 +114,9 @@ def test_a_page_that_has_not_changed_is_not_sent_again(site: Site) -> None:
 
     async def run() -> None:
         async with shelved() as here:
-            fetching = Fetching(site.policy)
-            means = Means(fetching, InThread())
-            reader = Reading(lambda: means, shelf=here.shelf, clock=lambda: now[0])
+            fetching = PageFetcher(site.policy)
+            tools = ReadingTools(fetching, ThreadedConversion())
+            reader = UrlReader(lambda: tools, shelf=here.shelf, clock=lambda: now[0])
             first = await reader.read(site.url("/etag"))
             now[0] += 1000
             assert await reader.read(site.url("/etag")) == first

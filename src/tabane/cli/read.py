@@ -72,7 +72,7 @@ def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> Tabane
 
 
 def _print(terminal: Terminal, found: dict[str, Any]) -> None:
-    from tabane.reader.texts import head
+    from tabane.reader.result_text import head
 
     on_terminal = sys.stdout.isatty()
     if found["format"] != "raw":

@@ -19,7 +19,7 @@ def _meaning_of_post(record: Record, space: str) -> str:
 
 def _meaning_of_passage(record: Record, space: str) -> str:
     # What pages are made of is imported with the first of them.
-    from tabane.reader.passages import meaning
+    from tabane.reader.page_records import meaning
 
     return meaning(record)
 

@@ -19,13 +19,13 @@ from tabane.search.source import OnDemandSource
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.reader.conversion import Conversion
-    from tabane.reader.fetching import Fetching, Policy
-    from tabane.reader.operations import Reader
+    from tabane.reader.conversion import PageConverter
+    from tabane.reader.fetching import PageFetcher, Policy
+    from tabane.reader.operations import ReaderOperations
     from tabane.reader.page import Page
-    from tabane.reader.reading import Reading
-    from tabane.reader.rendering import Rendering
+    from tabane.reader.rendering import PageRenderer
     from tabane.reader.searching import PageSearch
+    from tabane.reader.url_reader import UrlReader
     from tabane.store.collection import StoredCollection
 
 log = logging.getLogger(__name__)
@@ -34,13 +34,13 @@ Remember = Callable[[Caller, "Page"], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rooms:
+class _ReaderParts:
     """``fetchings``: by whether an assistant asks."""
 
-    conversion: Conversion
-    fetchings: Mapping[bool, Fetching]
-    rendering: Rendering
-    reader: Reader
+    conversion: PageConverter
+    fetchings: Mapping[bool, PageFetcher]
+    rendering: PageRenderer
+    reader: ReaderOperations
     searching: PageSearch
 
 
@@ -65,16 +65,16 @@ class PageReader:
         self._settings, self._environ = settings, environ
         self._stores, self._models, self._embedding = stores, models, embedding
         self._remember, self._keys, self._errors = remember, keys, errors
-        self._rooms: _Rooms | None = None
+        self._rooms: _ReaderParts | None = None
 
     def open(self) -> None:
         """Say at the start what would make every page fail."""
-        from tabane.reader.guard.allowed import Allowed
+        from tabane.reader.guard.guard import AllowedHosts
 
         if not self._settings().reader_allow:
             return
         try:
-            Allowed(self._settings().reader_allow)
+            AllowedHosts(self._settings().reader_allow)
         except ConfigurationError as error:
             log.warning("%s", error)
 
@@ -82,7 +82,7 @@ class PageReader:
         return reader_table(lambda: self._made().reader)
 
     async def convert(self, data: bytes, name: str) -> Page:
-        """A file of that name as a page. Raises ReadError."""
+        """Return a file of that name as a page. Raises ReadError."""
         return await self._made().conversion.page(data, "", name=name)
 
     @property
@@ -97,27 +97,27 @@ class PageReader:
                 await fetching.close()
             await self._rooms.conversion.close()
 
-    def _made(self) -> _Rooms:
-        """The room itself, imported when it is first needed: 30 ms and some MB that many never pay."""
+    def _made(self) -> _ReaderParts:
+        """Return the room itself, imported when it is first needed: 30 ms and some MB that many never pay."""
         if self._rooms is None:
-            from tabane.reader.conversion import Conversion
-            from tabane.reader.fetching import Fetching
+            from tabane.reader.conversion import PageConverter
+            from tabane.reader.fetching import PageFetcher
             from tabane.reader.searching import PageSearch
 
-            conversion = Conversion(self._environ, errors=self._errors)
-            fetchings = {asked: Fetching(self._policy(asked)) for asked in (False, True)}
+            conversion = PageConverter(self._environ, errors=self._errors)
+            fetchings = {asked: PageFetcher(self._policy(asked)) for asked in (False, True)}
             vectors = partial(self._embedding.question, SHAPE.name)
             searching = PageSearch(self._collection, self._models, vectors)
             rendering = self._rendering()
             reader = self._reader(conversion, fetchings, rendering)
-            self._rooms = _Rooms(conversion, fetchings, rendering, reader, searching)
+            self._rooms = _ReaderParts(conversion, fetchings, rendering, reader, searching)
         return self._rooms
 
-    def _rendering(self) -> Rendering:
-        from tabane.reader.rendering import Rendering
+    def _rendering(self) -> PageRenderer:
+        from tabane.reader.rendering import PageRenderer
 
         settings = self._settings
-        return Rendering(
+        return PageRenderer(
             self._policy(False),
             lambda: None if settings().reader_render == "never" else settings().reader_browser,
             self._environ,
@@ -126,17 +126,17 @@ class PageReader:
         )
 
     def _reader(
-        self, conversion: Conversion, fetchings: Mapping[bool, Fetching], rendering: Rendering
-    ) -> Reader:
-        from tabane.reader.operations import Reader
-        from tabane.reader.reading import Reading
-        from tabane.reader.shelf import Shelf
-        from tabane.reader.ways.all import all_ways
-        from tabane.reader.ways.page import PageWay
-        from tabane.reader.ways.way import Means
+        self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer
+    ) -> ReaderOperations:
+        from tabane.reader.operations import ReaderOperations
+        from tabane.reader.page_cache import PageCache
+        from tabane.reader.sites.any_page import AnyPageAdapter
+        from tabane.reader.sites.registry import all_site_adapters
+        from tabane.reader.sites.site_adapter import ReadingTools
+        from tabane.reader.url_reader import UrlReader
 
-        settings, ways = self._settings, all_ways(self._keys)
-        shelf = Shelf(
+        settings, ways = self._settings, all_site_adapters(self._keys)
+        shelf = PageCache(
             self._collection,
             self._models.measure,
             most=lambda: settings().reader_cache,
@@ -146,13 +146,13 @@ class PageReader:
         def fresh() -> float:
             return settings().reader_fresh * 60
 
-        def reading(fetching: Fetching) -> Reading:
-            general = PageWay(rendering)
-            means = Means(fetching, conversion)
-            return Reading(lambda: means, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
+        def reading(fetching: PageFetcher) -> UrlReader:
+            general = AnyPageAdapter(rendering)
+            tools = ReadingTools(fetching, conversion)
+            return UrlReader(lambda: tools, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
 
         readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
-        return Reader(
+        return ReaderOperations(
             lambda caller: readings[caller.face is Face.MCP],
             shelf,
             self._remember,
@@ -160,7 +160,9 @@ class PageReader:
         )
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
-        """What the settings allow on the network; robots.txt is heeded by who asks for more than one page."""
+        """Return what the settings allow on the network; robots.txt is obeyed by who asks for more than
+        one page.
+        """
 
         from tabane.reader.fetching import Policy
 

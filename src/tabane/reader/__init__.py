@@ -21,29 +21,30 @@ _FROM = {"Page": "tabane.reader.page", "ReadError": "tabane.errors"}
 
 
 def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
-    """The content of a page of HTML, whose text is clean of what nobody sees.
+    """Return the content of a page of HTML, whose text is clean of what nobody sees.
 
     ``url`` makes its links absolute; ``charset`` is what its header said, where bytes are given. Any input
-    gives a page: where nothing is found, its Markdown is empty, and ``warnings`` say so.
+    gives a page: if nothing is found, its Markdown is empty, and ``warnings`` say so.
     """
-    from tabane.reader.extracting import extract as extracted
-    from tabane.reader.reading import shown
+    from tabane.reader.extraction.article import extract as extracted
+    from tabane.reader.url_reader import shown
 
     return shown(extracted(html, url, charset))
 
 
 async def read(url: str, *, policy: Policy | None = None) -> Page:
-    """The page at ``url``, by the best way that there is to it. Raises ReadError that says why there is none.
+    """Return the page at ``url``, by the best way that there is to it. Raises ReadError that says why
+    there is none.
 
     ``policy`` says what may be reached, and how; by default every public address. Keys of single sites
     (GITHUB_TOKEN, NOTION_API_KEY) are taken from the environment.
     """
     import os
 
-    from tabane.reader.alone import reading
-    from tabane.reader.ways.all import all_ways
+    from tabane.reader.sites.registry import all_site_adapters
+    from tabane.reader.standalone import reading
 
-    async with reading(policy, all_ways(os.environ.get)) as reader:
+    async with reading(policy, all_site_adapters(os.environ.get)) as reader:
         return await reader.read(url)
 
 

@@ -1,4 +1,4 @@
-"""Text that nobody sees is taken out of what a page says, and counted; pure.
+"""Removal and counting of invisible text. Pure.
 
 Characters without a shape of their own carry instructions past the eye of a person: tag characters, runs of
 variation selectors, controls that turn the order of writing round. Those that a script needs stay where it
@@ -59,7 +59,7 @@ _JOINING = re.compile(
 _WITHOUT_BLANKS = re.compile("THAI|LAO|KHMER|MYANMAR|TIBETAN|BALINESE|JAVANESE|TAI")
 
 
-class Cleaned(NamedTuple):
+class CleanedText(NamedTuple):
     """The text as a person sees it, and how many characters of which kind were taken out of it."""
 
     text: str
@@ -67,15 +67,15 @@ class Cleaned(NamedTuple):
 
 
 def has_unseen(text: str) -> bool:
-    """Whether cleaning may change the text."""
+    """Return whether cleaning may change the text."""
     return _UNSEEN.search(text) is not None
 
 
-def cleaned(text: str) -> Cleaned:
-    """The text without what has no shape, its lines ended by line feeds alone."""
+def cleaned(text: str) -> CleanedText:
+    """Return the text without what has no shape, its lines ended by line feeds alone."""
     text = _NEWLINES.sub("\n", text)
     if text.isascii() and text.isprintable():
-        return Cleaned(text, {})
+        return CleanedText(text, {})
     removed: Counter[str] = Counter()
 
     def left(run: re.Match[str]) -> str:
@@ -87,11 +87,11 @@ def cleaned(text: str) -> Cleaned:
         return kept
 
     text = _UNSEEN.sub(left, text)
-    return Cleaned(text, {kind: count for kind, count in removed.items() if count > 0})
+    return CleanedText(text, {kind: count for kind, count in removed.items() if count > 0})
 
 
 def one_line(text: str | None, most: int = 300) -> str | None:
-    """What stands in front matter: cleaned, on one line, and no longer than a title may be."""
+    """Return what stands in front matter: cleaned, on one line, and no longer than a title may be."""
     if not text:
         return None
     line = " ".join(cleaned(text[: most * 8]).text.split())
@@ -99,7 +99,9 @@ def one_line(text: str | None, most: int = 300) -> str | None:
 
 
 def in_words(message: Message) -> Message:
-    """A sentence whose fields, which a page or a server may have written, are cleaned, each on one line."""
+    """Return a sentence whose fields, which a page or a server may have written, are cleaned, each on one
+    line.
+    """
     fields: dict[str, object] = {}
     for name, value in message.fields.items():
         if isinstance(value, Message):
@@ -111,8 +113,8 @@ def in_words(message: Message) -> Message:
     return Message(message.template, **fields)
 
 
-# These run over what strangers wrote, 20 MB of it: what may match in several ways is possessive (``*+``) or
-# bounded, so that each is linear, and none holds the other threads up.
+# These run over up to 20 MB of untrusted text: what may match in several ways is possessive (``*+``) or
+# bounded, so that each is linear, and none blocks the other threads.
 _FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)")
 
 # Code is left as it is, fenced or within a line (and then no longer than anybody writes it).
@@ -142,7 +144,9 @@ _LINK = re.compile(f"{_CODE}|{_LABEL}{_DESTINATION}", re.MULTILINE)
 
 
 def without_comments(markdown: str) -> tuple[str, int]:
-    """Markdown without what only a machine reads, and how many comments that were; code keeps its own."""
+    """Return Markdown without what only a machine reads, and how many comments that were; code keeps its
+    own.
+    """
     count = 0
 
     def left(found: re.Match[str]) -> str:
@@ -156,7 +160,9 @@ def without_comments(markdown: str) -> tuple[str, int]:
 
 
 def without_links(markdown: str) -> str:
-    """Markdown with the text of links in place of them, and what pictures are called in place of those."""
+    """Return Markdown with the text of links in place of them, and what pictures are called in place of
+    those.
+    """
     for pattern in (_PICTURE, _LINK):
         markdown = pattern.sub(
             lambda found: found["label"] if found["code"] is None else found["code"], markdown
@@ -165,7 +171,7 @@ def without_links(markdown: str) -> str:
 
 
 def with_whole_links(markdown: str, base: str) -> str:
-    """Markdown whose links and pictures lead where they lead from ``base``, whoever follows them."""
+    """Return Markdown whose links and pictures lead where they lead from ``base``, whoever follows them."""
 
     def whole(found: re.Match[str]) -> str:
         address = found["address"] or found["defined"]
@@ -180,7 +186,9 @@ def with_whole_links(markdown: str, base: str) -> str:
 
 
 def fence_after(line: str, fence: str | None) -> str | None:
-    """The fence of code that is open behind a line, where ``fence`` was open before it; None for none."""
+    """Return the fence of code that is open behind a line, where ``fence`` was open before it; None for
+    none.
+    """
     found = _FENCE.match(line)
     if found is None:
         return fence
@@ -191,7 +199,7 @@ def fence_after(line: str, fence: str | None) -> str | None:
 
 
 def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message, ...]:
-    """What a reader is told of what was taken out."""
+    """Return what a reader is told of what was taken out."""
     warnings = []
     if removed:
         total = f"{sum(removed.values()):,}"
@@ -203,7 +211,7 @@ def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message,
 
 
 def _listed(removed: Mapping[str, int]) -> Message:
-    """Kinds and how many of each, as one message."""
+    """Return kinds and how many of each, as one message."""
     template = ", ".join(f"{{kind{at}}} {{count{at}}}" for at in range(len(removed)))
     fields: dict[str, object] = {}
     for at, (kind, count) in enumerate(sorted(removed.items())):
@@ -216,7 +224,7 @@ def _kind(character: str) -> str:
 
 
 def _kept(run: str, before: str, after: str) -> str:
-    """What of a run of unseen characters stays between what stands before and behind it."""
+    """Return what of a run of unseen characters stays between what stands before and behind it."""
     if before.endswith("\U0001f3f4") and run in _FLAGS:
         return run
     kept = ""
@@ -232,7 +240,7 @@ def _varies(character: str) -> bool:
 
 
 def _takes(base: str, selector: str) -> bool:
-    """Whether a character has variants: a symbol its emoji, an ideograph the forms that names have."""
+    """Return whether a character has variants: a symbol its emoji, an ideograph the forms that names have."""
     if not base:
         return False
     if selector >= "\U000e0100":
@@ -245,7 +253,7 @@ def _takes(base: str, selector: str) -> bool:
 
 
 def _belongs(mark: str, before: str, after: str, varied: bool) -> bool:
-    """Whether one mark is what the writing around it needs."""
+    """Return whether one mark is what the writing around it needs."""
     base = before[-1:]
     if mark == "\u200d" and _is_emoji(after) and (varied or _is_emoji(base)):
         return True
@@ -270,5 +278,5 @@ def _is_ideograph(character: str) -> bool:
 
 
 def _writes(character: str, scripts: re.Pattern[str]) -> bool:
-    """Whether a character is of one of these scripts, as its name says."""
+    """Return whether a character is of one of these scripts, as its name says."""
     return bool(character) and scripts.match(unicodedata.name(character, "")) is not None

@@ -18,8 +18,15 @@ from msgspec import structs
 from tabane.errors import ReadError, WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
 from tabane.messages import say
 from tabane.reader.page import Page
-from tabane.reader.reading import shown
-from tabane.reader.worker.frames import Ask, Failed, Report, ToShow, pack, report
+from tabane.reader.url_reader import shown
+from tabane.reader.worker import (
+    CleaningRequest,
+    ConversionFailure,
+    ConversionRequest,
+    ConversionResult,
+    decode_result,
+    pack,
+)
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
@@ -37,7 +44,7 @@ _OF_A_SITE = 2
 _LONG = 50_000  # characters of a page that take longer to clean than to send
 
 
-class Conversion:
+class PageConverter:
     """Converts pages, three at once and two of one site, in processes that are started on demand.
 
     ``seconds`` is the CPU time of a page, ``deadline`` its time by the clock, ``idle`` the seconds after
@@ -82,7 +89,7 @@ class Conversion:
         """
         if len(body) > _LARGEST:
             raise ReadError(say("A body of {size} bytes is too large to be read.", size=len(body)), "large")
-        ask = Ask(body, url, media_type, charset, name)
+        ask = ConversionRequest(body, url, media_type, charset, name)
         try:
             told = await self._told(ask, self._whole)
         except WorkerSpent as error:
@@ -91,7 +98,7 @@ class Conversion:
             return await self._text(
                 ask, ReadError(say("The page made the converting process end, twice."), "broken")
             )
-        if isinstance(told, Failed):
+        if isinstance(told, ConversionFailure):
             if told.ending:
                 return await self._text(ask, ReadError(told.message, told.cause))
             raise ReadError(told.message, told.cause)
@@ -99,25 +106,27 @@ class Conversion:
 
     async def text(self, body: bytes, url: str, media_type: str = "", charset: str | None = None) -> Page:
         """Return all the text that HTML shows to browsers without scripts. Raises ReadError as page does."""
-        return await self._simply(Ask(body, url, media_type, charset, plain=True, scripts=False))
+        return await self._simply(
+            ConversionRequest(body, url, media_type, charset, plain=True, scripts=False)
+        )
 
     async def shown(self, page: Page, *, raw: bool = False) -> Page:
-        """Return the page as a person sees it (:func:`tabane.reader.reading.shown`). Raises ReadError."""
+        """Return the page as a person sees it (:func:`tabane.reader.url_reader.shown`). Raises ReadError."""
         if len(page.markdown) <= _LONG:
             return await asyncio.to_thread(shown, page, raw=raw)
-        return await self._simply(ToShow(page, raw))
+        return await self._simply(CleaningRequest(page, raw))
 
     async def close(self) -> None:
         """End the processes; pages that are being made fail."""
         await self._pool.close()
 
-    async def _text(self, ask: Ask, why: ReadError) -> Page:
+    async def _text(self, ask: ConversionRequest, why: ReadError) -> Page:
         """Return the plain text. Raises ``why`` if that fails too."""
         try:
             told = await self._told(structs.replace(ask, plain=True), self._plain)
         except (WorkerSpent, WorkerEnded):
             raise why from None
-        if isinstance(told, Failed):
+        if isinstance(told, ConversionFailure):
             raise why
         warning = say(
             "The page could not be analyzed. This is its plain text, without structure. {reason}",
@@ -125,20 +134,20 @@ class Conversion:
         )
         return replace(told.page, warnings=(warning, *told.page.warnings))
 
-    async def _simply(self, ask: Ask | ToShow) -> Page:
+    async def _simply(self, ask: ConversionRequest | CleaningRequest) -> Page:
         """Return the result of a request that has no fallback."""
         try:
             told = await self._told(ask, self._whole)
         except WorkerError as error:
             raise ReadError(error.message, "broken") from None
-        if isinstance(told, Failed):
+        if isinstance(told, ConversionFailure):
             raise ReadError(told.message, told.cause)
         return told.page
 
-    async def _told(self, ask: Ask | ToShow, budget: Budget) -> Report:
-        url = ask.url if isinstance(ask, Ask) else ask.page.url
+    async def _told(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
+        url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         try:
-            return report(await self._pool.ask(pack(ask), budget, key=_site(url)))
+            return decode_result(await self._pool.ask(pack(ask), budget, key=_site(url)))
         except WorkerBusy:
             raise ReadError(say("Too many pages wait to be read: try again."), "rate", wait=1.0) from None
         except (WorkerSpent, WorkerEnded):

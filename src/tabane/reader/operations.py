@@ -1,4 +1,4 @@
-"""What operations on pages do: read one for an assistant, a program or a person, and list those kept.
+"""Implementation of the operations on pages: read one, remember one, list and forget cached ones.
 
 They are declared in :mod:`tabane.reader.table`; all of this is imported when the first is called.
 """
@@ -14,10 +14,11 @@ from typing import Any
 from tabane.errors import BadArguments, ReadError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller
-from tabane.reader import texts
+from tabane.reader import result_text
 from tabane.reader.cleaning import cleaned, without_links
 from tabane.reader.guard import target
 from tabane.reader.page import Page
+from tabane.reader.page_cache import PageCache
 from tabane.reader.paging import PageCursor, decode, digest, encode, part, tokens
 from tabane.reader.parameters import (
     DEFAULT_TOKENS,
@@ -29,25 +30,24 @@ from tabane.reader.parameters import (
     ReadUrl,
     RememberUrl,
 )
-from tabane.reader.reading import Reading
-from tabane.reader.shelf import Shelf
+from tabane.reader.url_reader import UrlReader
 
 Remember = Callable[[Caller, Page], Awaitable[str]]
-"""Puts a page into documents and tells under which key. Raises a TabaneError where it cannot."""
+"""Puts a page into documents and tells under which key. Raises a TabaneError if it cannot."""
 
 _AROUND = 120  # tokens of the note, the fence and how to go on
 
 
-class Reader:
+class ReaderOperations:
     """Pages read for whoever asks, by the reading that is for such callers.
 
-    ``default`` is how many tokens a part has where nobody says.
+    ``default`` is how many tokens a part has if nobody says.
     """
 
     def __init__(
         self,
-        reading: Callable[[Caller], Reading],
-        shelf: Shelf | None = None,
+        reading: Callable[[Caller], UrlReader],
+        shelf: PageCache | None = None,
         remember: Remember | None = None,
         *,
         default: Callable[[], int] = lambda: DEFAULT_TOKENS,
@@ -58,7 +58,7 @@ class Reader:
     async def read_url_content(self, caller: Caller, params: ReadUrl) -> dict[str, Any]:
         """Return a page or a part of it. Raises ReadError, and BadArguments for a bad URL or a bad cursor.
 
-        The shelf keeps the page, which saves a request to the site; no document, file or setting changes.
+        The cache keeps the page, which saves a request to the site; no document, file or setting changes.
         """
         wish = _wish(params, self._default())
         page = await self._reading(caller).read(
@@ -96,7 +96,7 @@ class Reader:
 
 
 def _wish(params: ReadUrl, default: int) -> PageCursor:
-    """What is wanted: as the cursor says, and otherwise as the parameters do."""
+    """Return what is wanted: as the cursor says, and otherwise as the parameters do."""
     url = _address(params.url)
     if params.cursor is None:
         budget = params.max_tokens or default
@@ -116,7 +116,7 @@ def _address(url: str) -> str:
 
 
 def facts(page: Page, caller: Caller) -> dict[str, Any]:
-    """What is known of a page, as JSON; what is not known is left out."""
+    """Return what is known of a page, as JSON; what is not known is left out."""
     known = {
         "url": page.url,
         "title": page.title,
@@ -135,10 +135,10 @@ def facts(page: Page, caller: Caller) -> dict[str, Any]:
 
 
 def _given(page: Page, value: dict[str, Any], wish: PageCursor, caller: Caller) -> dict[str, Any]:
-    """The facts with the part that is wanted of the content."""
+    """Return the facts with the part that is wanted of the content."""
     whole = page.markdown if wish.links or wish.form == "raw" else without_links(page.markdown)
     place = {"start": wish.start, "end": len(whole), "length": len(whole)}
-    around = tokens(texts.head({**value, **place}, caller.lang)) + _AROUND
+    around = tokens(result_text.head({**value, **place}, caller.lang)) + _AROUND
     budget = max(wish.budget - around, LEAST_TOKENS // 2)
     found = part(whole, min(wish.start, len(whole)), budget, structured=wish.form != "raw")
     place = {"start": found.start, "end": found.end, "length": len(whole)}
@@ -157,14 +157,14 @@ def _given(page: Page, value: dict[str, Any], wish: PageCursor, caller: Caller) 
 
 def _as(markdown: str, form: Format) -> str:
     if form == "text":
-        from tabane.reader.plain import plain
+        from tabane.reader.plain_text import plain
 
         return plain(markdown)
     return _html(markdown) if form == "html" else markdown
 
 
 def _html(markdown: str) -> str:
-    """Markdown as HTML. What is HTML in it stays text, and links lead to no script."""
+    """Return Markdown as HTML. What is HTML in it stays text, and links lead to no script."""
     # rich has it with it; 40 ms to import, for the few who ask for it.
     from markdown_it import MarkdownIt
 

@@ -1,4 +1,4 @@
-"""A page as a person would read it, as a value."""
+"""A page as a value."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        """The content without its marks of Markdown."""
-        from tabane.reader.plain import plain
+        """Return the content without its marks of Markdown."""
+        from tabane.reader.plain_text import plain
 
         return plain(self.markdown)

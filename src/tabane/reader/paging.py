@@ -1,7 +1,7 @@
-"""Long pages in parts: where a part ends, and what it begins with so that it can be read alone; pure.
+"""Paging of long pages: where a part ends, and how the next begins so that it can be read alone. Pure.
 
-Parts end before a heading where there is one in their second half, else between paragraphs or items, and
-inside code, a table or a line only where that is longer than half a part. Code and tables that go on in the
+Parts end before a heading if there is one in their second half, else between paragraphs or items, and
+inside code, a table or a line only if that is longer than half a part. Code and tables that go on in the
 next part are closed in this one and opened again there. Offsets are characters of the whole Markdown.
 """
 
@@ -37,7 +37,7 @@ def tokens(text: str) -> int:
     return (ascii_count + 3) // 4 + len(text) - ascii_count
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """A part of a page: ``text`` as it is read alone, and which span of the whole it is."""
 
     text: str
@@ -46,7 +46,7 @@ class Part(NamedTuple):
     last: bool
 
 
-class _Line(NamedTuple):
+class _LineStart(NamedTuple):
     """A line: where it begins, how well a part may end before it, and what has to be opened again there.
 
     ``rank``: 0 inside code or a table, 1 inside a paragraph, 2 before an item, 3 before a paragraph, 4
@@ -60,14 +60,15 @@ class _Line(NamedTuple):
     opening: str = ""
 
 
-def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Part:
-    """The part that begins at ``start``, of about ``budget`` tokens; never empty where something is left.
+def part(whole: str, start: int, budget: int, *, structured: bool = True) -> PagePart:
+    """Return the part that begins at ``start``, of about ``budget`` tokens; never empty if something is
+    left.
 
     ``structured`` False: the text is no Markdown, and lines are lines.
     """
     limit = _reach(whole, start, budget)
-    first = inside = _Line(start, 0)
-    best: _Line | None = None
+    first = inside = _LineStart(start, 0)
+    best: _LineStart | None = None
     for line in _lines(whole, structured):
         if line.start > limit:
             break
@@ -77,18 +78,20 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Par
         else:
             best = _better(best, line, start, limit)
     if limit >= len(whole):
-        return Part(first.opening + whole[start:], start, len(whole), True)
+        return PagePart(first.opening + whole[start:], start, len(whole), True)
     if best is None or (best.start - start) * 10 < limit - start:
         # The line is longer than a part: it is cut, and what is open at its start is open all along it.
         end = cut_at(whole, max(start, inside.start), limit)
         closing = f"\n{inside.closing}" if inside.closing else ""
-        return Part(first.opening + whole[start:end] + closing, start, end, False)
+        return PagePart(first.opening + whole[start:end] + closing, start, end, False)
     text = whole[start : best.start].rstrip("\n")
-    return Part(f"{first.opening}{text}\n{best.closing}", start, best.start, False)
+    return PagePart(f"{first.opening}{text}\n{best.closing}", start, best.start, False)
 
 
-def _better(best: _Line | None, line: _Line, start: int, limit: int) -> _Line:
-    """Which of two ends is the better: the higher rank, if it leaves the part half full, else the later."""
+def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -> _LineStart:
+    """Return which of two ends is the better: the higher rank, if it leaves the part half full, else the
+    later.
+    """
     if best is None:
         return line
     enough = start + (limit - start) // 2
@@ -98,7 +101,7 @@ def _better(best: _Line | None, line: _Line, start: int, limit: int) -> _Line:
 
 
 def _reach(whole: str, start: int, budget: int) -> int:
-    """How far ``budget`` tokens reach from ``start``."""
+    """Return how far ``budget`` tokens reach from ``start``."""
     budget = max(budget, 1)
     window = whole[start : start + 4 * budget]
     if tokens(window) <= budget:
@@ -110,18 +113,18 @@ def _reach(whole: str, start: int, budget: int) -> int:
     return start + low
 
 
-def _lines(whole: str, structured: bool) -> Iterator[_Line]:
-    """All lines of the text, with what is open where each begins."""
-    state = _State()
+def _lines(whole: str, structured: bool) -> Iterator[_LineStart]:
+    """Yield all lines of the text, with what is open where each begins."""
+    state = _OpenMarkdown()
     at = 0
     for line in whole.splitlines(keepends=True):
-        yield state.before(line, at) if structured else _Line(at, 3 if state.blank else 1)
+        yield state.before(line, at) if structured else _LineStart(at, 3 if state.blank else 1)
         state.pass_by(line)
         at += len(line)
 
 
 @dataclass(slots=True)
-class _State:
+class _OpenMarkdown:
     """What is open while the lines go by: a fence and the line that opened it, a table and its head."""
 
     fence: str | None = None
@@ -132,18 +135,18 @@ class _State:
     blank: bool = True
     heading: bool = False
 
-    def before(self, line: str, at: int) -> _Line:
+    def before(self, line: str, at: int) -> _LineStart:
         if self.fence is not None:
             # The closing fence stands as far in as the opening one, without beginning an item again.
             indent = re.sub(r"[^\s>]", " ", self.opened[: self.opened.index(self.fence)])
-            return _Line(at, -1 if self.begun else 0, f"{indent}{self.fence}\n", self.opened)
+            return _LineStart(at, -1 if self.begun else 0, f"{indent}{self.fence}\n", self.opened)
         if self.rows >= 2 and _ROW.match(line):
-            return _Line(at, 0, "", "".join(self.head) if len(self.head) == 2 else "")
+            return _LineStart(at, 0, "", "".join(self.head) if len(self.head) == 2 else "")
         if _ROW.match(line) and self.rows == 1:
-            return _Line(at, -1)
+            return _LineStart(at, -1)
         if self.heading:
-            return _Line(at, -1)  # a heading stays with what it is about
-        return _Line(at, self._rank(line))
+            return _LineStart(at, -1)  # a heading stays with what it is about
+        return _LineStart(at, self._rank(line))
 
     def _rank(self, line: str) -> int:
         if _HEADING.match(line):

@@ -1,4 +1,4 @@
-"""The parameters of operations on pages. Null is the same as absent, for every one that may be left out."""
+"""Parameters of the operations on pages. Null is the same as absent for every optional one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_TOKENS = 8_000
 
 LONGEST_URL = 4_000  # characters
 LONGEST_CURSOR = 200
-MOST_LISTED = 50  # pages, where nobody says
+MOST_LISTED = 50  # pages, if nobody says
 
 # What a URL must be is said by who reads it: a bad one is a failure of reading, and named as one.
 Url = Annotated[str, Meta(max_length=LONGEST_URL)]

@@ -1,4 +1,4 @@
-"""What the collection of pages holds, as whoever opens it has to know."""
+"""The shape of the collection of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations on pages, declared. What they do is imported when the first of them is called."""
+"""The operations on pages, declared. Their implementation is imported with the first call."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tabane.operations import Face, Operation, Privilege
 from tabane.reader.parameters import ForgetPage, ListPages, ReadUrl, RememberUrl
 
 if TYPE_CHECKING:
-    from tabane.reader.operations import Reader
+    from tabane.reader.operations import ReaderOperations
 
 
-def reader_table(reader: Callable[[], Reader]) -> list[Operation]:
-    """Those by which pages are read, listed and let go of."""
+def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
+    """Return those by which pages are read, listed and delete."""
     person = frozenset({Face.RPC, Face.CLI})
     return [
         Operation(
@@ -41,24 +41,24 @@ def reader_table(reader: Callable[[], Reader]) -> list[Operation]:
 
 
 def _text(value: Any, lang: Lang) -> str:
-    from tabane.reader.texts import assistant
+    from tabane.reader.result_text import assistant
 
     return assistant(value, lang)
 
 
 def _kept(value: Any, lang: Lang) -> str:
-    from tabane.reader.texts import kept
+    from tabane.reader.result_text import kept
 
     return kept(value, lang)
 
 
 def _blocks(value: Any, lang: Lang) -> list[dict[str, Any]]:
-    from tabane.reader.texts import blocks
+    from tabane.reader.result_text import blocks
 
     return blocks(value, lang)
 
 
 def _failure(error: TabaneError, lang: Lang) -> str:
-    from tabane.reader.texts import failure
+    from tabane.reader.result_text import failure
 
     return failure(error, lang)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lxml.html import HtmlElement, HTMLParser, fromstring
 
-from tabane.reader.extracting import extract
+from tabane.reader.extraction.article import extract
 
 PAGES = Path(__file__).parent / "pages"
 _WORDS = re.compile(r"[぀-ヿ㐀-鿿]|[^\W぀-ヿ㐀-鿿]+")

@@ -16,16 +16,16 @@ import pytest
 
 from tabane.errors import ReadError
 from tabane.messages import Message
-from tabane.reader.conversion import Conversion
+from tabane.reader.conversion import PageConverter
 from tabane.reader.page import Page
-from tabane.reader.reading import shown
+from tabane.reader.url_reader import shown
 
 URL = "https://example.org/a"
 
 
-def run(script: Callable[[Conversion], Awaitable[None]], **settings: float) -> None:
+def run(script: Callable[[PageConverter], Awaitable[None]], **settings: float) -> None:
     async def whole() -> None:
-        conversion = Conversion(dict(os.environ), **settings)  # type: ignore[arg-type]
+        conversion = PageConverter(dict(os.environ), **settings)  # type: ignore[arg-type]
         try:
             await script(conversion)
         finally:
@@ -53,11 +53,11 @@ async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
             await asyncio.sleep(0.005)
 
 
-def pid(conversion: Conversion) -> int | None:
+def pid(conversion: PageConverter) -> int | None:
     return next(iter(conversion.pids), None)
 
 
-def busy(conversion: Conversion) -> bool:
+def busy(conversion: PageConverter) -> bool:
     """Return whether a page has been in work for a while."""
     return any(_seconds(each) > 0.5 for each in conversion.busy)
 
@@ -70,7 +70,7 @@ def _seconds(process: int) -> float:
 
 
 def test_a_page_comes_back_whole() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         assert pid(conversion) is None
         page = await conversion.page(
             b"---\ntitle: T\n---\n# A\n\ntext", URL, "text/markdown", "utf-8", name="a.md"
@@ -81,7 +81,7 @@ def test_a_page_comes_back_whole() -> None:
 
 
 def test_the_same_process_makes_the_next_page() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         await conversion.page(b"one", URL)
         first = pid(conversion)
         pages = await asyncio.gather(*(conversion.page(f"{nth}".encode(), URL) for nth in range(20)))
@@ -92,7 +92,7 @@ def test_the_same_process_makes_the_next_page() -> None:
 
 
 def test_a_page_is_cleaned_there_too() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         for length in (10, 100_000):
             text = "a\u200bb <!-- c -->" + "d" * length
             page = Page(URL, text, title="T\u202e", warnings=(Message("W {a}", a="x"),))
@@ -104,7 +104,7 @@ def test_a_page_is_cleaned_there_too() -> None:
 
 
 def test_warnings_and_pictures_come_too() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         page = await conversion.page(b"{oops", URL, "application/json")
         assert [str(warning)[:25] for warning in page.warnings] == ["This is not valid JSON: E"]
         assert page.warnings[0].render("ja") != page.warnings[0].render("en")
@@ -115,7 +115,7 @@ def test_warnings_and_pictures_come_too() -> None:
 
 
 def test_the_reason_of_a_failure_comes_back() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         with pytest.raises(ReadError, match="application/zip") as raised:
             await conversion.page(b"PK\x03\x04 nothing", URL)
         assert raised.value.cause == "type"
@@ -130,7 +130,7 @@ def test_the_reason_of_a_failure_comes_back() -> None:
 
 
 def test_a_process_that_is_killed_at_rest_is_replaced() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         await conversion.page(b"one", URL)
         first = pid(conversion)
         assert first is not None
@@ -142,7 +142,7 @@ def test_a_process_that_is_killed_at_rest_is_replaced() -> None:
 
 
 def test_a_page_whose_process_is_killed_is_made_by_the_next() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
         await until(lambda: busy(conversion))
         first = pid(conversion)
@@ -155,7 +155,7 @@ def test_a_page_whose_process_is_killed_is_made_by_the_next() -> None:
 
 
 def test_a_page_that_kills_twice_is_given_up_and_the_next_is_made() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
         waiting = asyncio.create_task(conversion.page(b"next", URL))
         seen: set[int | None] = {None}
@@ -174,7 +174,7 @@ def test_a_page_that_kills_twice_is_given_up_and_the_next_is_made() -> None:
 
 
 def test_a_page_whose_process_hangs_is_given_up_with_it() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         image = slow_page(0.01)
         await conversion.page(b"one", URL)
         first = pid(conversion)
@@ -193,7 +193,7 @@ def test_a_page_whose_process_hangs_is_given_up_with_it() -> None:
     sys.platform != "linux", reason="other systems do not hold a process to its address space"
 )
 def test_a_page_that_needs_too_much_memory_is_refused() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         with pytest.raises(ReadError) as raised:
             await conversion.page(slow_page(2), URL, "image/png")
         assert raised.value.cause == "large"
@@ -203,7 +203,7 @@ def test_a_page_that_needs_too_much_memory_is_refused() -> None:
 
 
 def test_a_process_without_work_ends() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         await conversion.page(b"one", URL)
         first = pid(conversion)
         assert first is not None
@@ -215,7 +215,7 @@ def test_a_process_without_work_ends() -> None:
 
 
 def test_a_reader_that_goes_away_leaves_the_next_page_right() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
         await until(lambda: busy(conversion))
         making.cancel()
@@ -227,7 +227,7 @@ def test_a_reader_that_goes_away_leaves_the_next_page_right() -> None:
 
 
 def test_a_body_that_is_too_large_is_refused() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         with pytest.raises(ReadError) as raised:
             await conversion.page(bytes(64_000_001), URL)
         assert raised.value.cause == "large"
@@ -237,7 +237,7 @@ def test_a_body_that_is_too_large_is_refused() -> None:
 
 
 def test_too_much_that_waits_is_refused() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         body = b"x " * 30_000_000
         results = await asyncio.gather(
             *(conversion.page(body, URL) for _ in range(6)), return_exceptions=True
@@ -250,7 +250,7 @@ def test_too_much_that_waits_is_refused() -> None:
 
 def test_closing_ends_what_is_being_made() -> None:
     async def whole() -> None:
-        conversion = Conversion(dict(os.environ))
+        conversion = PageConverter(dict(os.environ))
         making = asyncio.create_task(conversion.page(slow_page(2), URL, "image/png"))
         await until(lambda: busy(conversion))
         first = pid(conversion)
@@ -268,9 +268,9 @@ def test_closing_ends_what_is_being_made() -> None:
 def test_the_process_ends_with_its_parent() -> None:
     script = (
         "import asyncio, os\n"
-        "from tabane.reader.conversion import Conversion\n"
+        "from tabane.reader.conversion import PageConverter\n"
         "async def main():\n"
-        "    conversion = Conversion(dict(os.environ))\n"
+        "    conversion = PageConverter(dict(os.environ))\n"
         "    await conversion.page(b'one', 'https://example.org/')\n"
         "    print(*conversion.pids, flush=True)\n"
         "    os._exit(1)\n"
@@ -292,7 +292,7 @@ def test_the_process_ends_with_its_parent() -> None:
 
 def test_what_libraries_print_goes_to_the_errors() -> None:
     async def whole(errors: int) -> None:
-        conversion = Conversion(dict(os.environ), errors=errors)
+        conversion = PageConverter(dict(os.environ), errors=errors)
         with pytest.raises(ReadError, match="cannot be converted"):
             await conversion.page(b"x", "http://[", "text/plain")
         await conversion.close()
@@ -320,7 +320,9 @@ def test_the_hub_that_asks_loads_no_parser() -> None:
 
 def test_the_process_is_told_no_keys() -> None:
     async def run() -> dict[str, str]:
-        conversion = Conversion({**os.environ, "GITHUB_TOKEN": "secret-one", "NOTION_API_KEY": "secret-two"})
+        conversion = PageConverter(
+            {**os.environ, "GITHUB_TOKEN": "secret-one", "NOTION_API_KEY": "secret-two"}
+        )
         try:
             await conversion.page(b"<p>Text.</p>", "https://a.test/", "text/html")
             return psutil.Process(pid(conversion)).environ()

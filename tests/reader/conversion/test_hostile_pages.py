@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.conversion import Conversion
+from tabane.reader.conversion import PageConverter
 from tabane.reader.page import Page
-from tabane.reader.reading import Reading
-from tabane.reader.ways.way import Means
+from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.url_reader import UrlReader
 from tests.reader.conversion.test_conversion import busy, slow_page
 from tests.reader.fakes import FakeFetcher, answer
 
@@ -47,9 +47,9 @@ def page_of(name: str) -> bytes:
     return b"<title>Its name</title><body>" + UNSEEN + EXPENSIVE[name]
 
 
-def run(script: Callable[[Conversion], Awaitable[None]], **settings: float) -> None:
+def run(script: Callable[[PageConverter], Awaitable[None]], **settings: float) -> None:
     async def whole() -> None:
-        conversion = Conversion(dict(os.environ), **settings)  # type: ignore[arg-type]
+        conversion = PageConverter(dict(os.environ), **settings)  # type: ignore[arg-type]
         try:
             await script(conversion)
         finally:
@@ -65,7 +65,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def reads(conversion: Conversion, url: str) -> Page:
+async def reads(conversion: PageConverter, url: str) -> Page:
     """Read a page in the general way, from a network with the hostile page and a normal one."""
     fetcher = FakeFetcher(
         {
@@ -73,11 +73,11 @@ async def reads(conversion: Conversion, url: str) -> Page:
             **{f"{GOOD}{n}": answer(f"{GOOD}{n}", NORMAL.decode()) for n in range(5)},
         }
     )
-    return await Reading(lambda: Means(fetcher, conversion)).read(url)
+    return await UrlReader(lambda: ReadingTools(fetcher, conversion)).read(url)
 
 
 def test_others_are_read_while_a_hostile_page_is_pending() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         hostile = asyncio.create_task(reads(conversion, BAD))
         await until(lambda: bool(conversion.busy))
         first = conversion.busy[0]
@@ -95,7 +95,7 @@ def test_others_are_read_while_a_hostile_page_is_pending() -> None:
 
 @pytest.mark.parametrize("name", EXPENSIVE)
 def test_a_page_beyond_its_budget_comes_as_what_it_shows(name: str) -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         page = await conversion.page(page_of(name), BAD, "text/html")
         assert "Seen." in page.markdown
         assert "secret" not in page.markdown
@@ -108,7 +108,7 @@ def test_a_page_beyond_its_budget_comes_as_what_it_shows(name: str) -> None:
 
 
 def test_other_texts_come_as_they_are() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         json = b"[" + b'{"a": [1, 2, 3]}, ' * 200_000 + b"1]"
         page = await conversion.page(json, BAD, "application/json")
         assert page.markdown.startswith('[{"a": [1, 2, 3]}, ')
@@ -118,7 +118,7 @@ def test_other_texts_come_as_they_are() -> None:
 
 
 def test_what_is_no_text_is_an_error() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         with pytest.raises(ReadError, match="CPU time") as raised:
             await conversion.page(slow_page(2), BAD, "image/png")
         assert raised.value.cause == "broken"
@@ -128,7 +128,7 @@ def test_what_is_no_text_is_an_error() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its memory")
 def test_a_page_that_needs_too_much_memory_comes_as_its_text() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         page = await conversion.page(page_of("many elements"), BAD, "text/html")
         assert "Seen." in page.markdown
         assert "secret" not in page.markdown
@@ -137,7 +137,7 @@ def test_a_page_that_needs_too_much_memory_comes_as_its_text() -> None:
 
 
 def test_a_page_that_kills_its_process_costs_nobody_else() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         hostile = asyncio.create_task(conversion.page(page_of("attributes"), BAD, "text/html"))
         killed: set[int] = set()
         for number in range(2):
@@ -155,7 +155,7 @@ def test_a_page_that_kills_its_process_costs_nobody_else() -> None:
 
 
 def test_hostile_pages_of_many_sites_have_three_processes_at_most() -> None:
-    async def script(conversion: Conversion) -> None:
+    async def script(conversion: PageConverter) -> None:
         body = page_of("styles")
         pages = [
             asyncio.create_task(conversion.page(body, f"https://{n}.test/", "text/html")) for n in range(6)

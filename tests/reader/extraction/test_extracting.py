@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.reader.extracting import extract
+from tabane.reader.extraction.article import extract
 from tabane.reader.page import Page
 from tests.patience import assert_in_proportion
 

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from tabane.reader.extraction.metadata import Metadata, iso, metadata
-from tabane.reader.extraction.tree import parsed
+from tabane.reader.extraction.html_tree import parsed
+from tabane.reader.extraction.metadata import PageMetadata, iso, metadata
 
 URL = "https://site.example/a/page"
 
 
-def read(head: str, body: str = "", attributes: str = "") -> Metadata:
+def read(head: str, body: str = "", attributes: str = "") -> PageMetadata:
     return metadata(parsed(f"<html {attributes}><head>{head}</head><body>{body}</body></html>"), URL)
 
 
@@ -28,7 +28,7 @@ def test_everything_from_meta_elements() -> None:
         '<link rel="canonical" href="/trees">',
         attributes='lang="en-GB"',
     )
-    assert found == Metadata(
+    assert found == PageMetadata(
         "Trees", "Ada Moss", "2025-04-11T09:30:00+09:00", "The Forest", "en-GB", "https://site.example/trees"
     )
 
@@ -86,4 +86,4 @@ def test_a_canonical_address_is_one_of_the_web(link: str) -> None:
 
 
 def test_a_page_that_says_nothing_has_nothing() -> None:
-    assert read("") == Metadata()
+    assert read("") == PageMetadata()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.reader.extracting import extract
+from tabane.reader.extraction.article import extract
 from tabane.reader.extraction.machine_text import overlaps, used
 from tabane.reader.page import Page
 

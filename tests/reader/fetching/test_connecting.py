@@ -20,19 +20,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ReadError
-from tabane.reader.fetched import Fetched
-from tabane.reader.fetching import Fetching, Policy, Resolver
-from tabane.reader.fetching.guarded import Guarded, source
-from tabane.reader.fetching.racing import first
-from tabane.reader.fetching.resolving import Names
-from tabane.reader.fetching.troubles import Passing
+from tabane.reader.fetching import PageFetcher, Policy, Resolver
+from tabane.reader.fetching.fetch_errors import TransientFetchError
+from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, first, source
+from tabane.reader.fetching.interface import FetchedResource, SystemResolver
 from tabane.reader.guard import Address, Guard, address_of, fault
 from tests.reader.site import Site, running
 
 
-def fetched(policy: Policy, url: str, resolve: Resolver | None = None) -> Fetched:
-    async def go() -> Fetched:
-        made = Fetching(lambda: policy, resolve=resolve)
+def fetched(policy: Policy, url: str, resolve: Resolver | None = None) -> FetchedResource:
+    async def go() -> FetchedResource:
+        made = PageFetcher(lambda: policy, resolve=resolve)
         try:
             return await made.fetch(url)
         finally:
@@ -82,7 +80,7 @@ def nowhere(address: Address, port: int) -> Address | None:
 
 def connected(guard: Guard, host: str, port: int, answer: Sequence[str], wires: Wires) -> Answers:
     resolver = Answers(answer)
-    asyncio.run(Guarded(guard, resolver, nowhere, wires).connect_tcp(host, port, timeout=5))
+    asyncio.run(GuardedNetworkBackend(guard, resolver, nowhere, wires).connect_tcp(host, port, timeout=5))
     return resolver
 
 
@@ -96,7 +94,7 @@ def test_whatever_is_let_through_is_connected_to_where_it_was_judged(found: list
     wires = Wires()
     try:
         resolver = connected(guard, "docs.example", 443, found, wires)
-    except (ReadError, Passing):
+    except (ReadError, TransientFetchError):
         assert not wires.tried
         return
     assert resolver.asked == ["docs.example"], "one lookup: a second might say something else"
@@ -168,7 +166,7 @@ def test_a_lookup_that_hangs_is_bounded(site: Site) -> None:
 
 def test_the_systems_resolver_knows_this_computer_and_not_everything() -> None:
     async def go() -> None:
-        names = Names()
+        names = SystemResolver()
         assert {"127.0.0.1", "::1"} & set(await names("localhost"))
         with pytest.raises(OSError):
             await names("nowhere.invalid")
@@ -194,7 +192,7 @@ def test_an_address_that_hangs_does_not_keep_the_next_waiting() -> None:
 
 
 def test_where_nobody_answers_the_last_fault_is_told() -> None:
-    with pytest.raises(Passing) as caught:
+    with pytest.raises(TransientFetchError) as caught:
         connected(Guard(), "docs.example", 443, PUBLIC, Wires(dead=PUBLIC))
     assert caught.value.error.cause == "connect"
     assert "docs.example:443 cannot be reached: Connection refused" in str(caught.value.error)
@@ -236,7 +234,7 @@ def test_a_port_where_nobody_listens_is_told_after_the_retries(site: Site) -> No
 
 def test_this_computers_own_addresses_are_no_public_hosts() -> None:
     own = IPv4Address("93.184.216.34")
-    guarded = Guarded(Guard(), Answers([str(own)]), lambda *_: own, wires := Wires())
+    guarded = GuardedNetworkBackend(Guard(), Answers([str(own)]), lambda *_: own, wires := Wires())
     with pytest.raises(ReadError, match="own network"):
         asyncio.run(guarded.connect_tcp("me.example", 443, timeout=5))
     assert wires.tried == []
@@ -398,7 +396,7 @@ def test_a_proxy_that_is_none_is_told(site: Site, url: str) -> None:
 
 
 def test_certificates_are_checked_at_all() -> None:
-    from tabane.reader.fetching.trust import trusted
+    from tabane.reader.fetching.network import trusted
 
     context = trusted(None)
     assert context.verify_mode == ssl.CERT_REQUIRED

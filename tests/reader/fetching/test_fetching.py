@@ -15,26 +15,26 @@ from typing import Any
 import pytest
 
 from tabane.errors import ConfigurationError, ReadError
-from tabane.reader.fetched import Fetched
-from tabane.reader.fetching import Fetching
+from tabane.reader.fetching import PageFetcher
+from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import target
 from tests.reader.site import Answer, Site, furnish, gzipped, hang
 
 
 @asynccontextmanager
-async def fetching(site: Site, **changes: Any) -> AsyncIterator[Fetching]:
+async def fetching(site: Site, **changes: Any) -> AsyncIterator[PageFetcher]:
     policy = site.policy(**changes)
-    made = Fetching(lambda: policy, resolve=site.names)
+    made = PageFetcher(lambda: policy, resolve=site.names)
     try:
         yield made
     finally:
         await made.close()
 
 
-def fetched(site: Site, url: str, headers: dict[str, str] | None = None, **changes: Any) -> Fetched:
+def fetched(site: Site, url: str, headers: dict[str, str] | None = None, **changes: Any) -> FetchedResource:
     accept = changes.pop("accept", None)
 
-    async def go() -> Fetched:
+    async def go() -> FetchedResource:
         async with fetching(site, **changes) as made:
             return await made.fetch(url, headers=headers, accept=accept)
 
@@ -52,7 +52,7 @@ def failed(site: Site, url: str, headers: dict[str, str] | None = None, **change
 
 def test_a_page_comes_whole_with_what_its_headers_say(site: Site) -> None:
     site.put("/a", "<p>猫</p>", 'Text/HTML; Charset="UTF-8"', headers={"ETag": '"1"', "Set-Cookie": "a=b"})
-    assert fetched(site, site.url("/a#part")) == Fetched(
+    assert fetched(site, site.url("/a#part")) == FetchedResource(
         url=site.url("/a"),
         status=200,
         headers={"content-type": 'Text/HTML; Charset="UTF-8"', "etag": '"1"'},
@@ -203,7 +203,7 @@ def test_a_redirect_from_https_to_http_takes_no_headers_along(site: Site) -> Non
     ("https://a.com/", "https://www.a.com/", False),
 ])  # fmt: skip
 def test_the_same_server_may_become_safer_and_nothing_else(begin: str, at: str, same: bool) -> None:
-    from tabane.reader.fetching.journey import same_server
+    from tabane.reader.fetching.redirects import same_server
 
     assert same_server(target(begin), target(at)) is same
 
@@ -440,9 +440,9 @@ def test_short_waits_are_waited_for(site: Site) -> None:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    async def go() -> Fetched:
+    async def go() -> FetchedResource:
         policy = site.policy(backoff=0.5)
-        made = Fetching(lambda: policy, resolve=site.names, sleep=sleep)
+        made = PageFetcher(lambda: policy, resolve=site.names, sleep=sleep)
         return await made.fetch(site.url("/a"))
 
     assert asyncio.run(go()).body == b"now"
@@ -452,7 +452,7 @@ def test_short_waits_are_waited_for(site: Site) -> None:
 def test_a_date_and_a_spent_limit_say_how_long_to_wait_too(site: Site) -> None:
     async def go() -> None:
         policy = site.policy()
-        made = Fetching(lambda: policy, resolve=site.names, wall=lambda: 1_700_000_000.0)
+        made = PageFetcher(lambda: policy, resolve=site.names, wall=lambda: 1_700_000_000.0)
         for status, headers, wait in (
             (429, {"Retry-After": "Tue, 14 Nov 2023 23:13:20 GMT"}, 3600.0),
             (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000900"}, 900.0),
@@ -518,7 +518,7 @@ def test_a_policy_that_changes_holds_from_the_next_fetch_on(site: Site) -> None:
 
     async def go() -> None:
         policy = site.policy()
-        made = Fetching(lambda: policy, resolve=site.names)
+        made = PageFetcher(lambda: policy, resolve=site.names)
         await made.fetch(site.url("/a"))
         policy = replace(policy, allowed=())
         with pytest.raises(ReadError) as caught:
@@ -546,7 +546,7 @@ def test_a_read_under_way_is_finished_under_the_policy_it_began_with(site: Site)
 
     async def go() -> bytes:
         policy = site.policy()
-        made = Fetching(lambda: policy, resolve=site.names)
+        made = PageFetcher(lambda: policy, resolve=site.names)
         task = asyncio.create_task(made.fetch(site.url("/a")))
         await asyncio.to_thread(entered.wait, 20)
         policy = replace(policy, user_agent="Other/1")
@@ -570,7 +570,7 @@ def test_importing_the_room_loads_nothing_heavy() -> None:
     import sys
 
     code = (
-        "import sys, tabane.reader.fetching as room; room.Fetching(room.Policy)\n"
+        "import sys, tabane.reader.fetching as room; room.PageFetcher(room.Policy)\n"
         "print(sorted({m.partition('.')[0] for m in sys.modules}"
         " & {'httpcore2', 'httpx2', 'anyio', 'h11', 'h2', 'brotli', 'idna', 'ssl'}))"
     )

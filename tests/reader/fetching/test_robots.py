@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ReadError
-from tabane.reader.fetching import Fetching
-from tabane.reader.fetching.robots.rules import Rules, matches, rules
+from tabane.reader.fetching import PageFetcher
+from tabane.reader.fetching.robots import RobotsRules, matches, rules
 from tests.patience import assert_in_proportion
 from tests.reader.site import Answer, Asked, Site, endless, hang
 
@@ -113,7 +113,7 @@ def test_a_pattern_made_to_take_for_ever_does_not() -> None:
 
 
 def test_rules_without_lines_allow_everything() -> None:
-    assert Rules().allow("/anything")
+    assert RobotsRules().allow("/anything")
 
 
 # Against a site
@@ -122,7 +122,7 @@ def test_rules_without_lines_allow_everything() -> None:
 def read(site: Site, *paths: str, **changes: Any) -> list[ReadError | None]:
     """What each page came to: None where it was read."""
 
-    async def one(made: Fetching, path: str) -> ReadError | None:
+    async def one(made: PageFetcher, path: str) -> ReadError | None:
         try:
             await made.fetch(site.url(path))
         except ReadError as error:
@@ -131,7 +131,7 @@ def read(site: Site, *paths: str, **changes: Any) -> list[ReadError | None]:
 
     async def go() -> list[ReadError | None]:
         policy = site.policy(robots=True, **changes)
-        made = Fetching(lambda: policy, resolve=site.names)
+        made = PageFetcher(lambda: policy, resolve=site.names)
         done = [await one(made, path) for path in paths]
         await made.close()
         return done
@@ -157,7 +157,7 @@ def test_a_person_who_asks_is_no_crawler(site: Site) -> None:
 
     async def go() -> None:
         policy = site.policy(robots=False)
-        await Fetching(lambda: policy).fetch(site.url("/a"))
+        await PageFetcher(lambda: policy).fetch(site.url("/a"))
 
     asyncio.run(go())
     assert site.paths == ["/a"]
@@ -244,7 +244,7 @@ def test_many_reads_at_once_ask_for_it_once(site: Site) -> None:
 
     async def go() -> None:
         policy = site.policy(robots=True)
-        made = Fetching(lambda: policy)
+        made = PageFetcher(lambda: policy)
         await asyncio.gather(*(made.fetch(site.url(f"/a?{n}")) for n in range(8)))
         await made.close()
 
@@ -260,7 +260,7 @@ def test_it_is_asked_for_again_after_an_hour_and_after_a_failure_sooner(site: Si
     async def go() -> list[str | None]:
         nonlocal now
         policy = site.policy(robots=True)
-        made = Fetching(lambda: policy, clock=lambda: now)
+        made = PageFetcher(lambda: policy, clock=lambda: now)
 
         async def one() -> str | None:
             try:

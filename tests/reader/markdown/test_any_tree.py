@@ -10,7 +10,7 @@ from lxml import etree, html
 
 from tabane.reader.cleaning import cleaned
 from tabane.reader.markdown import markdown
-from tabane.reader.plain import plain
+from tabane.reader.plain_text import plain
 from tests.patience import assert_in_proportion
 
 TAGS = (

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tabane.reader.fetched import Fetched
-from tabane.reader.rendering import Limits, Rendering
-from tabane.reader.rendering.finding import browser as found
+from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.rendering import PageRenderer, RenderLimits
+from tabane.reader.rendering.chromium import browser as found
 from tests.conftest import absent
 from tests.reader.site import Site
 
-Show = Callable[..., Fetched]
+Show = Callable[..., FetchedResource]
 
 
 @pytest.fixture(scope="session")
@@ -30,12 +30,12 @@ def browser() -> str:
 
 def rendering(
     site: Site, browser: str | None, limits: dict[str, Any] | None = None, **more: Any
-) -> Rendering:
+) -> PageRenderer:
     """A renderer that reaches the site, by every name that it has."""
     policy = site.policy(**more.pop("policy", {}))
     more.setdefault("resolve", site.names)
-    return Rendering(
-        lambda: policy, lambda: browser, os.environ, limits=replace(Limits(), **(limits or {})), **more
+    return PageRenderer(
+        lambda: policy, lambda: browser, os.environ, limits=replace(RenderLimits(), **(limits or {})), **more
     )
 
 
@@ -43,8 +43,8 @@ def rendering(
 def show(site: Site, browser: str) -> Show:
     """Shows what is at a URL: ``show(url, limits={}, policy={}, …)``."""
 
-    def shown(url: str, program: str = browser, **more: Any) -> Fetched:
-        async def scenario() -> Fetched:
+    def shown(url: str, program: str = browser, **more: Any) -> FetchedResource:
+        async def scenario() -> FetchedResource:
             it = rendering(site, program, **more)
             try:
                 fetched = await it.render(url)

@@ -209,9 +209,9 @@ def test_nothing_is_left_where_nobody_waits_or_the_reader_is_ended(
 HUB = """
 import asyncio, os, sys, tempfile
 from tabane.reader.fetching import Policy
-from tabane.reader.rendering import Rendering
+from tabane.reader.rendering import PageRenderer
 tempfile.tempdir, url, browser, allowed = sys.argv[1:]
-it = Rendering(lambda: Policy(allowed=(allowed,)), lambda: browser, os.environ)
+it = PageRenderer(lambda: Policy(allowed=(allowed,)), lambda: browser, os.environ)
 asyncio.run(it.render(url))
 """
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.conversion import Conversion
-from tabane.reader.fetching import Fetching
+from tabane.reader.conversion import PageConverter
+from tabane.reader.fetching import PageFetcher
 from tabane.reader.page import Page
-from tabane.reader.rendering import Rendering
-from tabane.reader.rendering.finding import browser as found
-from tabane.reader.ways.page import PageWay
-from tabane.reader.ways.way import Means
+from tabane.reader.rendering import PageRenderer
+from tabane.reader.rendering.chromium import browser as found
+from tabane.reader.sites.any_page import AnyPageAdapter
+from tabane.reader.sites.site_adapter import ReadingTools
 from tests.reader.rendering.conftest import Show, rendering
 from tests.reader.site import Site
 
@@ -36,11 +36,11 @@ def script(path: Path, text: str) -> str:
     return str(path)
 
 
-def read(site: Site, way: PageWay, url: str) -> Page:
+def read(site: Site, way: AnyPageAdapter, url: str) -> Page:
     async def scenario() -> Page:
-        fetching, conversion = Fetching(site.policy), Conversion(os.environ)
+        fetching, conversion = PageFetcher(site.policy), PageConverter(os.environ)
         try:
-            page = await way.read(url, Means(fetching, conversion))
+            page = await way.read(url, ReadingTools(fetching, conversion))
         finally:
             await fetching.close()
             await conversion.close()
@@ -57,7 +57,7 @@ def test_a_page_that_needs_its_programs_is_rendered_and_no_other(site: Site, bro
         asked.append(browser)
         return browser
 
-    way = PageWay(Rendering(site.policy, program, os.environ))
+    way = AnyPageAdapter(PageRenderer(site.policy, program, os.environ))
     site.put(
         "/plain", f"<title>Plain</title><article><h1>Clocks</h1><p>{WORDS}</p></article><script>1</script>"
     )
@@ -75,7 +75,7 @@ def test_a_page_that_needs_its_programs_is_rendered_and_no_other(site: Site, bro
 def test_a_page_that_cannot_be_rendered_says_why(site: Site, tmp_path: Path) -> None:
     site.put("/app", SHELL)
     broken = script(tmp_path / "browser", "echo 'it is broken' >&2; exit 3")
-    way = PageWay(Rendering(site.policy, lambda: broken, os.environ))
+    way = AnyPageAdapter(PageRenderer(site.policy, lambda: broken, os.environ))
     with pytest.raises(ReadError) as raised:
         read(site, way, site.url("/app"))
     assert raised.value.cause == "javascript"
@@ -125,4 +125,4 @@ def test_a_proxy_of_the_settings_is_not_gone_around(site: Site, show: Show) -> N
 def test_it_costs_nothing_before_the_first_page() -> None:
     program = "import sys; import tabane.reader.rendering; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert not {"httpcore2", "tabane.reader.rendering.page"} & set(loaded.stdout.split())
+    assert not {"httpcore2", "tabane.reader.rendering.browser_process"} & set(loaded.stdout.split())

@@ -1,1 +1,1 @@
-"""Which parts of a page are what a person would read there."""
+"""Content extraction: the parts of a page that a person would read."""

@@ -1,4 +1,4 @@
-"""A page's content as Markdown with what is known of it: the steps in their order."""
+"""Extraction of an article: HTML to a page, with its content as Markdown and its metadata."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tabane.messages import Message
+from tabane.messages import Message, say
+from tabane.reader.cleaning import warnings_of
 from tabane.reader.extraction.content import content
+from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.machine_text import used
-from tabane.reader.extraction.metadata import Metadata, metadata
-from tabane.reader.extraction.tree import parsed
+from tabane.reader.extraction.metadata import PageMetadata, metadata
+from tabane.reader.page import Page
 
 Element = Any
 _PLEA = re.compile(
@@ -23,11 +25,11 @@ _PLEA = re.compile(
 _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
 )
-_SHORT = 250
+_LITTLE_TEXT = 250  # letters: pages are seldom published with less
 
 
 @dataclass(frozen=True, slots=True)
-class Article:
+class ExtractedArticle:
     """The content that was read.
 
     ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
@@ -36,7 +38,7 @@ class Article:
     """
 
     markdown: str
-    metadata: Metadata
+    metadata: PageMetadata
     letters: int
     share: float
     hidden: int
@@ -46,7 +48,7 @@ class Article:
     notes: tuple[Message, ...] = ()
 
 
-def article(html: str, url: str) -> Article:
+def article(html: str, url: str) -> ExtractedArticle:
     """Parse once, learn what the page says of itself, find its content and write that down."""
     from tabane.reader.markdown import markdown
 
@@ -60,13 +62,13 @@ def article(html: str, url: str) -> Article:
     other = used(known.body, found.visible, found.kept, closed=known.closed) if known.body else None
     if other is not None and other.text:
         text, letters, removed = other.text, len(other.text), Counter()
-    return Article(
+    return ExtractedArticle(
         text,
         known,
         letters,
         found.share,
         found.hidden,
-        script and letters < _SHORT,
+        script and letters < _LITTLE_TEXT,
         removed,
         machine=bool(other and other.text),
         notes=(other.warning,) if other else (),
@@ -74,7 +76,7 @@ def article(html: str, url: str) -> Article:
 
 
 def _scripted(root: Element) -> bool:
-    """Whether a page seems to be made by a script: it pleads for one, or has an empty place for it."""
+    """Return whether a page seems to be made by a script: it pleads for one, or has an empty place for it."""
     if root.find(".//script") is None:
         return False
     for element in root.iter("noscript"):
@@ -86,3 +88,52 @@ def _scripted(root: Element) -> bool:
     return bool(
         _PLEA.search(" ".join("".join(at.itertext())[:400] for at in root.iter("p", "h1", "h2"))[:4000])
     )
+
+
+_LARGE = 20_000_000  # characters
+
+
+def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
+    """Return the page that HTML is: its content as Markdown, its title, author, date, site, language and
+    address.
+
+    Bytes are decoded as they say themselves, or else by ``charset``, which a header gave. Links are absolute
+    against ``url``. Any input gives a page; ``markdown`` is empty if nothing was found.
+    """
+    from tabane.reader.extraction.article import article
+    from tabane.text.encodings import decode_leniently
+
+    text = decode_leniently(html, charset, "text/html") if isinstance(html, bytes) else html
+    found = article(text[:_LARGE], url)
+    return Page(
+        url=url,
+        markdown=found.markdown,
+        title=found.metadata.title,
+        author=found.metadata.author,
+        date=found.metadata.date,
+        site=found.metadata.site,
+        lang=found.metadata.lang,
+        canonical=found.metadata.canonical,
+        way="json-ld" if found.machine else "extracted",
+        share=round(found.share, 3),
+        warnings=(*_warnings(found, cut=len(text) > _LARGE), *warnings_of(found.removed)),
+    )
+
+
+def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
+    warnings = [*found.notes]
+    if found.script:
+        warnings.append(say("The page seems to need JavaScript: this is only what it says without."))
+    elif not found.letters:
+        warnings.append(say("No content was found on the page."))
+    elif found.letters < _LITTLE_TEXT and found.share < 0.2:
+        warnings.append(
+            say("Little was found on the page: {percent}% of its text.", percent=round(100 * found.share))
+        )
+    if found.hidden:
+        warnings.append(
+            say("{count} parts that no reader sees were left out of the content.", count=found.hidden)
+        )
+    if cut:
+        warnings.append(say("The page is larger than can be read: its end is missing."))
+    return warnings

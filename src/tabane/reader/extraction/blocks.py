@@ -1,4 +1,4 @@
-"""A page cut into blocks: the shortest runs of text that are content or not as a whole."""
+"""Segmentation of a page into blocks: the shortest runs of text that are content or not as a whole."""
 
 from __future__ import annotations
 
@@ -7,7 +7,50 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tabane.reader.extraction import words
+KINDS: dict[str, str] = {
+    "body": "content article post entry story text body prose markdown document description desc richtext rte"
+    " copy wysiwyg read paragraph articlebody blog main editor",
+    "talk": "comment comments reply replies thread message messages discussion topic answer answers question"
+    " forum cooked disqus",
+    "nav": "nav menu navbar breadcrumb breadcrumbs navigation toc pagination pager skip submenu megamenu"
+    " dropdown sitemap links crumb pnavi",
+    "head": "header masthead topbar head top logo brand",
+    "foot": "footer foot copyright colophon legal bottom",
+    "side": "sidebar aside rail side widget widgets complementary secondary",
+    "more": "related recommend recommended recommendations recommendation more similar popular trending also"
+    " next prev previous latest recent ranking pickup upsell crosssell",
+    "share": "share sharing social follow tweet facebook twitter sns like likes vote votes bookmark",
+    "ad": "ad ads advert advertisement advertising sponsor sponsored promo promotion banner adsense dfp gpt"
+    " outbrain taboola",
+    "consent": "cookie cookies consent gdpr ccpa privacy onetrust notice alert announcement toast",
+    "form": "subscribe newsletter signup cta form login signin register modal popup dialog overlay search"
+    " filter filters facet sort input field button btn contact",
+    "meta": "meta byline author date time timestamp tags tag category categories info published posted credit"
+    " avatar user username profile",
+    "shop": "product price sku variant cart buy rating stars swatch quantity checkout wishlist shipping",
+    "review": "review reviews testimonial testimonials ugc yotpo feedback",
+    "card": "card cards grid item items list listing tile teaser feed loop results result archive collection"
+    " row col column",
+    "hidden": "hidden hide sr visually screenreader offscreen invisible closed",
+    "image": "caption figcaption image gallery carousel slider slide hero slick swiper thumb thumbnail media",
+    "fold": "accordion faq collapse collapsible toggle tab tabs panel details expand tabpanel",
+    "title": "title heading headline subtitle lead intro summary excerpt",
+}
+"""Kinds of part, and the words in a name that speak for them."""
+
+NAMES = tuple(KINDS)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_OF = {word: number for number, words in enumerate(KINDS.values()) for word in words.split()}
+_LONGEST_NAME = 300
+
+
+def kinds(name: str) -> frozenset[int]:
+    """Return numbers of the kinds that a class, id or role speaks for: ``post-body commentList`` for body,
+    talk.
+    """
+    found = (_OF.get(word.lower()) for word in _WORD.findall(name[:_LONGEST_NAME]))
+    return frozenset(number for number in found if number is not None)
+
 
 Element = Any  # lxml's, which is imported with the first page
 
@@ -37,11 +80,11 @@ FAR = 12
 
 
 @dataclass(slots=True)
-class Box:
+class ElementBox:
     """An element that blocks stand in, with what is known of it from its ancestors and its blocks."""
 
     element: Element
-    parent: Box | None
+    parent: ElementBox | None
     depth: int
     near: list[int]
     """Depth of the nearest ancestor or self of each of TAGS, then of each kind of name; -1 for none."""
@@ -56,10 +99,10 @@ class Box:
 
 
 @dataclass(slots=True)
-class Block:
+class TextBlock:
     """A run of text: where it stands, what it says, and how much of it is links."""
 
-    box: Box
+    box: ElementBox
     pieces: list[tuple[Element, bool]] = field(default_factory=list)
     """Text nodes: an element and whether it is its tail."""
     pictures: list[Element] = field(default_factory=list)
@@ -71,7 +114,7 @@ class Block:
     links: int = 0
 
 
-class Cutting:
+class BlockSegmentation:
     """Walks a tree once, without recursion, and cuts it into blocks.
 
     ``boxes`` are in the order of the document, so that each stands after its parent. ``hidden`` are the
@@ -79,20 +122,20 @@ class Cutting:
     """
 
     def __init__(self, root: Element, hides: Callable[[Element], bool] = lambda element: False) -> None:
-        self.boxes: list[Box] = []
-        self.blocks: list[Block] = []
+        self.boxes: list[ElementBox] = []
+        self.blocks: list[TextBlock] = []
         self.hidden: list[Element] = []
         self._hides = hides
         self._kinds: dict[str, frozenset[int]] = {}
         self._paths: dict[tuple[int, str, str], int] = {}
-        self._open: Block | None = None
+        self._open: TextBlock | None = None
         self._texts: list[str] = []
         self._walk(root)
         self._close()
 
     def _walk(self, root: Element) -> None:
-        top = self._box(root, None, [-1] * (len(TAGS) + len(words.NAMES)))
-        todo: list[tuple[int, Element, Box, bool, bool]] = []
+        top = self._box(root, None, [-1] * (len(TAGS) + len(NAMES)))
+        todo: list[tuple[int, Element, ElementBox, bool, bool]] = []
         self._inside(root, top, False, False, todo)
         while todo:
             what, element, box, link, bold = todo.pop()
@@ -103,14 +146,14 @@ class Cutting:
             else:
                 self._enter(element, box, link, bold, todo)
 
-    def _inside(self, element: Element, box: Box, link: bool, bold: bool, todo: list[Any]) -> None:
+    def _inside(self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]) -> None:
         for child in reversed(element):
             if child.tail:
                 todo.append((_TAIL, child, box, link, bold))
             todo.append((_ENTER, child, box, link, bold))
         self._text(element.text, element, False, box, link, bold)
 
-    def _enter(self, element: Element, box: Box, link: bool, bold: bool, todo: list[Any]) -> None:
+    def _enter(self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]) -> None:
         tag = element.tag
         if not self._said(element, tag):
             return
@@ -133,7 +176,7 @@ class Cutting:
                 self._inside(element, inner, link, bold, todo)
 
     def _said(self, element: Element, tag: object) -> bool:
-        """Whether an element is for readers at all."""
+        """Return whether an element is for readers at all."""
         if not isinstance(tag, str) or tag in SILENT:
             return False
         if self._hides(element):
@@ -141,7 +184,7 @@ class Cutting:
             return False
         return True
 
-    def _whole(self, element: Element, box: Box, link: bool) -> None:
+    def _whole(self, element: Element, box: ElementBox, link: bool) -> None:
         """A block that is not cut further: code, and a table of data."""
         skip: Element | None = None
         for event, child in iterwalk(element):
@@ -156,19 +199,21 @@ class Cutting:
             if skip is None and child is not element:
                 self._text(child.tail, child, True, box, link, False)
 
-    def _start(self, child: Element, box: Box, link: bool) -> None:
+    def _start(self, child: Element, box: ElementBox, link: bool) -> None:
         if child.tag in ("td", "th", "tr", "br"):
             self._texts.append(" ")
         elif child.tag == "img":
             self._run(box).pictures.append(child)
         self._text(child.text, child, False, box, link, False)
 
-    def _run(self, box: Box) -> Block:
+    def _run(self, box: ElementBox) -> TextBlock:
         if self._open is None:
-            self._open = Block(box)
+            self._open = TextBlock(box)
         return self._open
 
-    def _text(self, text: str | None, element: Element, tail: bool, box: Box, link: bool, bold: bool) -> None:
+    def _text(
+        self, text: str | None, element: Element, tail: bool, box: ElementBox, link: bool, bold: bool
+    ) -> None:
         if not text:
             return
         self._texts.append(text)
@@ -193,13 +238,13 @@ class Cutting:
             block.words = len(_WORDS.findall(block.text)) + round(_dense(block.text) / 2)
             self.blocks.append(block)
 
-    def _box(self, element: Element, parent: Box | None, near: list[int]) -> Box:
+    def _box(self, element: Element, parent: ElementBox | None, near: list[int]) -> ElementBox:
         depth = parent.depth + 1 if parent else 0
         name = f"{element.get('class') or ''} {element.get('id') or ''} {element.get('role') or ''}"
         tag = element.tag
         found = self._kinds.get(name)
         if found is None:
-            found = self._kinds[name] = words.kinds(name)
+            found = self._kinds[name] = kinds(name)
         number = _TAG.get(tag)
         if number is not None or found:
             near = near.copy()
@@ -209,13 +254,13 @@ class Cutting:
                 near[len(TAGS) + kind] = depth
         key = (parent.path if parent else -1, tag, element.get("class") or "")
         path = self._paths.setdefault(key, len(self._paths))
-        box = Box(element, parent, depth, near, path)
+        box = ElementBox(element, parent, depth, near, path)
         self.boxes.append(box)
         return box
 
 
 def iterwalk(root: Element) -> Iterator[tuple[str, Element]]:
-    """Each element and comment within a tree, where it begins and where it ends, without recursion."""
+    """Yield each element and comment within a tree, where it begins and where it ends, without recursion."""
     stack = [(root, iter(root))]
     yield "start", root
     while stack:
@@ -230,7 +275,9 @@ def iterwalk(root: Element) -> Iterator[tuple[str, Element]]:
 
 
 def plain_table(table: Element) -> bool:
-    """Whether a table is one of data, whose cells belong together: no tables, forms or long texts within."""
+    """Return whether a table is one of data, whose cells belong together: no tables, forms or long texts
+    within.
+    """
     rows, cells = 0, 0
     for inner in table.iter("tr", "td", "th", "table", "form", "div", "p", "ul", "h1", "h2", "h3"):
         if inner.tag == "tr":
@@ -245,7 +292,7 @@ def plain_table(table: Element) -> bool:
     return letters / max(1, cells) < 150
 
 
-def measured(cutting: Cutting) -> None:
+def measured(cutting: BlockSegmentation) -> None:
     """Add what each box holds to it and to those around it, and count boxes that are made alike."""
     for block in cutting.blocks:
         box = block.box
@@ -266,7 +313,7 @@ def measured(cutting: Cutting) -> None:
     _count_twins(cutting.boxes)
 
 
-def _count_twins(boxes: list[Box]) -> None:
+def _count_twins(boxes: list[ElementBox]) -> None:
     counts: dict[tuple[int, int], int] = {}
     for box in boxes:
         key = (id(box.parent), box.path)
@@ -289,9 +336,9 @@ def _dense(text: str) -> int:
     return 0 if text.isascii() else sum(map(len, _DENSE.findall(text)))
 
 
-def up(box: Box) -> Iterator[Box]:
-    """The boxes around one, from itself to the root."""
-    at: Box | None = box
+def up(box: ElementBox) -> Iterator[ElementBox]:
+    """Yield the boxes around one, from itself to the root."""
+    at: ElementBox | None = box
     while at is not None:
         yield at
         at = at.parent

@@ -1,19 +1,116 @@
-"""What of a page is content, in its own tree."""
+"""Selection of the blocks that are content, by a decision forest."""
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
+from itertools import islice
+from math import exp
 from typing import Any
 
 from tabane.reader.extraction import features
-from tabane.reader.extraction.blocks import Block, Cutting, measured
-from tabane.reader.extraction.choosing import chosen
-from tabane.reader.extraction.forest import Forest, forest
-from tabane.reader.extraction.hiding import Hiding
+from tabane.reader.extraction.blocks import BlockSegmentation, TextBlock, measured, up
+from tabane.reader.extraction.hidden_elements import HiddenElementDetector
+from tabane.reader.extraction.html_tree import open_noscripts, settle
 from tabane.reader.extraction.pruning import filled, lowest, pruned
-from tabane.reader.extraction.streamed import open_noscripts, settle
+
+Node = Any
+"""A leaf is its value; a fork is (feature, threshold, what is at most that, what is more)."""
+
+
+class DecisionForest:
+    """Gradient-boosted trees: the sum of one leaf of each is the log-odds.
+
+    Friedman, Greedy function approximation: a gradient boosting machine (2001).
+    """
+
+    def __init__(self, base: float, trees: Sequence[Node]) -> None:
+        self._base, self._trees = base, tuple(_frozen(tree) for tree in trees)
+
+    def odds(self, row: Sequence[float]) -> float:
+        """Log-odds of a row of features."""
+        total = self._base
+        for node in self._trees:
+            while node.__class__ is tuple:
+                node = node[2] if row[node[0]] <= node[1] else node[3]
+            total += node
+        return total
+
+    def probability(self, row: Sequence[float]) -> float:
+        return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
+
+
+def _frozen(node: Node) -> Node:
+    if not isinstance(node, list):
+        return float(node)
+    return (node[0], node[1], _frozen(node[2]), _frozen(node[3]))
+
+
+def forest(name: str = "forest.json.gz") -> DecisionForest:
+    """Return the forest that is in a file of this room."""
+    data = json.loads(gzip.decompress(files(__package__).joinpath(name).read_bytes()))
+    return DecisionForest(data["base"], data["trees"])
+
+
+_LEAST = 0.3  # words: a picture's block and one of punctuation weigh something
+_SURE = 0.8
+"""From this probability on, a block is sure to be content."""
+_ENOUGH = 80  # words that are sure, and more than half of all that are expected
+_LIKELY = 0.5
+
+
+def weights(blocks: Sequence[TextBlock]) -> list[float]:
+    """Return how much each block is worth in words."""
+    return [block.words + _LEAST for block in blocks]
+
+
+def chosen(blocks: Sequence[TextBlock], probability: Sequence[float]) -> list[bool]:
+    """Return which blocks to keep, so that the F1 that is to be expected is the greatest.
+
+    Blocks are taken from the most probable down while that raises 2·(sum of p·w of those taken) / (w of those
+    taken + sum of p·w of all): a page of which little is certain is kept more freely than a fixed threshold
+    would. Lipton, Elkan, Naryanaswamy, Optimal thresholding of classifiers to maximize F1 (2014). Where most
+    of what is expected is sure, as in an article, nothing is taken that is rather not content, unless it is
+    text close to what is.
+    """
+    weight = weights(blocks)
+    order = sorted(range(len(blocks)), key=lambda number: -probability[number])
+    expected = sum(p * w for p, w in zip(probability, weight, strict=True))
+    taken = good = best = 0.0
+    count = 0
+    for rank, number in enumerate(order, 1):
+        taken += weight[number]
+        good += probability[number] * weight[number]
+        f1 = 2 * good / (taken + expected)
+        if f1 > best:
+            best, count = f1, rank
+    kept = [False] * len(blocks)
+    for number in order[:count]:
+        kept[number] = True
+    return _likely(blocks, kept, probability) if _is_sure(blocks, probability) else kept
+
+
+def _likely(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
+    """Return what is rather content than not of what was kept, and the text that stands close to what
+    surely is.
+    """
+    sure = (block.box for block, p in zip(blocks, probability, strict=True) if p > _SURE)
+    around = {id(at) for box in sure for at in islice(up(box), 1, 4)}
+    return [
+        keep and (p >= _LIKELY or (id(block.box.parent) in around and 2 * block.linked < block.letters))
+        for block, keep, p in zip(blocks, kept, probability, strict=True)
+    ]
+
+
+def _is_sure(blocks: Sequence[TextBlock], probability: Sequence[float]) -> bool:
+    sure = sum(block.words for block, p in zip(blocks, probability, strict=True) if p > _SURE)
+    expected = sum(block.words * p for block, p in zip(blocks, probability, strict=True))
+    return sure >= _ENOUGH and 2 * sure >= expected
+
 
 Element = Any
 _MOST = 12_000
@@ -24,7 +121,7 @@ _LITTLE = 250
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class PageContent:
     """The content of a page, as elements of its own tree from which the rest was removed.
 
     ``letters`` is its length, ``share`` its part of the visible text, 0..1. ``hidden`` counts the invisible
@@ -41,22 +138,22 @@ class Content:
 
 
 @cache
-def _forest() -> Forest:
+def _forest() -> DecisionForest:
     return forest()
 
 
-def cut(root: Element) -> Cutting:
-    """A page in blocks, with what was streamed in its place and without what nobody sees."""
+def cut(root: Element) -> BlockSegmentation:
+    """Return a page in blocks, with what was streamed in its place and without what nobody sees."""
     settle(root)
-    cutting = Cutting(root, Hiding(root).hides)
+    cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
     measured(cutting)
     if sum(block.letters for block in cutting.blocks) < _LITTLE and open_noscripts(root):
-        cutting = Cutting(root, Hiding(root).hides)
+        cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
         measured(cutting)
     return cutting
 
 
-def content(root: Element) -> Content:
+def content(root: Element) -> PageContent:
     """Find the content of a page. ``root`` is changed: what was not content is gone from it."""
     cutting = cut(root)
     blocks = cutting.blocks
@@ -67,24 +164,26 @@ def content(root: Element) -> Content:
     visible = tuple(block.text for block in blocks)
     hidden = pruned(root, blocks, kept, cutting.hidden)
     share = letters / whole if whole else 0.0
-    return Content((element,) if letters else (), letters, share, hidden, visible, tuple(kept))
+    return PageContent((element,) if letters else (), letters, share, hidden, visible, tuple(kept))
 
 
 def title(root: Element) -> str:
-    """What the page calls itself in its head, in one line."""
+    """Return what the page calls itself in its head, in one line."""
     element = root.find(".//title")
     return " ".join("".join(element.itertext()).split())[:500] if element is not None else ""
 
 
-def choice(cutting: Cutting) -> list[bool]:
-    """Which blocks are content: each is judged, then the best cut through all is made, and made whole."""
+def choice(cutting: BlockSegmentation) -> list[bool]:
+    """Return which blocks are content: each is judged, then the best cut through all is made, and made
+    whole.
+    """
     blocks = cutting.blocks
     probability = _probability(cutting)
     return filled(blocks, chosen(blocks, probability), probability)
 
 
-def _probability(cutting: Cutting) -> list[float]:
-    """How probable it is of each block that it is content."""
+def _probability(cutting: BlockSegmentation) -> list[float]:
+    """Return how probable it is of each block that it is content."""
     blocks, name = cutting.blocks, title(cutting.boxes[0].element)
     judge = _forest()
     if len(blocks) <= _MOST:
@@ -103,8 +202,8 @@ def _probability(cutting: Cutting) -> list[float]:
     return found
 
 
-def _shapes(blocks: Sequence[Block]) -> dict[int, list[int]]:
-    """Numbers of the blocks that stand at the same path, which are made by the same template.
+def _shapes(blocks: Sequence[TextBlock]) -> dict[int, list[int]]:
+    """Return numbers of the blocks that stand at the same path, which are made by the same template.
 
     Where a page has too many paths for one of each to be judged, its blocks go by their tags alone.
     """

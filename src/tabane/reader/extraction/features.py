@@ -1,4 +1,4 @@
-"""What is measured of each block: numbers that mean the same in every script."""
+"""Features of each block: numbers that mean the same in every script."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from math import log1p
 
-from tabane.reader.extraction.blocks import FAR, TAGS, Block, Box, size, up
-from tabane.reader.extraction.words import NAMES
+from tabane.reader.extraction.blocks import FAR, NAMES, TAGS, ElementBox, TextBlock, size, up
 
 _END = re.compile(r"[.!?。!?…:;][\"'”’」』)\]]*$")
 _COMMAS = re.compile(r"[,、，;]|(?<=[^\d])\.(?=\s)|。")
@@ -31,9 +30,12 @@ _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 def rows(
-    boxes: Sequence[Box], blocks: Sequence[Block], title: str = "", only: Iterable[int] | None = None
+    boxes: Sequence[ElementBox],
+    blocks: Sequence[TextBlock],
+    title: str = "",
+    only: Iterable[int] | None = None,
 ) -> list[list[float]]:
-    """A row of features for each block, or for those of the numbers in ``only``, in rising order.
+    """Return a row of features for each block, or for those of the numbers in ``only``, in rising order.
 
     ``title`` is what the page calls itself in its head.
     """
@@ -41,7 +43,7 @@ def rows(
         return []
     best = _best(boxes)
     page = _page(boxes, blocks, best)
-    own = _Own(blocks)
+    own = _BlockFeatures(blocks)
     root = boxes[0]
     repeated = _repeated(blocks)
     paths = _paths(blocks)
@@ -98,10 +100,10 @@ def rows(
     return found
 
 
-class _Own:
-    """What is measured of each block by itself, when it is first asked for."""
+class _BlockFeatures:
+    """What is measured of each block on its own, when it is first asked for."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[TextBlock]) -> None:
         self._blocks = blocks
         self._found: dict[int, list[float]] = {}
 
@@ -115,7 +117,7 @@ class _Own:
         return found
 
 
-def _own(block: Block) -> list[float]:
+def _own(block: TextBlock) -> list[float]:
     text, letters = block.text, max(1, block.letters)
     tag = block.box.element.tag
     head = text[:400]
@@ -154,12 +156,12 @@ def _own(block: Block) -> list[float]:
     ]
 
 
-def _mean(own: _Own, number: int, reach: int) -> float:
+def _mean(own: _BlockFeatures, number: int, reach: int) -> float:
     low, high = max(0, number - reach), min(len(own), number + reach + 1)
     return sum(own[at][0] * (1 - own[at][2]) for at in range(low, high)) / (high - low)
 
 
-def _around(box: Box, root: Box, best: Box) -> list[float]:
+def _around(box: ElementBox, root: ElementBox, best: ElementBox) -> list[float]:
     depth, near = box.depth, box.near
     row: list[float] = [float(depth)]
     row += [min(FAR, depth - at) if at >= 0 else FAR + 1 for at in near]
@@ -187,8 +189,8 @@ def _around(box: Box, root: Box, best: Box) -> list[float]:
     return row
 
 
-def _apart(chain: list[Box], best: Box) -> int:
-    """How many steps up until the best box is around; 0 within it."""
+def _apart(chain: list[ElementBox], best: ElementBox) -> int:
+    """Return how many steps up until the best box is around; 0 within it."""
     inside = {id(at) for at in up(best)}
     for at in chain:
         if at is best:
@@ -198,10 +200,12 @@ def _apart(chain: list[Box], best: Box) -> int:
     return 20
 
 
-def _best(boxes: Sequence[Box]) -> Box:
-    """The box that holds most of the long, unlinked text and not much else: as Readability would choose."""
+def _best(boxes: Sequence[ElementBox]) -> ElementBox:
+    """Return the box that holds most of the long, unlinked text and not much else: as Readability would
+    choose.
+    """
     scores: dict[int, float] = {}
-    of: dict[int, Box] = {}
+    of: dict[int, ElementBox] = {}
     for box in boxes:
         if box.long and box.blocks <= 2:
             for step, at in enumerate(islice(up(box), 4)):
@@ -213,22 +217,22 @@ def _best(boxes: Sequence[Box]) -> Box:
     return of[max(scores, key=lambda key: scores[key] * (1 - of[key].linked / max(1, of[key].letters)))]
 
 
-def _ends(best: Box, blocks: Sequence[Block]) -> tuple[int, int]:
-    """Numbers of the first and last block within a box."""
+def _ends(best: ElementBox, blocks: Sequence[TextBlock]) -> tuple[int, int]:
+    """Return numbers of the first and last block within a box."""
     inside: dict[int, bool] = {}
     within = [number for number, block in enumerate(blocks) if _within(block.box, best, inside)]
     return (within[0], within[-1]) if within else (0, len(blocks) - 1)
 
 
-def _within(box: Box, best: Box, inside: dict[int, bool]) -> bool:
+def _within(box: ElementBox, best: ElementBox, inside: dict[int, bool]) -> bool:
     known = inside.get(id(box))
     if known is None:
         known = inside[id(box)] = any(at is best for at in up(box))
     return known
 
 
-def _titles(blocks: Sequence[Block], title: str) -> set[int]:
-    """Numbers of the headings that say what the page calls itself."""
+def _titles(blocks: Sequence[TextBlock], title: str) -> set[int]:
+    """Return numbers of the headings that say what the page calls itself."""
     title = title.casefold()
     found = set()
     for number, block in enumerate(blocks):
@@ -243,14 +247,14 @@ def _titles(blocks: Sequence[Block], title: str) -> set[int]:
     return found
 
 
-def _repeated(blocks: Sequence[Block]) -> list[float]:
+def _repeated(blocks: Sequence[TextBlock]) -> list[float]:
     counts: dict[str, int] = {}
     for block in blocks:
         counts[block.text] = counts.get(block.text, 0) + 1
     return [log1p(counts[block.text] - 1) for block in blocks]
 
 
-def _paths(blocks: Sequence[Block]) -> dict[int, list[float]]:
+def _paths(blocks: Sequence[TextBlock]) -> dict[int, list[float]]:
     """Of all blocks at the same path: how many, how long, how much of it links."""
     sums: dict[int, list[int]] = {}
     for block in blocks:
@@ -265,7 +269,7 @@ def _paths(blocks: Sequence[Block]) -> dict[int, list[float]]:
     }
 
 
-def _page(boxes: Sequence[Box], blocks: Sequence[Block], best: Box) -> list[float]:
+def _page(boxes: Sequence[ElementBox], blocks: Sequence[TextBlock], best: ElementBox) -> list[float]:
     root = boxes[0]
     letters = max(1, root.letters)
     tags: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Text for machines (JSON-LD's articleBody), and when it may be used: pure rules.
+"""Text for machines (JSON-LD's articleBody), and when it may be used. Pure.
 
 No reader of the page sees that text, so its author could address models only. It never replaces visible
 text, unless the page shows the beginning of the same text and then stops, or shows nothing. Of 344 pages of
@@ -43,14 +43,16 @@ _GOES_ON = re.compile(
 )
 
 
-class Used(NamedTuple):
+class MachineTextChoice(NamedTuple):
     """How to use the text: ``text`` None leaves the content unchanged; ``warning`` says what was done."""
 
     text: str | None
     warning: Message
 
 
-def used(body: str, visible: Sequence[str], kept: Sequence[bool], *, closed: bool) -> Used | None:
+def used(
+    body: str, visible: Sequence[str], kept: Sequence[bool], *, closed: bool
+) -> MachineTextChoice | None:
     """Decide how to use the text for machines; None if it only repeats the content.
 
     ``visible`` are the page's blocks of text in order, ``kept`` says which of them are content. ``closed``
@@ -61,7 +63,7 @@ def used(body: str, visible: Sequence[str], kept: Sequence[bool], *, closed: boo
         return None
     page = " ".join(visible)
     if len(_WORDS.findall(page[:_MOST])) <= _NOTHING:
-        return Used(
+        return MachineTextChoice(
             body,
             say(
                 "The page shows no text. This text is from its metadata (JSON-LD), which is "
@@ -70,19 +72,19 @@ def used(body: str, visible: Sequence[str], kept: Sequence[bool], *, closed: boo
         )
     sequences, shown = _sequences(body), _sequences(page)
     if _share(sequences, shown) >= _SEEN:
-        return Used(
+        return MachineTextChoice(
             _visible_part(body, page, shown),
             say("The text was taken from the metadata of the page (JSON-LD), as far as the page shows it."),
         )
     if _share(_sequences(content), sequences) >= _BEGINS and (closed or _is_cut(visible, kept)):
-        return Used(
+        return MachineTextChoice(
             body,
             say(
                 "The page shows only a part of this text. The rest is from its metadata (JSON-LD), "
                 "which readers do not see."
             ),
         )
-    return Used(
+    return MachineTextChoice(
         None,
         say("The metadata of the page (JSON-LD) has a longer text that readers do not see. It was left out."),
     )

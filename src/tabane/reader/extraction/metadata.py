@@ -1,4 +1,4 @@
-"""What a page says of itself: its title, who wrote it, when, where it lives."""
+"""Metadata of a page: title, author, date, site, language and canonical URL."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ _SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
-    """What is known of a page; None where it says nothing. ``body`` is the text that its JSON-LD gives."""
+class PageMetadata:
+    """What is known of a page; None if it says nothing. ``body`` is the text that its JSON-LD gives."""
 
     title: str | None = None
     author: str | None = None
@@ -66,13 +66,13 @@ class Metadata:
     closed: bool = False
 
 
-def metadata(root: Element, url: str) -> Metadata:
+def metadata(root: Element, url: str) -> PageMetadata:
     """Read what a page says of itself, best source first: JSON-LD, meta elements, then what stands in it."""
     meta = _meta(root)
     things = [thing for thing in _linked(root) if _WRITTEN.search(_kind(thing))]
     things.sort(key=lambda thing: _kind(thing).lower() in ("webpage", "itempage", "collectionpage"))
     site = _said(meta, _SITES)
-    return Metadata(
+    return PageMetadata(
         title=_title(root, meta, things, site),
         author=_author(root, meta, things),
         date=_date(root, meta, things, url),
@@ -87,7 +87,9 @@ def metadata(root: Element, url: str) -> Metadata:
 
 
 def clean(text: str | None, most: int = 500) -> str | None:
-    """A text in one line, cut where it is too long to be what it is said to be; None for an empty one."""
+    """Return a text in one line, cut if it is too long to be what it is said to be; None for an empty
+    one.
+    """
     line = _SPACE.sub(" ", text or "").strip()
     return line[:most] or None
 
@@ -112,7 +114,7 @@ def _said(meta: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 
 def _linked(root: Element) -> Iterator[dict[str, Any]]:
-    """Every thing that JSON-LD tells of, to a bounded depth."""
+    """Yield every thing that JSON-LD tells of, to a bounded depth."""
     scripts = (at for at in root.iter("script") if "ld+json" in (at.get("type") or "").lower())
     for script in itertools.islice(scripts, _MOST):
         text = (script.text or "")[:_LONGEST]
@@ -171,7 +173,7 @@ def _title(
 
 
 def _without_site(title: str, site: str | None) -> str:
-    """A title without the name of its site behind it: "Trees | The Forest" of the site The Forest."""
+    """Return a title without the name of its site behind it: "Trees | The Forest" of the site The Forest."""
     parts = [part for part in _SEPARATORS.split(title) if part]
     if site and len(parts) > 1 and parts[-1].strip().casefold() == site.lstrip("@").casefold():
         return title[: title.rindex(parts[-1])].rstrip(" |｜–—·•»:-") or title
@@ -241,7 +243,7 @@ def _date(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]], 
 
 
 def _written(root: Element) -> str | None:
-    """A date that stands in an element named for it."""
+    """Return a date that stands in an element named for it."""
     for element in root.iter("span", "p", "div", "li", "td", "small"):
         name = f"{element.get('class') or ''} {element.get('id') or ''} {element.get('itemprop') or ''}"
         if re.search(r"date|publish|posted|(?<![a-z])time(?!line)", name, re.IGNORECASE):
@@ -252,7 +254,7 @@ def _written(root: Element) -> str | None:
 
 
 def iso(text: str | None) -> str | None:
-    """A date as ISO 8601, with its time where that is said; None where there is none that can be.
+    """Return a date as ISO 8601, with its time if that is said; None if there is none that can be.
 
     >>> iso("2024年3月9日"), iso("March 9th, 2024"), iso("2024-03-09T10:00:00.000+0900")
     ('2024-03-09', '2024-03-09', '2024-03-09T10:00:00+09:00')

@@ -1,11 +1,12 @@
-"""The original tree with nothing left in it but content."""
+"""Pruning of the original tree to its content."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tabane.reader.extraction.blocks import SILENT, Block, Box, iterwalk, up
+from tabane.reader.extraction.blocks import SILENT, ElementBox, TextBlock, iterwalk, up
+from tabane.reader.extraction.html_tree import drop
 
 Element = Any
 _EMPTY = frozenset(("br", "hr", "wbr", "td", "th", "col", "colgroup"))
@@ -19,8 +20,8 @@ _LISTS = frozenset(("ul", "ol", "dl"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
-def filled(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
-    """The choice made whole: what stands amid content belongs to it, unless it surely does not.
+def filled(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
+    """Return the choice made whole: what stands amid content belongs to it, unless it surely does not.
 
     Lists that are mostly content are kept whole; headings go with what they head, listings and tables with
     the text that they interrupt, pictures with what is on both sides.
@@ -32,7 +33,7 @@ def filled(blocks: Sequence[Block], kept: Sequence[bool], probability: Sequence[
     ]
 
 
-def _lists(blocks: Sequence[Block], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+def _lists(blocks: Sequence[TextBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
     """Keep whole the lists that are mostly content, or that stand amid content and are no links."""
     groups: dict[int, list[int]] = {}
     for number, block in enumerate(blocks):
@@ -54,7 +55,7 @@ def _lists(blocks: Sequence[Block], kept: list[bool], probability: Sequence[floa
     return found
 
 
-def _structure(blocks: Sequence[Block], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+def _structure(blocks: Sequence[TextBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
     found = list(kept)
     for number in range(len(blocks) - 1, -1, -1):
         tag = blocks[number].box.element.tag
@@ -69,14 +70,16 @@ def _structure(blocks: Sequence[Block], kept: list[bool], probability: Sequence[
     return found
 
 
-def _between(blocks: Sequence[Block], kept: Sequence[bool], number: int) -> bool:
-    """Whether a block without text stands between two of content."""
+def _between(blocks: Sequence[TextBlock], kept: Sequence[bool], number: int) -> bool:
+    """Return whether a block without text stands between two of content."""
     before = next((kept[at] for at in range(number - 1, -1, -1) if blocks[at].pieces), False)
     after = next((kept[at] for at in range(number + 1, len(blocks)) if blocks[at].pieces), False)
     return before and after
 
 
-def pruned(root: Element, blocks: Sequence[Block], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+def pruned(
+    root: Element, blocks: Sequence[TextBlock], kept: Sequence[bool], hidden: Sequence[Element]
+) -> int:
     """Cut away in place what was not kept; returns how many hidden parts stood amid what was."""
     pictures: set[int] = set()
     for block, choice in zip(blocks, kept, strict=True):
@@ -89,7 +92,7 @@ def pruned(root: Element, blocks: Sequence[Block], kept: Sequence[bool], hidden:
     return amid
 
 
-def _silence(block: Block) -> None:
+def _silence(block: TextBlock) -> None:
     for element, tail in block.pieces:
         if tail:
             element.tail = None
@@ -99,8 +102,8 @@ def _silence(block: Block) -> None:
         picture.clear(keep_tail=True)
 
 
-def _amid(blocks: Sequence[Block], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
-    """How many of the hidden elements that say something stand in a box of which something is kept."""
+def _amid(blocks: Sequence[TextBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+    """Return how many of the hidden elements that say something stand in a box of which something is kept."""
     alive: set[Element] = set()
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
@@ -139,27 +142,12 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
         if silent or not (speaks or element.tag in _EMPTY):
             gone.append((element, silent))
     for element, silent in gone:  # inner ones first, so that nothing but white space is left in these
-        _drop(element, "" if silent else "".join(element.itertext()))
+        drop(element, "" if silent else "".join(element.itertext()))
 
 
-def _drop(element: Element, space: str) -> None:
-    """Take an element out and leave what follows it, and the white space that it held: listings need it."""
-    parent = element.getparent()
-    if parent is None:
-        return
-    if tail := space + (element.tail or ""):
-        before = element.getprevious()
-        if before is not None:
-            before.tail = (before.tail or "") + tail
-        else:
-            parent.text = (parent.text or "") + tail
-        element.tail = None
-    parent.remove(element)
-
-
-def lowest(root: Element, blocks: Sequence[Block], kept: Sequence[bool]) -> Element:
-    """The lowest element around all that was kept."""
-    common: list[Box] | None = None
+def lowest(root: Element, blocks: Sequence[TextBlock], kept: Sequence[bool]) -> Element:
+    """Return the lowest element around all that was kept."""
+    common: list[ElementBox] | None = None
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
             chain = list(up(block.box))[::-1]

@@ -1,21 +1,191 @@
-"""A body, read to its end and no further than is allowed."""
+"""Bodies of responses, decompressed piece by piece within a limit."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import importlib
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
+from typing import Any, Protocol
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.headers import declared
-from tabane.reader.fetching.unpacking import Damaged, Unknown, unpacking
+
+PIECE = 256 * 1024
+"""The most bytes that come out at once: a millisecond or so of work."""
+
+_ZSTD_WINDOW = 23  # 2^23 bytes, the most that HTTP allows (RFC 9659)
+
+
+class DamagedEncoding(Exception):
+    """What came is not compressed in the way that was said."""
+
+
+class UnknownEncoding(Exception):
+    """Compressed in a way that is not read here; its text is the name of it."""
+
+
+class Decompressor(Protocol):
+    """One body being unpacked."""
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield what ``data``, the next bytes, unpack to: pieces of at most some PIECE. Raises Damaged."""
+        ...
+
+    def done(self) -> bool:
+        """Return whether the end was reached, as a whole body has it."""
+        ...
+
+
+def accepted() -> str:
+    """Return the value of Accept-Encoding: what can be unpacked here."""
+    return "gzip, deflate, br" + (", zstd" if _zstd() is not None else "")
+
+
+def unpacking(encoding: str) -> Decompressor | None:
+    """For the value of a Content-Encoding; None if nothing has to be done. Raises Unknown."""
+    names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
+    if not names:
+        return None
+    if names in (["gzip"], ["x-gzip"]):
+        return _Gzip()
+    if names == ["deflate"]:
+        return _Deflate()
+    if names == ["br"]:
+        return _Brotli()
+    if names == ["zstd"] and (zstd := _zstd()) is not None:
+        return _Zstd(zstd)
+    raise UnknownEncoding(", ".join(names)[:80])
+
+
+class _Gzip:
+    """One member or several; what follows the last and is none is left out, as everybody does."""
+
+    def __init__(self) -> None:
+        self._state, self._whole, self._begun = zlib.decompressobj(wbits=31), True, False
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._whole and self._begun and not data.startswith(b"\x1f"):
+                return
+            self._begun, self._whole = True, False
+            yield from _inflated(self._state, data)
+            data = b""
+            if self._state.eof:
+                data, self._state, self._whole = self._state.unused_data, zlib.decompressobj(wbits=31), True
+
+    def done(self) -> bool:
+        return self._whole
+
+
+class _Deflate:
+    """zlib's format, or the bare one that some servers mean (RFC 9110, 8.4.1.2)."""
+
+    def __init__(self) -> None:
+        self._state: Any = None
+        self._first = b""
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        if self._state is None:
+            self._first += data
+            if len(self._first) < 2:
+                return
+            data, first = self._first, int.from_bytes(self._first[:2], "big")
+            dressed = first >> 8 & 15 == 8 and first % 31 == 0
+            self._state = zlib.decompressobj() if dressed else zlib.decompressobj(wbits=-15)
+        if not self._state.eof:
+            yield from _inflated(self._state, data)
+
+    def done(self) -> bool:
+        return self._state is None or bool(self._state.eof)
+
+
+def _inflated(state: Any, data: bytes) -> Iterator[bytes]:
+    while True:
+        try:
+            piece: bytes = state.decompress(data, PIECE)
+        except zlib.error as error:
+            raise DamagedEncoding(str(error)) from None
+        yield piece
+        data = state.unconsumed_tail
+        if state.eof or (not data and len(piece) < PIECE):
+            return
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        import brotli
+
+        self._state, self._broken, self._begun = brotli.Decompressor(), brotli.error, False
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        if self._state.is_finished():
+            return
+        self._begun = True
+        while True:
+            try:
+                piece: bytes = self._state.process(data, output_buffer_limit=PIECE)
+            except self._broken as error:
+                raise DamagedEncoding(str(error)) from None
+            yield piece
+            data = b""
+            if self._state.is_finished() or self._state.can_accept_more_data():
+                return
+
+    def done(self) -> bool:
+        return not self._begun or bool(self._state.is_finished())
+
+
+class _Zstd:
+    def __init__(self, zstd: Any) -> None:
+        self._zstd, self._whole = zstd, True
+        self._state = self._fresh()
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            self._whole = False
+            yield from self._unpacked(data)
+            data = b""
+            if self._state.eof:
+                data, self._state, self._whole = self._state.unused_data, self._fresh(), True
+
+    def done(self) -> bool:
+        return self._whole
+
+    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+        while True:
+            try:
+                piece: bytes = self._state.decompress(data, PIECE)
+            except self._zstd.ZstdError as error:
+                raise DamagedEncoding(str(error)) from None
+            yield piece
+            data = b""
+            if self._state.eof or self._state.needs_input:
+                return
+
+    def _fresh(self) -> Any:
+        widest = {self._zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW}
+        return self._zstd.ZstdDecompressor(options=widest)
+
+
+def _zstd() -> Any | None:
+    """Return the standard library's from Python 3.14 on, and the same under its older name where it is
+    installed.
+    """
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    return None
 
 
 async def body(
     stream: AsyncIterator[bytes], headers: Mapping[str, str], limit: int, *, cut: bool = False
 ) -> bytes:
-    """All of it, unpacked.
+    """Return all of it, unpacked.
 
     ``limit`` holds for the bytes that come and for those that they unpack to. Beyond it ReadError ``large``
     is raised as soon as that is known; or, with ``cut``, what fits is returned. Raises ReadError ``broken``
@@ -30,13 +200,13 @@ async def body(
             async for piece in pieces:
                 whole += piece
                 if len(whole) > limit:
-                    raise _TooMuch
-    except _TooMuch:
+                    raise _BodyTooLarge
+    except _BodyTooLarge:
         if not cut:
             raise _large(limit) from None
-    except Damaged as error:
+    except DamagedEncoding as error:
         raise _damaged(str(error)) from None
-    except Unknown as error:
+    except UnknownEncoding as error:
         raise ReadError(
             say("the page comes compressed as {encoding}, which is not read here.", encoding=error), "broken"
         ) from None
@@ -44,7 +214,7 @@ async def body(
     return bytes(whole)
 
 
-class _TooMuch(Exception):
+class _BodyTooLarge(Exception):
     """More than the limit."""
 
 
@@ -52,7 +222,7 @@ async def _pieces(stream: AsyncIterator[bytes], encoding: str, limit: int) -> As
     packed, came = unpacking(encoding), 0
     async for data in stream:
         if (came := came + len(data)) > limit:
-            raise _TooMuch
+            raise _BodyTooLarge
         if packed is None:
             yield data
             continue

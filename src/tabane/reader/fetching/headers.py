@@ -1,4 +1,4 @@
-"""What headers of a response say, as values. Pure."""
+"""Headers of responses as values. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+*-]{1,127}") 
 
 
 def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by lower-case name; those that are said twice are joined by commas (RFC 9110, 5.3)."""
+    """Return headers by lower-case name; those that are said twice are joined by commas (RFC 9110, 5.3)."""
     found: dict[str, str] = {}
     for name, value in raw:
         key, text = name.decode("ascii", "replace").lower(), _text(value).strip()
@@ -23,12 +23,12 @@ def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def kept(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those that still hold of the body as it is handed on."""
+    """Return those that still hold of the body as it is handed on."""
     return {name: value for name, value in headers.items() if name not in _SPENT}
 
 
 def media(value: str) -> tuple[str, str | None]:
-    """Media type and charset of a Content-Type: lower case, "" and None where it does not say them.
+    """Media type and charset of a Content-Type: lower case, "" and None if it does not say them.
 
     What is no media type is none: it is shown, and parts of a program go by it.
     """
@@ -43,7 +43,7 @@ def media(value: str) -> tuple[str, str | None]:
 
 
 def declared(headers: Mapping[str, str]) -> int | None:
-    """The length that a body is said to have, in bytes as they come."""
+    """Return the length that a body is said to have, in bytes as they come."""
     said = headers.get("content-length", "").partition(",")[0].strip()
     return int(said[:20]) if said.isascii() and said.isdigit() else None
 

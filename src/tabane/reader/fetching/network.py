@@ -1,4 +1,4 @@
-"""Connections, each to an address that was judged: what is looked up once is what is connected to.
+"""HTTP requests over connections to judged addresses, and the certificates that are trusted.
 
 It is all imported with the first fetch. httpcore2 is the lower half of httpx2, released with it:
 the upper half does redirects, cookies, proxies and unpacking, all of which are our own matter here.
@@ -6,31 +6,65 @@ the upper half does redirects, cookies, proxies and unpacking, all of which are 
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import httpcore2
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.guarded import Guarded, Source
+from tabane.reader.fetching.body import accepted
+from tabane.reader.fetching.fetch_errors import TransientFetchError, broken, by_proxy, connecting, late, tls
+from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, Source
 from tabane.reader.fetching.headers import lowered
-from tabane.reader.fetching.policy import Policy
-from tabane.reader.fetching.resolving import Resolver
-from tabane.reader.fetching.troubles import Passing, broken, by_proxy, connecting, late, tls
-from tabane.reader.fetching.trust import trusted
-from tabane.reader.fetching.turns import AT_ONCE
-from tabane.reader.fetching.unpacking import accepted
+from tabane.reader.fetching.host_turns import AT_ONCE
+from tabane.reader.fetching.interface import Policy, Resolver
 from tabane.reader.guard import Guard, Target
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+
+_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+
+
+def trusted(ca: str | None) -> SSLContext:
+    """Return the system's authorities and those in the file ``ca``. Reads files: some 20 ms.
+
+    Raises ReadError, cause ``tls``, if a file cannot be read.
+    """
+    import ssl
+
+    context = ssl.create_default_context()
+    own = [ca] if ca else []
+    if not context.cert_store_stats()["x509_ca"]:
+        # A Python that was built elsewhere does not know where this system keeps them.
+        own += [path for path in _BUNDLES if os.path.exists(path)][:1]
+    for path in own:
+        try:
+            context.load_verify_locations(cafile=path)
+        except (OSError, ssl.SSLError) as error:
+            raise ReadError(
+                say(
+                    "the certificates in {path} cannot be read: {error}. Mend the setting reader_ca.",
+                    path=path,
+                    error=error.strerror or error,
+                ),
+                "tls",
+            ) from None
+    return context
+
 
 KEPT = 15.0
 """Seconds that a connection is kept for the next request to the same host."""
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class StreamedResponse:
     """A response whose body is still to be read. Names of ``headers`` are lower case."""
 
     status: int
@@ -38,7 +72,7 @@ class Response:
     stream: AsyncIterator[bytes]
 
 
-class Network:
+class GuardedHttpClient:
     """Connections under one policy. Made off the event loop, since it reads authorities; used on it.
 
     ``encodings`` is what the header Accept-Encoding may say.
@@ -55,11 +89,11 @@ class Network:
             max_keepalive_connections=AT_ONCE,
             keepalive_expiry=KEPT,
             http2=True,
-            network_backend=Guarded(guard, resolve, source, proxy=proxy.url if proxy else None),
+            network_backend=GuardedNetworkBackend(guard, resolve, source, proxy=proxy.url if proxy else None),
         )
 
     @asynccontextmanager
-    async def answer(self, target: Target, headers: Mapping[str, str]) -> AsyncIterator[Response]:
+    async def answer(self, target: Target, headers: Mapping[str, str]) -> AsyncIterator[StreamedResponse]:
         """The response to a GET, closed with the block. Raises ReadError and Passing."""
         request = self._request(target, headers)
         try:
@@ -80,7 +114,7 @@ class Network:
 
         try:
             async with aclosing(stream()) as pieces:
-                yield Response(response.status, lowered(response.headers), pieces)
+                yield StreamedResponse(response.status, lowered(response.headers), pieces)
         finally:
             await _ended(response, spent)
 
@@ -110,7 +144,7 @@ class Network:
         )
 
     def _trouble(self, error: Exception, target: Target) -> Exception:
-        if isinstance(error, (ReadError, Passing)):
+        if isinstance(error, (ReadError, TransientFetchError)):
             return error
         if (found := tls(error, target.authority)) is not None:
             return found
@@ -133,7 +167,7 @@ async def _ended(response: httpcore2.Response, spent: bool) -> None:
 
 
 def _proxy(url: str) -> httpcore2.Proxy:
-    """Raises ReadError, cause ``connect``, where the setting cannot be used."""
+    """Raises ReadError, cause ``connect``, if the setting cannot be used."""
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, {"http": 80, "https": 443}[parts.scheme]

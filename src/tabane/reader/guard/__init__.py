@@ -1,4 +1,4 @@
-"""The guard: which URLs and addresses may be reached, so that the reader is no way into a private network.
+"""The guard: which URLs and addresses may be reached, so that the reader opens no way into private networks.
 
 Pure: it takes what was given or resolved and returns a judgement, or raises ReadError. Who connects asks it
 of every address, at every hop.

@@ -1,4 +1,4 @@
-"""Which addresses are of the public internet: all others are refused.
+"""Public addresses of the internet: all others are refused.
 
 The lists are those of the IANA registries of special-purpose addresses (RFC 6890 and its updates). IPv6 is
 judged the other way round: only what is global unicast, 2000::/3, can be public at all (RFC 4291, 2.4), and
@@ -75,7 +75,7 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # RFC 5214, 6.1: the upper half of an inte
 
 
 def fault(address: Address) -> Message | None:
-    """What keeps ``address`` from being public, in a word or two; None where it is public."""
+    """Return what keeps ``address`` from being public, in a few words; None if it is public."""
     if isinstance(address, IPv4Address):
         return _within(address, _IPV4)
     if (kind := _within(address, _IPV6)) is not None:
@@ -87,7 +87,7 @@ def fault(address: Address) -> Message | None:
 
 
 def address_of(text: str) -> Address | None:
-    """The address that ``text`` writes, without brackets or zone; None where it is none."""
+    """Return the address that ``text`` writes, without brackets or zone; None if it is none."""
     try:
         return ip_address(text.partition("%")[0])
     except ValueError:
@@ -101,7 +101,7 @@ def _within(
 
 
 def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that packets to ``address`` may end at."""
+    """Yield the IPv4 addresses that packets to ``address`` may end at."""
     low = int(address) & 0xFFFF_FFFF
     if address in _MAPPED or address in _NAT64 or address in _COMPATIBLE:
         yield IPv4Address(low)

@@ -1,4 +1,4 @@
-"""A URL as every part of the reader understands it: one reading, done once, so that no two can differ.
+"""Parsing of URLs, done once for the whole reader, so that no two readings can differ.
 
 What is judged is what is connected to: hosts come out in ASCII and lower case, addresses as numbers, in
 whatever way they were written. The rules are those of browsers (https://url.spec.whatwg.org), less what is
@@ -56,14 +56,14 @@ class Target:
 
     @property
     def url(self) -> str:
-        """The URL in the one way that it is written here; no fragment."""
+        """Return the URL in the one way that it is written here; no fragment."""
         return self.origin + self.path
 
 
 def target(url: str) -> Target:
-    """Where ``url`` leads.
+    """Return where ``url`` leads.
 
-    Raises ReadError: ``url`` where it is none, ``scheme`` where it is neither http nor https.
+    Raises ReadError: ``url`` if it is none, ``scheme`` where it is neither http nor https.
     """
     url = url.strip(_SPACE).translate(_BROKEN)
     if len(url) > LONGEST:
@@ -87,7 +87,7 @@ def target(url: str) -> Target:
 
 
 def joined(base: Target, location: str) -> Target:
-    """Where a redirect to ``location`` leads, from ``base``. Raises as :func:`target`."""
+    """Return where a redirect to ``location`` leads, from ``base``. Raises as :func:`target`."""
     location = location.strip(_SPACE)
     if _SCHEME.fullmatch(location):
         return target(location)
@@ -107,7 +107,7 @@ def _forward(rest: str) -> str:
 
 
 def _path(path: str) -> str:
-    """The path in ASCII, its dot segments gone: what is encoded already stays as it is."""
+    """Return the path in ASCII, its dot segments gone: what is encoded already stays as it is."""
     kept: list[str] = []
     segments = path.split("/")[1:] or [""]
     for number, segment in enumerate(segments):
@@ -158,7 +158,9 @@ def _host(text: str) -> tuple[str, Address | None]:
 
 
 def _ascii(host: str) -> str:
-    """The host in ASCII and lower case, by UTS 46: full-width letters, digits and stops are plain ones."""
+    """Return the host in ASCII and lower case, by UTS 46: full-width letters, digits and stops are plain
+    ones.
+    """
     try:
         host = unquote_to_bytes(host).decode() if "%" in host else host
         if host.isascii():
@@ -176,7 +178,7 @@ def _label(label: str) -> str:
 
 
 def _number(host: str) -> Address:
-    """An IPv4 address in any of the ways of inet_aton: 127.1, 0x7f.0.0.1, 017700000001, 2130706433."""
+    """Return an IPv4 address in any of the ways of inet_aton: 127.1, 0x7f.0.0.1, 017700000001, 2130706433."""
     parts = host.split(".")
     numbers = [_digits(part) for part in parts]
     if len(parts) > 4 or any(number > 255 for number in numbers[:-1]):

@@ -1,4 +1,4 @@
-"""One subtree after the other, written as blocks of Markdown."""
+"""Conversion of subtrees into blocks of Markdown."""
 
 from __future__ import annotations
 
@@ -6,38 +6,37 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import addresses, escaping, listings, lists, tables
-from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, classes, text_of
-from tabane.reader.markdown.inline import Inline
-from tabane.reader.markdown.notes import notes
+from tabane.reader.markdown import code_blocks, escaping, lists, tables
+from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, address, classes, text_of
+from tabane.reader.markdown.inline import InlineConverter
 from tabane.reader.markdown.spans import Piece, joined
-from tabane.reader.markdown.writer import Block, indented, stacked
+from tabane.reader.markdown.writer import MarkdownBlock, indented, notes, stacked
 
 _WRAPPERS = frozenset({"div", "section", "article", "main", "center", "body", "span", "font", "form"})
 _DEEP = 60  # blocks within each other: what is deeper becomes a line
 
 
-class Converter:
+class MarkdownConverter:
     """Writes these elements. It looks at them once beforehand: where blocks and headings are, which notes."""
 
     def __init__(self, elements: Sequence[HtmlElement], base: str, *, links: bool = True) -> None:
         self.notes = notes(elements)
         self._base, self._links = base, links
-        self._inline = Inline(base, self.notes, links=links)
+        self._inline = InlineConverter(base, self.notes, links=links)
         self._mixed = _above(elements, BLOCKS)
         self._headed = _above(elements, HEADINGS.keys())
         self._depth = 0
         self._card: str | None = None  # where the card that is being written leads
         self._headline = False  # whether its heading is what takes the link
 
-    def all(self, elements: Sequence[HtmlElement]) -> list[Block]:
-        """The blocks that the elements are."""
-        found: list[Block] = []
+    def all(self, elements: Sequence[HtmlElement]) -> list[MarkdownBlock]:
+        """Return the blocks that the elements are."""
+        found: list[MarkdownBlock] = []
         for element in elements:
             lists.extend(found, self._flow("", [element]))
         return found
 
-    def blocks(self, element: HtmlElement) -> list[Block]:
+    def blocks(self, element: HtmlElement) -> list[MarkdownBlock]:
         return self._flow(element.text or "", element)
 
     def line(self, element: HtmlElement) -> str:
@@ -46,9 +45,9 @@ class Converter:
     def has_headings(self, element: HtmlElement) -> bool:
         return element in self._headed
 
-    def _flow(self, text: str, children: Sequence[HtmlElement] | HtmlElement) -> list[Block]:
+    def _flow(self, text: str, children: Sequence[HtmlElement] | HtmlElement) -> list[MarkdownBlock]:
         """Runs of text between blocks are paragraphs."""
-        found: list[Block] = []
+        found: list[MarkdownBlock] = []
         run: list[Piece] = [text]
         for child in children:
             if self._is_block(child):
@@ -64,12 +63,12 @@ class Converter:
     def _is_block(self, element: HtmlElement) -> bool:
         return element.tag in BLOCKS or element in self._mixed or _is_listing(element)
 
-    def _end(self, run: list[Piece], found: list[Block]) -> None:
+    def _end(self, run: list[Piece], found: list[MarkdownBlock]) -> None:
         """End a run: what it says becomes paragraphs, linked where it is on a card that has no heading."""
         line = "" if all(isinstance(piece, str) and not piece.strip() for piece in run) else joined(run)
         run.clear()
         texts = (escaping.lines(text.strip()) for text in line.split("\n\n"))
-        found.extend(Block(self._linked(text)) for text in texts if text)
+        found.extend(MarkdownBlock(self._linked(text)) for text in texts if text)
 
     def _linked(self, text: str) -> str:
         if self._card is None or self._headline or "](" in text or "\n" in text:
@@ -77,16 +76,16 @@ class Converter:
         url, self._card = self._card, None
         return f"[{escaping.label(text)}]({url})"
 
-    def said(self, text: str | None) -> list[Block]:
-        found: list[Block] = []
+    def said(self, text: str | None) -> list[MarkdownBlock]:
+        found: list[MarkdownBlock] = []
         self._end([text or ""], found)
         return found
 
-    def written(self, element: HtmlElement) -> list[Block]:
+    def written(self, element: HtmlElement) -> list[MarkdownBlock]:
         element = self._unwrapped(element)
         if self._depth >= _DEEP:
             line = " ".join(text_of(element).split())
-            return [Block(escaping.lines(escaping.inline(line)))] if line else []
+            return [MarkdownBlock(escaping.lines(escaping.inline(line)))] if line else []
         self._depth += 1
         try:
             return self._writing(element)
@@ -94,7 +93,7 @@ class Converter:
             self._depth -= 1
 
     def _unwrapped(self, element: HtmlElement) -> HtmlElement:
-        """What is within wrappers around it alone: builders of pages nest dozens of them."""
+        """Return what is within wrappers around it alone: builders of pages nest dozens of them."""
         while element.tag in _WRAPPERS and len(element) == 1 and not (element.text or "").strip():
             inner = element[0]
             if (inner.tail or "").strip() or not self._is_block(inner) or self.notes.note(element):
@@ -104,7 +103,7 @@ class Converter:
             element = inner
         return element
 
-    def _writing(self, element: HtmlElement) -> list[Block]:
+    def _writing(self, element: HtmlElement) -> list[MarkdownBlock]:
         tag = str(element.tag)
         if tag in HEADINGS:
             return self._heading(element, HEADINGS[tag])
@@ -120,75 +119,75 @@ class Converter:
         blocks = self.blocks(element)
         return [lists.note(label, blocks)] if label and blocks else blocks
 
-    def _heading(self, element: HtmlElement, level: int) -> list[Block]:
+    def _heading(self, element: HtmlElement, level: int) -> list[MarkdownBlock]:
         text = self._inline.line(element, plain=True)
         if not text:
             return []
         if self._card is not None and "](" not in text:
             url, self._card = self._card, None
             text = f"[{escaping.label(text)}]({url})"
-        return [Block(f"{'#' * level} {escaping.heading(text)}", "heading")]
+        return [MarkdownBlock(f"{'#' * level} {escaping.heading(text)}", "heading")]
 
-    def _listing(self, element: HtmlElement) -> list[Block]:
-        code = listings.fenced(element)
-        return [Block(code, "code")] if code else []
+    def _listing(self, element: HtmlElement) -> list[MarkdownBlock]:
+        code = code_blocks.fenced(element)
+        return [MarkdownBlock(code, "code")] if code else []
 
-    def _table(self, element: HtmlElement) -> list[Block]:
+    def _table(self, element: HtmlElement) -> list[MarkdownBlock]:
         return tables.tabled(self, element)
 
-    def _definitions(self, element: HtmlElement) -> list[Block]:
+    def _definitions(self, element: HtmlElement) -> list[MarkdownBlock]:
         return lists.defined(self, element)
 
-    def _quotation(self, element: HtmlElement) -> list[Block]:
+    def _quotation(self, element: HtmlElement) -> list[MarkdownBlock]:
         text = stacked(self.blocks(element))
         quoted = "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
-        return [Block(quoted, "quotation")] if text else []
+        return [MarkdownBlock(quoted, "quotation")] if text else []
 
-    def _rule(self, _element: HtmlElement) -> list[Block]:
-        return [Block("---", "rule")]
+    def _rule(self, _element: HtmlElement) -> list[MarkdownBlock]:
+        return [MarkdownBlock("---", "rule")]
 
-    def _item(self, element: HtmlElement) -> list[Block]:
-        """An item whose list is not here."""
+    def _item(self, element: HtmlElement) -> list[MarkdownBlock]:
+        """Return an item whose list is not here."""
         blocks = self.blocks(element)
         if not blocks or self.has_headings(element):
             return blocks
         if label := self.notes.note(element):
             return [lists.note(label, blocks)]
-        return [Block(indented(stacked(blocks, tight=True), "- "), "list", "-")]
+        return [MarkdownBlock(indented(stacked(blocks, tight=True), "- "), "list", "-")]
 
-    def _summary(self, element: HtmlElement) -> list[Block]:
+    def _summary(self, element: HtmlElement) -> list[MarkdownBlock]:
         if self.has_headings(element):
             return self.blocks(element)
         line = self._inline.line(element, plain=True)
-        return [Block(f"**{line}**")] if line else []
+        return [MarkdownBlock(f"**{line}**")] if line else []
 
-    def _anchor(self, element: HtmlElement) -> list[Block]:
-        """A card: a link around blocks. Its heading is linked, or else its first paragraph."""
-        self._card = addresses.address(element.get("href"), self._base) if self._links else None
+    def _anchor(self, element: HtmlElement) -> list[MarkdownBlock]:
+        """Return a card: a link around blocks. Its heading is linked, or else its first paragraph."""
+        self._card = address(element.get("href"), self._base) if self._links else None
         self._headline = self.has_headings(element)
         blocks = self.blocks(element)
         if self._card is not None and len(blocks) == 1 and blocks[0].markdown.startswith("!["):
-            blocks[0] = Block(f"[{blocks[0].markdown}]({self._card})")
+            blocks[0] = MarkdownBlock(f"[{blocks[0].markdown}]({self._card})")
         self._card = None
         return blocks
 
 
-_WRITING: Mapping[str, Callable[[Converter, HtmlElement], list[Block]]] = {
-    "a": Converter._anchor,
-    "pre": Converter._listing,
-    "listing": Converter._listing,
-    "xmp": Converter._listing,
-    "table": Converter._table,
-    "dl": Converter._definitions,
-    "blockquote": Converter._quotation,
-    "hr": Converter._rule,
-    "li": Converter._item,
-    "summary": Converter._summary,
+_WRITING: Mapping[str, Callable[[MarkdownConverter, HtmlElement], list[MarkdownBlock]]] = {
+    "a": MarkdownConverter._anchor,
+    "pre": MarkdownConverter._listing,
+    "listing": MarkdownConverter._listing,
+    "xmp": MarkdownConverter._listing,
+    "table": MarkdownConverter._table,
+    "dl": MarkdownConverter._definitions,
+    "blockquote": MarkdownConverter._quotation,
+    "hr": MarkdownConverter._rule,
+    "li": MarkdownConverter._item,
+    "summary": MarkdownConverter._summary,
 }
 
 
 def _above(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElement]:
-    """Every element that has one of the tags somewhere in it."""
+    """Return every element that has one of the tags somewhere in it."""
     found: set[HtmlElement] = set()
     for element in elements:
         for inner in element.iter(*tags):
@@ -202,7 +201,7 @@ def _above(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElem
 
 
 def _is_listing(element: HtmlElement) -> bool:
-    """Whether code that is not in a ``<pre>`` is a listing: lines of it, with nothing beside it."""
+    """Return whether code that is not in a ``<pre>`` is a listing: lines of it, with nothing beside it."""
     if element.tag != "code" or (element.tail or "").strip():
         return False
     parent = element.getparent()

@@ -1,11 +1,121 @@
-"""What the elements of HTML are to a reader: blocks, headings, or nothing at all."""
+"""Elements of HTML by their role (block, heading, silent), and the addresses in them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from urllib.parse import urljoin, urlsplit
 
 from lxml.etree import iterwalk
 from lxml.html import HtmlElement
+
+_OPENED = ("http://", "https://", "mailto:", "tel:", "ftp://")
+_LAZY = (
+    "data-src",
+    "data-original",
+    "data-lazy-src",
+    "data-lazy",
+    "data-actualsrc",
+    "data-url",
+    "data-image",
+)
+_SETS = ("srcset", "data-srcset", "data-lazy-srcset")
+_PLACEHOLDER = re.compile(
+    r"(?:^data:|\b(?:blank|spacer|pixel|1x1|transparent|placeholder|lazy)\b[^/]*$)", re.I
+)
+_TRACKER = re.compile(
+    r"//(?:[^/]*\.)?(?:doubleclick\.net|google-analytics\.com|googletagmanager\.com|scorecardresearch\.com|"
+    r"pixel\.wp\.com|stats\.wp\.com|quantserve\.com|hatena\.com/bookmark|bat\.bing\.com)/|facebook\.com/tr\b",
+    re.I,
+)
+_WIDEST = 1600  # pixels: a larger one of a set is for printing
+
+
+def address(href: str | None, base: str) -> str | None:
+    """``href`` as an absolute URL; None if it opens nothing, or only a place on the page itself."""
+    if href and not href.isprintable():
+        href = re.sub(r"[\x00-\x1f\x7f]", "", href)
+    if not href or not (href := href.strip()) or href.startswith("#"):
+        return None
+    try:
+        whole = href if href.startswith(("http://", "https://")) else urljoin(base, href)
+        if "[" in whole:
+            urlsplit(whole)
+    except ValueError:  # what urlsplit makes of brackets in a host
+        return None
+    if not whole.lower().startswith(_OPENED) or _same_page(whole, base):
+        return None
+    return _written(whole)
+
+
+def _same_page(whole: str, base: str) -> bool:
+    return "#" in whole and whole.partition("#")[0] == base.partition("#")[0]
+
+
+def _written(url: str) -> str:
+    """Return the URL so that it can stand in the parentheses of Markdown."""
+    url = re.sub(r"[\s<>]", lambda char: "".join(f"%{byte:02X}" for byte in char[0].encode()), url)
+    if _balanced(url):
+        return url
+    return url.replace("(", "%28").replace(")", "%29")
+
+
+def _balanced(url: str) -> bool:
+    depth = 0
+    for char in re.findall(r"[()]", url) if "(" in url or ")" in url else "":
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def image(element: HtmlElement, base: str) -> str | None:
+    """Return where the image of an ``<img>`` is; None for pixels that count readers, and placeholders."""
+    if _tiny(element):
+        return None
+    for source in _sources(element):
+        if not _PLACEHOLDER.search(source) and (whole := address(source, base)):
+            return whole if whole.startswith("http") and not _TRACKER.search(whole) else None
+    return None
+
+
+def _sources(element: HtmlElement) -> list[str]:
+    """Addresses that the image may have, the likeliest first: what scripts would put in, then ``src``."""
+    found = [element.get(name) for name in _LAZY]
+    found.append(element.get("src"))
+    found.extend(_of_set(element.get(name)) for name in _SETS)
+    picture = next(element.iterancestors("picture"), None)
+    for source in picture.iter("source") if picture is not None else ():
+        found.extend(_of_set(source.get(name)) for name in _SETS)
+    return [source.strip() for source in found if source]
+
+
+def _of_set(srcset: str | None) -> str | None:
+    """Return the widest of a ``srcset`` that is not too wide; its first where no widths are said."""
+    best, width = None, -1.0
+    for source, size in re.findall(r"([^\s,]\S*[^\s,])(?:\s+([\d.]+)[wx])?\s*(?:,|$)", srcset or ""):
+        wide = float(size) if re.fullmatch(r"\d+(\.\d+)?", size) else 0.0
+        if width < wide <= _WIDEST:
+            best, width = source, wide
+    return best
+
+
+def _tiny(element: HtmlElement) -> bool:
+    sizes = [pixels(element, side) for side in ("width", "height")]
+    return any(size is not None and size <= 2 for size in sizes)
+
+
+def pixels(element: HtmlElement, side: str) -> float | None:
+    """Return what the attribute ``width`` or ``height`` says, in pixels."""
+    found = re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,4})?)\s*(?:px)?\s*", element.get(side) or "")
+    return float(found[1]) if found else None
+
+
+def decorative(element: HtmlElement) -> bool:
+    """Return whether an image without words for it is an icon."""
+    small = [pixels(element, side) or 999.0 for side in ("width", "height")]
+    return min(small) <= 64 or "icon" in " ".join(classes(element)) or element.get("role") == "presentation"
+
 
 HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 LISTS = frozenset({"ul", "ol", "menu", "dir"})
@@ -27,12 +137,12 @@ Not wbr, source and track: libxml2 does not know that they are empty, and puts i
 
 
 def classes(element: HtmlElement) -> list[str]:
-    """The element's classes, in lower case."""
+    """Return the element's classes, in lower case."""
     return str(element.get("class", "")).lower().split()
 
 
 def text_of(element: HtmlElement) -> str:
-    """All text in the element as it stands, without comments, scripts and styles. Not recursive."""
+    """Return all text in the element as it stands, without comments, scripts and styles. Not recursive."""
     return "".join(_texts(element))
 
 

@@ -1,4 +1,4 @@
-"""Marks of Markdown that a text has by accident: escaped where they would be read as marks, nowhere else."""
+"""Escaping of text that would otherwise be read as Markdown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _each(found: re.Match[str]) -> str:
 
 
 def label(text: str) -> str:
-    """The text of a link: brackets that have no partner would end it."""
+    """Return the text of a link: brackets that have no partner would end it."""
     depth = 0
     for bracket in _BRACKET.findall(text):
         depth += 1 if bracket == "[" else -1
@@ -40,7 +40,9 @@ def label(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """A paragraph, so that none of its lines begins as a heading, a list, a quotation or a rule does."""
+    """Return a paragraph, so that none of its lines begins as a heading, a list, a quotation or a rule
+    does.
+    """
     return _LINE.sub(_escaped, text)
 
 
@@ -50,17 +52,17 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def heading(text: str) -> str:
-    """A heading, so that hashes at its end are its own."""
+    """Return a heading, so that hashes at its end are its own."""
     return re.sub(r"(?<=\s)(#+)$", r"\\\1", text)
 
 
 def cell(text: str) -> str:
-    """What stands in a cell of a table: one line, no bar. GFM reads ``\\|`` so in code as well."""
+    """Return what stands in a cell of a table: one line, no bar. GFM reads ``\\|`` so in code as well."""
     return re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split()))
 
 
 def code(text: str) -> str:
-    """A code span that holds ``text``, whatever backticks are in it. "" for white space."""
+    """Return a code span that holds ``text``, whatever backticks are in it. "" for white space."""
     text = " ".join(text.split())
     if not text:
         return ""
@@ -70,5 +72,5 @@ def code(text: str) -> str:
 
 
 def longest(text: str) -> int:
-    """The longest run of backticks in the text."""
+    """Return the longest run of backticks in the text."""
     return max(map(len, re.findall(r"`+", text)), default=0)

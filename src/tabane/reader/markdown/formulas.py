@@ -1,4 +1,4 @@
-"""Formulas, in whatever way a page has them: as TeX between dollars."""
+"""Formulas, in any notation of a page, as TeX between dollars."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Formula(NamedTuple):
 
 
 def formula(element: HtmlElement) -> Formula | None:
-    """The formula that this element is, where it is one and what it says can be told."""
+    """Return the formula that this element is, if it is one and what it says can be told."""
     tag = element.tag
     if tag == "math":
         return _made(_of_mathml(element), element.get("display") == "block")
@@ -59,7 +59,7 @@ def formula(element: HtmlElement) -> Formula | None:
 
 
 def rendered(element: HtmlElement) -> bool:
-    """Whether this is the picture of a formula whose source stands right behind it."""
+    """Return whether this is the picture of a formula whose source stands right behind it."""
     if not _RENDERED.intersection(classes(element)):
         return False
     behind = element.getnext()

@@ -1,4 +1,4 @@
-"""What stands in a line of text, as pieces: emphasis, links, images, code, formulas, ruby."""
+"""Inline content as spans: emphasis, links, images, code, formulas, ruby."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from collections.abc import Callable, Mapping
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import addresses, escaping
-from tabane.reader.markdown.elements import BLOCKS, SILENT, classes, text_of
+from tabane.reader.markdown import escaping
+from tabane.reader.markdown.code_blocks import source
+from tabane.reader.markdown.elements import BLOCKS, SILENT, address, classes, decorative, image, text_of
 from tabane.reader.markdown.formulas import formula, rendered
-from tabane.reader.markdown.listings import source
-from tabane.reader.markdown.notes import Notes
-from tabane.reader.markdown.spans import Atom, Break, Closing, Link, Opening, Piece, blank, joined
+from tabane.reader.markdown.spans import (
+    AtomicSpan,
+    ClosingMark,
+    HardLineBreak,
+    LinkSpan,
+    OpeningMark,
+    Piece,
+    blank,
+    joined,
+)
+from tabane.reader.markdown.writer import Footnotes
 
 _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "dfn": "*", "del": "~~", "s": "~~", "strike": "~~"}
 _CODE = frozenset({"code", "kbd", "samp", "tt"})
@@ -32,16 +41,16 @@ _EMOJI = 40  # characters of the name of one
 _DEEP = 90  # elements within each other; what is deeper is taken as text
 
 
-class Inline:
-    """Makes pieces. ``plain`` within a heading, where nothing needs to be bold."""
+class InlineConverter:
+    """Makes pieces. ``plain`` within a heading, if nothing needs to be bold."""
 
-    def __init__(self, base: str, notes: Notes, *, links: bool = True) -> None:
+    def __init__(self, base: str, notes: Footnotes, *, links: bool = True) -> None:
         self._base, self._notes, self._links = base, notes, links
         self._depth = 0
         self._plain = 0
 
     def line(self, element: HtmlElement, *, plain: bool = False) -> str:
-        """All that is in the element as one line."""
+        """Return all that is in the element as one line."""
         self._plain += plain
         try:
             return " ".join(joined(self.pieces(element)).split())
@@ -49,7 +58,7 @@ class Inline:
             self._plain -= plain
 
     def pieces(self, element: HtmlElement) -> list[Piece]:
-        """What is in the element."""
+        """Return what is in the element."""
         found: list[Piece] = [element.text or ""]
         for child in element:
             self.add(child, found)
@@ -75,9 +84,9 @@ class Inline:
             return
         made = formula(element)
         if made is not None:
-            found.extend([Break(), Break()] * made.shown)
-            found.append(Atom(made.markdown))
-            found.extend([Break(), Break()] * made.shown)
+            found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
+            found.append(AtomicSpan(made.markdown))
+            found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
         elif tag in _MARKS:
             self._mark(_MARKS[tag], element, found)
         elif writing := _WRITING.get(tag):
@@ -92,7 +101,9 @@ class Inline:
             found.extend(self.pieces(element))
 
     def _left_out(self, element: HtmlElement) -> bool:
-        """What is there for the mouse: links to a heading, buttons to copy; and pictures of formulas."""
+        """Return what is there for the mouse: links to a heading, buttons to copy; and pictures of
+        formulas.
+        """
         if element.get("class") is None and element.tag != "button":
             return False
         names = classes(element)
@@ -109,26 +120,26 @@ class Inline:
             found.extend(inside)
             return
         seen = [piece for piece in inside if not isinstance(piece, str) or piece.strip()]
-        if len(seen) == 1 and isinstance(seen[0], Link) and not seen[0].label.startswith(("![", sign)):
-            found.append(Link(f"{sign}{seen[0].label}{sign}", seen[0].url))
+        if len(seen) == 1 and isinstance(seen[0], LinkSpan) and not seen[0].label.startswith(("![", sign)):
+            found.append(LinkSpan(f"{sign}{seen[0].label}{sign}", seen[0].url))
             return
-        found.extend([Opening(sign), *inside, Closing(sign)])
+        found.extend([OpeningMark(sign), *inside, ClosingMark(sign)])
 
     def _link(self, element: HtmlElement, found: list[Piece]) -> None:
         if label := self._notes.mark(element):
-            found.append(Atom(f"[^{label}]"))
+            found.append(AtomicSpan(f"[^{label}]"))
             return
         if self._notes.leads_back(element):
             return
         inside = self.pieces(element)
-        url = addresses.address(element.get("href"), self._base) if self._links else None
+        url = address(element.get("href"), self._base) if self._links else None
         if url is None or blank(inside):
             found.extend(inside)
             return
         label = " ".join(joined(inside).split())
         before, behind = _edges(inside)
         found.append(before)
-        found.append(Link(label, url))
+        found.append(LinkSpan(label, url))
         found.append(behind)
 
     def _image(self, element: HtmlElement, found: list[Piece]) -> None:
@@ -137,12 +148,12 @@ class Inline:
         if "emoji" in names or "wp-smiley" in names:
             found.append(words if len(words) <= _EMOJI else "")
             return
-        where = addresses.image(element, self._base)
+        where = image(element, self._base)
         if where is None:
             return
-        if words or not (addresses.decorative(element) and not self._in_figure(element)):
+        if words or not (decorative(element) and not self._in_figure(element)):
             label = escaping.label(escaping.inline(words))
-            found.append(Atom(f"![{label}]({where if self._links else ''})"))
+            found.append(AtomicSpan(f"![{label}]({where if self._links else ''})"))
 
     def _in_figure(self, element: HtmlElement) -> bool:
         return next(element.iterancestors("figure"), None) is not None
@@ -155,13 +166,13 @@ class Inline:
             found.append(text)
             return
         if len(links) == 1 and text_of(links[0]).strip() == text.strip() and self._links:
-            url = addresses.address(links[0].get("href"), self._base)
-            found.append(Link(code, url) if url else Atom(code))
+            url = address(links[0].get("href"), self._base)
+            found.append(LinkSpan(code, url) if url else AtomicSpan(code))
             return
-        found.extend([text[: len(text) - len(text.lstrip())], Atom(code), text[len(text.rstrip()) :]])
+        found.extend([text[: len(text) - len(text.lstrip())], AtomicSpan(code), text[len(text.rstrip()) :]])
 
     def _break(self, _element: HtmlElement, found: list[Piece]) -> None:
-        found.append(Break())
+        found.append(HardLineBreak())
 
     def _raised(self, element: HtmlElement, found: list[Piece]) -> None:
         self._moved("^", element, found)
@@ -178,10 +189,10 @@ class Inline:
         if value is None or not before.isalnum() or (sign == "_" and text.isdigit() and before.isalpha()):
             found.extend(inside)
             return
-        if any(isinstance(piece, Atom | Link) for piece in inside):
+        if any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside):
             found.extend(inside)
             return
-        found.append(Atom(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
+        found.append(AtomicSpan(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
 
     def _reading(self, element: HtmlElement, found: list[Piece]) -> None:
         """Ruby text: the reading behind what it is the reading of."""
@@ -195,12 +206,12 @@ class Inline:
     def _box(self, element: HtmlElement, found: list[Piece]) -> None:
         """A box to tick in a list of tasks."""
         if element.get("type") == "checkbox" and next(element.iterancestors("li"), None) is not None:
-            found.extend([Atom("[x]" if element.get("checked") is not None else "[ ]"), " "])
+            found.extend([AtomicSpan("[x]" if element.get("checked") is not None else "[ ]"), " "])
 
     def _unscripted(self, element: HtmlElement, found: list[Piece]) -> None:
         """An image for browsers without scripts, where the one for the others says no address."""
         before = element.getprevious()
-        shown = before is not None and before.tag == "img" and addresses.image(before, self._base)
+        shown = before is not None and before.tag == "img" and image(before, self._base)
         for child in element.iter("img"):
             if not shown:
                 self._image(child, found)
@@ -210,11 +221,11 @@ class Inline:
         where = element.get("src") or element.get("data") or element.get("data-src")
         if where is None:
             where = next((source.get("src") for source in element.iter("source")), None)
-        url = addresses.address(where, self._base)
+        url = address(where, self._base)
         words = _unread(element.get("title") or element.get("aria-label"))
         if url and self._links and (words or element.tag != "iframe" or _PLAYERS.search(url)):
             label = escaping.label(escaping.inline(words)) if words else None
-            found.extend([" ", Link(label, url) if label else Atom(f"<{url}>"), " "])
+            found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
         elif element.tag in ("object", "video", "audio"):
             found.extend(self.pieces(element))
 
@@ -224,23 +235,23 @@ class Inline:
             lines = source(element).split("\n")
             found.append(" ")
             found.extend(
-                piece for line in lines if line.strip() for piece in (Atom(escaping.code(line)), " ")
+                piece for line in lines if line.strip() for piece in (AtomicSpan(escaping.code(line)), " ")
             )
             return
         before = " • " if tag == "li" and element.getprevious() is not None else " "
         found.extend([before, *self.pieces(element), " "])
 
 
-_WRITING: Mapping[str, Callable[[Inline, HtmlElement, list[Piece]], None]] = {
-    "a": Inline._link,
-    "img": Inline._image,
-    "br": Inline._break,
-    "sup": Inline._raised,
-    "sub": Inline._lowered,
-    "rt": Inline._reading,
-    "q": Inline._quoted,
-    "input": Inline._box,
-    "noscript": Inline._unscripted,
+_WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], None]] = {
+    "a": InlineConverter._link,
+    "img": InlineConverter._image,
+    "br": InlineConverter._break,
+    "sup": InlineConverter._raised,
+    "sub": InlineConverter._lowered,
+    "rt": InlineConverter._reading,
+    "q": InlineConverter._quoted,
+    "input": InlineConverter._box,
+    "noscript": InlineConverter._unscripted,
 }
 
 
@@ -262,6 +273,6 @@ def _last_char(pieces: list[Piece]) -> str:
         if isinstance(piece, str):
             if piece:
                 return piece[-1]
-        elif not isinstance(piece, Opening | Closing):
+        elif not isinstance(piece, OpeningMark | ClosingMark):
             return " "
     return " "

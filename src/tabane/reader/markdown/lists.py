@@ -1,4 +1,4 @@
-"""Lists of all kinds, with whatever their items hold."""
+"""Lists of all kinds, with the contents of their items."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from lxml.html import HtmlElement
 
 from tabane.reader.markdown import escaping
 from tabane.reader.markdown.elements import LISTS, classes, text_of
-from tabane.reader.markdown.writer import Block, Writer, indented, stacked
+from tabane.reader.markdown.writer import MarkdownBlock, MarkdownWriter, indented, stacked
 
 _WRAPPED = 8  # elements between a list and its items
 
 
-class _Item(NamedTuple):
+class _ListItem(NamedTuple):
     element: HtmlElement
-    blocks: list[Block]
+    blocks: list[MarkdownBlock]
 
 
-def listed(writer: Writer, element: HtmlElement) -> list[Block]:
-    """A list as one block; as the blocks of its items where those have headings, as cards and results do."""
+def listed(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
+    """Return a list as one block; as the blocks of its items where those have headings, as cards and
+    results do.
+    """
     items = _items(writer, element)
     if not items:
         return []
@@ -33,23 +35,23 @@ def listed(writer: Writer, element: HtmlElement) -> list[Block]:
     ordered = element.tag == "ol"
     texts = list(_numbered(element, items)) if ordered else [_bulleted(item, "-") for item in items]
     loose = any(_is_loose(item.blocks) for item in items)
-    return [Block(("\n\n" if loose else "\n").join(texts), "list", "." if ordered else "-")]
+    return [MarkdownBlock(("\n\n" if loose else "\n").join(texts), "list", "." if ordered else "-")]
 
 
-def _items(writer: Writer, element: HtmlElement) -> list[_Item]:
-    """The items that say something. A list right within a list belongs to the item before it."""
-    found: list[_Item] = []
+def _items(writer: MarkdownWriter, element: HtmlElement) -> list[_ListItem]:
+    """Return the items that say something. A list right within a list belongs to the item before it."""
+    found: list[_ListItem] = []
     for child, text in _children(element):
         nested = child.tag in LISTS and text is None
         blocks = writer.said(text) if text is not None else _blocks(writer, child)
         if nested and found:
             found[-1].blocks.extend(blocks)
         elif blocks:
-            found.append(_Item(child, blocks))
+            found.append(_ListItem(child, blocks))
     return found
 
 
-def _blocks(writer: Writer, child: HtmlElement) -> list[Block]:
+def _blocks(writer: MarkdownWriter, child: HtmlElement) -> list[MarkdownBlock]:
     return writer.blocks(child) if child.tag == "li" else writer.written(child)
 
 
@@ -64,16 +66,16 @@ def _children(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElemen
         yield element, child.tail or ""
 
 
-def _is_loose(blocks: list[Block]) -> bool:
-    """Whether an item has more than a paragraph and a list below it."""
+def _is_loose(blocks: list[MarkdownBlock]) -> bool:
+    """Return whether an item has more than a paragraph and a list below it."""
     return len(blocks) > 2 or (len(blocks) == 2 and blocks[1].kind != "list")
 
 
-def _bulleted(item: _Item, marker: str) -> str:
+def _bulleted(item: _ListItem, marker: str) -> str:
     return indented(stacked(item.blocks, tight=True), f"{marker} ")
 
 
-def _numbered(element: HtmlElement, items: list[_Item]) -> Iterator[str]:
+def _numbered(element: HtmlElement, items: list[_ListItem]) -> Iterator[str]:
     step = -1 if element.get("reversed") is not None else 1
     number = _number(element.get("start"), len(items) if step < 0 else 1)
     for item in items:
@@ -83,76 +85,82 @@ def _numbered(element: HtmlElement, items: list[_Item]) -> Iterator[str]:
 
 
 def _number(said: str | None, otherwise: int) -> int:
-    """What an attribute says, where a list of Markdown can begin with it: up to nine digits."""
+    """Return what an attribute says, where a list of Markdown can begin with it: up to nine digits."""
     return int(said) if said and re.fullmatch(r"\s*\d{1,9}\s*", said) else otherwise
 
 
-def extend(found: list[Block], blocks: list[Block]) -> None:
+def extend(found: list[MarkdownBlock], blocks: list[MarkdownBlock]) -> None:
     """Put blocks below those there are."""
     for block in blocks:
         found.append(again(block, found[-1]) if found else block)
 
 
-def again(block: Block, before: Block) -> Block:
-    """The list that follows another right away, with another marker: else they would be read as one."""
+def again(block: MarkdownBlock, before: MarkdownBlock) -> MarkdownBlock:
+    """Return the list that follows another right away, with another marker: else they would be read as
+    one.
+    """
     if block.kind != "list" or before.kind != "list" or block.marker != before.marker:
         return block
     if block.marker == "-":
-        return Block(re.sub(r"^- ", "* ", block.markdown, flags=re.M), "list", "*")
+        return MarkdownBlock(re.sub(r"^- ", "* ", block.markdown, flags=re.M), "list", "*")
     if block.marker == ".":
-        return Block(re.sub(r"^(\d+)\. ", r"\1) ", block.markdown, flags=re.M), "list", ")")
+        return MarkdownBlock(re.sub(r"^(\d+)\. ", r"\1) ", block.markdown, flags=re.M), "list", ")")
     return block
 
 
-def _noted(writer: Writer, item: _Item) -> list[Block]:
+def _noted(writer: MarkdownWriter, item: _ListItem) -> list[MarkdownBlock]:
     label = writer.notes.note(item.element)
     return [note(label, item.blocks)] if label else item.blocks
 
 
-def note(label: str, blocks: list[Block]) -> Block:
-    """A footnote below the text; its further blocks are four spaces in."""
+def note(label: str, blocks: list[MarkdownBlock]) -> MarkdownBlock:
+    """Return a footnote below the text; its further blocks are four spaces in."""
     first = f"[^{label}]: "
     body = stacked(blocks)
-    return Block(first + re.sub(r"\n(?=.)", "\n    ", body), "note")
+    return MarkdownBlock(first + re.sub(r"\n(?=.)", "\n    ", body), "note")
 
 
-def defined(writer: Writer, element: HtmlElement) -> list[Block]:
-    """A list of definitions: items where each is a line, else terms with what stands below them."""
+def defined(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
+    """Return a list of definitions: items where each is a line, else terms with what stands below them."""
     groups = list(_groups(writer, element))
     if all(len(group.blocks) <= 1 and _plain(group.blocks) for group in groups):
         items = [_line(term, blocks) for term, blocks in groups]
-        return [Block("\n".join(f"- {item}" for item in items if item), "list", "-")] if any(items) else []
-    found: list[Block] = []
+        return (
+            [MarkdownBlock("\n".join(f"- {item}" for item in items if item), "list", "-")]
+            if any(items)
+            else []
+        )
+    found: list[MarkdownBlock] = []
     for term, blocks in groups:
         if term:
-            found.append(Block(term))
+            found.append(MarkdownBlock(term))
         found.extend(blocks)
     return found
 
 
-class _Group(NamedTuple):
+class _ListGroup(NamedTuple):
     term: str
-    blocks: list[Block]
+    blocks: list[MarkdownBlock]
 
 
-def _plain(blocks: list[Block]) -> bool:
+def _plain(blocks: list[MarkdownBlock]) -> bool:
     return all(block.kind == "paragraph" and "\n" not in block.markdown for block in blocks)
 
 
-def _line(term: str, blocks: list[Block]) -> str:
+def _line(term: str, blocks: list[MarkdownBlock]) -> str:
     return ": ".join(part for part in (term, blocks[0].markdown if blocks else "") if part)
 
 
-def _groups(writer: Writer, element: HtmlElement) -> Iterator[_Group]:
+def _groups(writer: MarkdownWriter, element: HtmlElement) -> Iterator[_ListGroup]:
     terms: list[str] = []
     for child, text in _terms(element):
         if text is not None:
             if stray := writer.said(text):
-                yield _Group("", stray)
+                yield _ListGroup("", stray)
             continue
         if child.tag == "dt":
             if writer.has_headings(child):
-                yield _Group("", writer.blocks(child))
+                yield _ListGroup("", writer.blocks(child))
             elif term := _term(writer, child):
                 terms.append(term)
             continue
@@ -161,10 +169,10 @@ def _groups(writer: Writer, element: HtmlElement) -> Iterator[_Group]:
         if label and blocks:
             blocks = [note(label, blocks)]
         if terms or blocks:
-            yield _Group(", ".join(terms), blocks)
+            yield _ListGroup(", ".join(terms), blocks)
         terms = []
     if terms:
-        yield _Group(", ".join(terms), [])
+        yield _ListGroup(", ".join(terms), [])
 
 
 def _terms(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, str | None]]:
@@ -179,8 +187,8 @@ def _terms(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, 
         yield element, child.tail or ""
 
 
-def _term(writer: Writer, element: HtmlElement) -> str:
-    """A term in bold, a signature as code."""
+def _term(writer: MarkdownWriter, element: HtmlElement) -> str:
+    """Return a term in bold, a signature as code."""
     if {"sig", "sig-object"}.intersection(classes(element)):
         return escaping.code(text_of(element).replace("¶", "").replace("[source]", ""))
     line = " ".join(writer.line(element).split())

@@ -1,4 +1,4 @@
-"""The pieces of a line, put together: white space as a browser shows it, marks where they hold.
+"""Spans of a line, joined: white space as a browser shows it, marks only if they are valid.
 
 CommonMark reads ``**「はい」**と`` as it stands: an ending ``**`` after punctuation wants white space or
 punctuation behind it, and Japanese has none. So marks are moved inside the punctuation, or left out, wherever
@@ -16,36 +16,36 @@ from typing import NamedTuple
 from tabane.reader.markdown import escaping
 
 
-class Atom(NamedTuple):
+class AtomicSpan(NamedTuple):
     """A piece that is Markdown already."""
 
     markdown: str
 
 
-class Link(NamedTuple):
+class LinkSpan(NamedTuple):
     """A link whose label is Markdown already."""
 
     label: str
     url: str
 
 
-class Opening(NamedTuple):
+class OpeningMark(NamedTuple):
     """A mark of emphasis begins."""
 
     sign: str
 
 
-class Closing(NamedTuple):
+class ClosingMark(NamedTuple):
     """The last mark that began ends."""
 
     sign: str
 
 
-class Break(NamedTuple):
+class HardLineBreak(NamedTuple):
     """A line ends; two in a row end a paragraph."""
 
 
-Piece = str | Atom | Link | Opening | Closing | Break
+Piece = str | AtomicSpan | LinkSpan | OpeningMark | ClosingMark | HardLineBreak
 """A piece of a line; a str is text as the page has it, neither collapsed nor escaped."""
 
 _SPACE = " \t\n\r\f\v\xa0\u2009\u202f"
@@ -59,7 +59,7 @@ _TEX = re.compile(r"\\\((.{1,2000}?)\\\)|\\\[(.{1,5000}?)\\\]|\$\$(.{1,5000}?)\$
 
 
 def joined(pieces: Iterable[Piece]) -> str:
-    """The Markdown of a run: lines end in two spaces and a newline, paragraphs in an empty line."""
+    """Return the Markdown of a run: lines end in two spaces and a newline, paragraphs in an empty line."""
     tokens = _Tokens()
     for piece in pieces:
         if isinstance(piece, str):
@@ -71,15 +71,17 @@ def joined(pieces: Iterable[Piece]) -> str:
 
 
 def blank(pieces: Iterable[Piece]) -> bool:
-    """Whether nothing of it can be seen."""
+    """Return whether nothing of it can be seen."""
     return all(
-        not _UNSEEN.sub("", piece).strip() if isinstance(piece, str) else not isinstance(piece, Atom | Link)
+        not _UNSEEN.sub("", piece).strip()
+        if isinstance(piece, str)
+        else not isinstance(piece, AtomicSpan | LinkSpan)
         for piece in pieces
     )
 
 
 def _formulas(text: str) -> list[Piece]:
-    """Text with the formulas that a script would have set: their letters are no marks."""
+    """Return text with the formulas that a script would have set: their letters are no marks."""
     if "\\(" not in text and "\\[" not in text and "$$" not in text:
         return [text]
     parts: list[Piece] = []
@@ -87,7 +89,7 @@ def _formulas(text: str) -> list[Piece]:
     for found in _TEX.finditer(text):
         parts.append(text[at : found.start()])
         inside, shown = found[1], found[2] or found[3]
-        parts.append(Atom(f"${inside.strip()}$" if inside else f"$${(shown or '').strip()}$$"))
+        parts.append(AtomicSpan(f"${inside.strip()}$" if inside else f"$${(shown or '').strip()}$$"))
         at = found.end()
     return [*parts, text[at:]]
 
@@ -108,14 +110,14 @@ class _Tokens:
     def add(self, piece: Piece) -> None:
         if isinstance(piece, str):
             self._text(piece)
-        elif isinstance(piece, Opening):
+        elif isinstance(piece, OpeningMark):
             self._waiting.append(piece.sign)
-        elif isinstance(piece, Closing):
+        elif isinstance(piece, ClosingMark):
             self._close(piece.sign)
-        elif isinstance(piece, Break):
+        elif isinstance(piece, HardLineBreak):
             self._space = ""
             self._tokens.append(_Token("break", "\n"))
-        elif isinstance(piece, Link):
+        elif isinstance(piece, LinkSpan):
             self._visible("atom", f"[{escaping.label(piece.label)}]({piece.url})")
         elif piece.markdown:
             self._visible("atom", piece.markdown)
@@ -144,7 +146,7 @@ class _Tokens:
         self._tokens.append(_Token(kind, escaping.inline(text) if kind == "text" else text))
 
     def _folds(self, text: str) -> bool:
-        """Whether white space before ``text`` is a line of Japanese that was cut in the source."""
+        """Return whether white space before ``text`` is a line of Japanese that was cut in the source."""
         if "\n" not in self._space:
             return False
         last = next((token.text for token in reversed(self._tokens) if token.kind in ("text", "atom")), "")
@@ -164,7 +166,7 @@ class _Tokens:
 
 
 def _holding(tokens: Sequence[_Token]) -> list[_Token]:
-    """The tokens with marks only where CommonMark reads them as marks."""
+    """Return the tokens with marks only where CommonMark reads them as marks."""
     found = list(tokens)
     for begin, end in _pairs(found):
         _move_in(found, begin, end)
@@ -237,7 +239,7 @@ def _two_breaks(tokens: Sequence[_Token]) -> bool:
 
 
 def _crowded(tokens: Sequence[_Token], begin: int, end: int) -> bool:
-    """Whether another mark stands right before the first or is the same one, within or around."""
+    """Return whether another mark stands right before the first or is the same one, within or around."""
     if begin and tokens[begin - 1].kind == "close" and tokens[begin - 1].text:
         return True
     sign = _sign(tokens[begin])
@@ -250,7 +252,7 @@ def _sign(opening: _Token) -> str:
 
 
 def _near(tokens: Sequence[_Token], position: int, step: int) -> int | None:
-    """The nearest token that has something to see."""
+    """Return the nearest token that has something to see."""
     position += step
     while 0 <= position < len(tokens):
         if tokens[position].kind in ("text", "atom") and tokens[position].text:
@@ -260,7 +262,7 @@ def _near(tokens: Sequence[_Token], position: int, step: int) -> int | None:
 
 
 def _char(tokens: Sequence[_Token], position: int, step: int) -> str:
-    """The character beside a mark, beyond other marks; a space at a border."""
+    """Return the character beside a mark, beyond other marks; a space at a border."""
     position += step
     while 0 <= position < len(tokens):
         kind, text = tokens[position]

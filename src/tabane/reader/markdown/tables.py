@@ -1,4 +1,4 @@
-"""Tables of data as tables; those that only arrange a page as what is in their cells."""
+"""Tables of data as tables, and layout tables as the contents of their cells."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import escaping, listings
+from tabane.reader.markdown import code_blocks, escaping
 from tabane.reader.markdown.elements import HEADINGS, text_of
-from tabane.reader.markdown.writer import Block, Writer
+from tabane.reader.markdown.writer import MarkdownBlock, MarkdownWriter
 
 _PARTS = ("thead", "tbody", "tfoot")
 _CELL = frozenset({"td", "th"})
@@ -21,35 +21,35 @@ _LONG = 1200  # characters that a cell of data hardly has
 _REPEATED = 60  # characters of a cell over several rows that are said in each of them
 
 
-class _Cell(NamedTuple):
+class _TableCell(NamedTuple):
     element: HtmlElement
     wide: int
     high: int
 
 
-class _Row(NamedTuple):
-    cells: list[_Cell]
+class _TableRow(NamedTuple):
+    cells: list[_TableCell]
     head: bool
 
 
-def tabled(writer: Writer, element: HtmlElement) -> list[Block]:
-    """The table's caption and the table; or the blocks of its cells, where it is not one of data."""
-    listing = listings.in_table(element)
+def tabled(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
+    """Return the table's caption and the table; or the blocks of its cells, if it is not one of data."""
+    listing = code_blocks.in_table(element)
     if listing is not None:
-        code = listings.fenced(listing)
-        return [Block(code, "code")] if code else []
+        code = code_blocks.fenced(listing)
+        return [MarkdownBlock(code, "code")] if code else []
     rows = list(_rows(element))
     blocks = [block for caption in element.iterchildren("caption") for block in writer.blocks(caption)]
     blocks += _beside(writer, element)
     if _arranges(element, rows):
         return blocks + [block for row in rows for cell in row.cells for block in writer.blocks(cell.element)]
     table = _written(_grid(writer, rows), _heads(rows), titled=_titled(rows))
-    return [*blocks, Block(table, "table")] if table else blocks
+    return [*blocks, MarkdownBlock(table, "table")] if table else blocks
 
 
-def _beside(writer: Writer, table: HtmlElement) -> list[Block]:
-    """What stands in a table and in no cell: browsers show it above."""
-    found: list[Block] = []
+def _beside(writer: MarkdownWriter, table: HtmlElement) -> list[MarkdownBlock]:
+    """Return what stands in a table and in no cell: browsers show it above."""
+    found: list[MarkdownBlock] = []
     parts = list(table.iterchildren(*_PARTS))
     rows = [row for part in (table, *parts) for row in part.iterchildren("tr")]
     for own, holders in ((_OF_TABLE, [table]), (_OF_PART, parts), (_CELL, rows)):
@@ -62,9 +62,9 @@ def _beside(writer: Writer, table: HtmlElement) -> list[Block]:
     return found
 
 
-def _rows(table: HtmlElement) -> Iterator[_Row]:
-    """Rows in the order in which they are seen: the foot comes last wherever it stands."""
-    feet: list[_Row] = []
+def _rows(table: HtmlElement) -> Iterator[_TableRow]:
+    """Yield rows in the order in which they are seen: the foot comes last wherever it stands."""
+    feet: list[_TableRow] = []
     loose: list[HtmlElement] = []  # cells without a row, which libxml2 leaves as they are
     for part in table:
         if part.tag in _CELL:
@@ -86,7 +86,7 @@ def _rows(table: HtmlElement) -> Iterator[_Row]:
     yield from feet
 
 
-def _of_part(part: HtmlElement) -> Iterator[_Row]:
+def _of_part(part: HtmlElement) -> Iterator[_TableRow]:
     loose = list(part.iterchildren(*_CELL))
     if loose:
         yield _row(loose, head=False)
@@ -94,9 +94,9 @@ def _of_part(part: HtmlElement) -> Iterator[_Row]:
         yield _row(row.iterchildren(*_CELL), head=part.tag == "thead")
 
 
-def _row(elements: Iterable[HtmlElement], *, head: bool) -> _Row:
-    cells = [_Cell(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in elements]
-    return _Row(cells, head or (bool(cells) and all(cell.element.tag == "th" for cell in cells)))
+def _row(elements: Iterable[HtmlElement], *, head: bool) -> _TableRow:
+    cells = [_TableCell(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in elements]
+    return _TableRow(cells, head or (bool(cells) and all(cell.element.tag == "th" for cell in cells)))
 
 
 def _span(cell: HtmlElement, name: str) -> int:
@@ -104,8 +104,8 @@ def _span(cell: HtmlElement, name: str) -> int:
     return min(max(1, int(said)), _WIDEST) if said.isascii() and said.isdigit() and len(said) < 6 else 1
 
 
-def _arranges(table: HtmlElement, rows: list[_Row]) -> bool:
-    """Whether the table only puts parts of the page beside each other."""
+def _arranges(table: HtmlElement, rows: list[_TableRow]) -> bool:
+    """Return whether the table only puts parts of the page beside each other."""
     widest = max((len(row.cells) for row in rows), default=0)
     if (
         table.get("role") in ("presentation", "none")
@@ -119,7 +119,7 @@ def _arranges(table: HtmlElement, rows: list[_Row]) -> bool:
 
 
 def _is_page(cell: HtmlElement, named: bool) -> bool:
-    """Whether a cell holds a piece of a page more than a value."""
+    """Return whether a cell holds a piece of a page more than a value."""
     long = _LONG * (3 if named else 1)
     if cell.tag == "td" and not named and next(cell.iter(*HEADINGS, "blockquote"), None) is not None:
         return True
@@ -128,8 +128,10 @@ def _is_page(cell: HtmlElement, named: bool) -> bool:
     return len(cell) > 0 and len(text_of(cell)) > long
 
 
-def _grid(writer: Writer, rows: list[_Row]) -> list[list[str]]:
-    """A text for each place. A cell over several columns is in the first of them, or in each of a head's."""
+def _grid(writer: MarkdownWriter, rows: list[_TableRow]) -> list[list[str]]:
+    """Return a text for each place. A cell over several columns is in the first of them, or in each of a
+    head's.
+    """
     grid: list[list[str]] = []
     over: dict[int, tuple[int, str]] = {}  # column → rows still to come, and what is said in them
     room = _CELLS
@@ -163,16 +165,16 @@ def _fill(places: list[str], over: dict[int, tuple[int, str]]) -> None:
         places.append(text)
 
 
-def _heads(rows: list[_Row]) -> int:
-    """How many rows at the top are heads."""
+def _heads(rows: list[_TableRow]) -> int:
+    """Return how many rows at the top are heads."""
     count = 0
     while count < len(rows) and rows[count].head:
         count += 1
     return count if count < len(rows) else min(count, 1)
 
 
-def _titled(rows: list[_Row]) -> bool:
-    """Whether what heads a row is at its left, and no row is a head."""
+def _titled(rows: list[_TableRow]) -> bool:
+    """Return whether what heads a row is at its left, and no row is a head."""
     lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
     return _heads(rows) == 0 and sum(lefts) * 2 > len(lefts)
 
@@ -192,5 +194,5 @@ def _written(grid: list[list[str]], heads: int, *, titled: bool) -> str:
 
 
 def _merged(heads: list[list[str]], wide: int) -> list[str]:
-    """Several rows of heads as one: what stands above each column, from the top."""
+    """Return several rows of heads as one: what stands above each column, from the top."""
     return [" / ".join(dict.fromkeys(row[column] for row in heads if row[column])) for column in range(wide)]

@@ -1,18 +1,110 @@
-"""What rooms for lists and tables ask of the one that writes everything."""
+"""Blocks of Markdown, the interface that lists and tables write with, and footnotes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
+from urllib.parse import unquote
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown.notes import Notes
+from tabane.reader.markdown.elements import classes, text_of
+
+_KINDS = re.compile(r"\b(?:foot-?notes?|end-?notes?|references?|reflist|citations?|doc-(?:end|foot)notes?)\b")
+_REFERENCE = re.compile(r"\b(?:foot-?note(?:-?ref)?|foot-?note-reference|doc-noteref|fn-?ref|noteref)\b")
+_BACK = re.compile(r"(?:[\^↩↑⏎↵\ufe0e\ufe0f\s←]|\b[a-z0-9]\b)*", re.I)
+_NOTES = frozenset({"li", "p", "div", "dd", "aside"})
+
+
+@dataclass(frozen=True, slots=True)
+class Footnotes:
+    """``marks``: label by the href of a reference; ``notes``: label by the id of what stands below."""
+
+    marks: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def mark(self, link: HtmlElement) -> str | None:
+        """Return the label of the note that this link leads to, if it is a reference."""
+        return self.marks.get(link.get("href", "")) if self.marks and _refers(link) else None
+
+    def note(self, element: HtmlElement) -> str | None:
+        """Return the label of the note that this element is."""
+        return self.notes.get(element.get("id", "")) if self.notes else None
+
+    def leads_back(self, link: HtmlElement) -> bool:
+        """Return whether this link, within a note, only leads back to its reference."""
+        if not self.notes or not link.get("href", "").startswith("#"):
+            return False
+        return bool(_BACK.fullmatch(text_of(link))) and any(
+            above.get("id") in self.notes for above in link.iterancestors(*_NOTES)
+        )
+
+
+def notes(elements: Sequence[HtmlElement]) -> Footnotes:
+    """Return the footnotes of these elements: references in them whose notes are in them too."""
+    wanted: dict[str, HtmlElement] = {}
+    for element in elements:
+        for link in element.iter("a"):
+            href = link.get("href", "")
+            if len(href) > 1 and href[0] == "#" and _refers(link):
+                wanted.setdefault(href, link)
+    if not wanted:
+        return Footnotes()
+    there = _targets(elements, {unquote(href[1:]) for href in wanted})
+    marks: dict[str, str] = {}
+    for href, link in wanted.items():
+        if unquote(href[1:]) in there:
+            marks[href] = _label(link, marks)
+    return Footnotes(marks, {unquote(href[1:]): label for href, label in marks.items()})
+
+
+def _refers(link: HtmlElement) -> bool:
+    if not link.get("href", "").startswith("#"):
+        return False
+    parent = link.getparent()
+    if link.find("sup") is not None or (parent is not None and parent.tag == "sup"):
+        return True
+    names = " ".join([*classes(link), link.get("role", ""), *(classes(parent) if parent is not None else ())])
+    return bool(_REFERENCE.search(names)) and len(text_of(link)) <= 8
+
+
+def _targets(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
+    """Return those of the ids that are notes: in a part that says so, or with a link back."""
+    found: set[str] = set()
+    for element in elements:
+        for note in element.iter(*_NOTES):
+            name = note.get("id")
+            if name in ids and name not in found and _is_note(note):
+                found.add(name)
+    return found
+
+
+def _is_note(note: HtmlElement) -> bool:
+    for above in (note, *note.iterancestors()):
+        if _KINDS.search(" ".join([*classes(above), above.get("role", ""), above.get("id", "")])):
+            return True
+    return any(
+        link.get("href", "").startswith("#") and _BACK.fullmatch(text_of(link)) for link in note.iter("a")
+    )
+
+
+def _label(link: HtmlElement, taken: Mapping[str, str]) -> str:
+    """Return the mark's own text where it can be a label that no other has; else a number."""
+    label = re.sub(r"[^\w.-]", "", text_of(link))[:16]
+    if label and label not in taken.values():
+        return label
+    number = len(taken) + 1
+    while str(number) in taken.values():
+        number += 1
+    return str(number)
+
 
 Kind = Literal["paragraph", "heading", "list", "code", "table", "quotation", "note", "rule"]
 
 
-class Block(NamedTuple):
+class MarkdownBlock(NamedTuple):
     """A block of Markdown, lines without indentation. ``marker`` is a list's: ``-``, ``*``, ``.``, ``)``."""
 
     markdown: str
@@ -20,35 +112,35 @@ class Block(NamedTuple):
     marker: str = ""
 
 
-class Writer(Protocol):
+class MarkdownWriter(Protocol):
     """Writes what is in an element."""
 
     @property
-    def notes(self) -> Notes: ...
+    def notes(self) -> Footnotes: ...
 
-    def blocks(self, element: HtmlElement) -> list[Block]:
-        """What is in the element, as blocks."""
+    def blocks(self, element: HtmlElement) -> list[MarkdownBlock]:
+        """Return what is in the element, as blocks."""
         ...
 
-    def written(self, element: HtmlElement) -> list[Block]:
-        """The blocks that the element is."""
+    def written(self, element: HtmlElement) -> list[MarkdownBlock]:
+        """Return the blocks that the element is."""
         ...
 
-    def said(self, text: str | None) -> list[Block]:
-        """Text that stands alone, as a paragraph; none for white space."""
+    def said(self, text: str | None) -> list[MarkdownBlock]:
+        """Return text that stands alone, as a paragraph; none for white space."""
         ...
 
     def line(self, element: HtmlElement) -> str:
-        """What is in the element as one run, with its blocks set in a row."""
+        """Return what is in the element as one run, with its blocks set in a row."""
         ...
 
     def has_headings(self, element: HtmlElement) -> bool:
-        """Whether a heading stands somewhere in it."""
+        """Return whether a heading stands somewhere in it."""
         ...
 
 
-def stacked(blocks: Iterable[Block], *, tight: bool = False) -> str:
-    """Blocks one below the other, an empty line between; ``tight``: none before a list."""
+def stacked(blocks: Iterable[MarkdownBlock], *, tight: bool = False) -> str:
+    """Return blocks one below the other, an empty line between; ``tight``: none before a list."""
     parts: list[str] = []
     for block in blocks:
         if parts:

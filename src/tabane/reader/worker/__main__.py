@@ -9,41 +9,53 @@ import sys
 
 from tabane.errors import ReadError
 from tabane.messages import say
+from tabane.reader.formats import page_of, plain_page_of
 from tabane.reader.page import Page
-from tabane.reader.reading import shown
-from tabane.reader.types import page_of, plain_page_of
-from tabane.reader.worker.frames import Ask, Failed, Made, Report, ToShow, asked, pack
+from tabane.reader.url_reader import shown
+from tabane.reader.worker import (
+    CleaningRequest,
+    ConversionFailure,
+    ConversionRequest,
+    ConversionResult,
+    ConvertedPage,
+    decode_request,
+    pack,
+)
 from tabane.workers.serving import Last, serve
 
 
-def answer(ask: Ask | ToShow) -> Report:
+def answer(ask: ConversionRequest | CleaningRequest) -> ConversionResult:
     """Return the requested page, or the reason for the failure. Raises nothing."""
     try:
-        return Made(_page(ask))
+        return ConvertedPage(_page(ask))
     except ReadError as error:
-        return Failed(error.message, error.cause)
+        return ConversionFailure(error.message, error.cause)
     except MemoryError:
-        return Failed(say("The page needs more memory than there is for one."), "large", ending=True)
+        return ConversionFailure(
+            say("The page needs more memory than there is for one."), "large", ending=True
+        )
     except RecursionError:
-        return Failed(say("The page is nested too deep to be read."), "broken")
+        return ConversionFailure(say("The page is nested too deep to be read."), "broken")
     except Exception as error:  # whatever a library makes of a page that is not as it should be
-        url = ask.url if isinstance(ask, Ask) else ask.page.url
+        url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         print(f"{url}: {type(error).__name__}: {error}", file=sys.stderr)
         reason = f"{type(error).__name__}: {error}"[:300]
-        return Failed(say("The page cannot be converted: {reason}", reason=reason), "broken")
+        return ConversionFailure(say("The page cannot be converted: {reason}", reason=reason), "broken")
 
 
-def _framed(report: Report) -> bytes:
+def _framed(report: ConversionResult) -> bytes:
     try:
         return pack(report)
     except ValueError:
-        return pack(Failed(say("The page is too long to be handed on."), "large"))
+        return pack(ConversionFailure(say("The page is too long to be handed on."), "large"))
     except MemoryError:
-        return pack(Failed(say("The page needs more memory than there is for one."), "large", ending=True))
+        return pack(
+            ConversionFailure(say("The page needs more memory than there is for one."), "large", ending=True)
+        )
 
 
-def _page(ask: Ask | ToShow) -> Page:
-    if isinstance(ask, ToShow):
+def _page(ask: ConversionRequest | CleaningRequest) -> Page:
+    if isinstance(ask, CleaningRequest):
         return shown(ask.page, raw=ask.raw)
     if ask.plain:
         return plain_page_of(
@@ -54,12 +66,12 @@ def _page(ask: Ask | ToShow) -> Page:
 
 def respond(body: bytes) -> bytes:
     """Answer a request; its own bytes are released before the page is encoded."""
-    ask = asked(body)
+    ask = decode_request(body)
     del body
     report = answer(ask)
     del ask
     framed = _framed(report)
-    return Last(framed) if isinstance(report, Failed) and report.ending else framed
+    return Last(framed) if isinstance(report, ConversionFailure) and report.ending else framed
 
 
 if __name__ == "__main__":

@@ -1,0 +1,136 @@
+"""HTML as a tree, whatever the input, with streamed parts in their places."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+_SEGMENT = re.compile(r"S:([0-9a-f]+)")
+_CALLED = re.compile(r"""["']S:([0-9a-f]{1,8})["']""")
+_MOST = 2000
+
+
+def settle(root: Element) -> None:
+    """Put what was streamed where it belongs, and open what browsers show of templates.
+
+    React streams a boundary that was not ready as ``<div hidden id="S:1">`` at the end of the page, marks its
+    place with ``<template id="B:1">`` (or ``P:1`` within another), and a script names both. What has no
+    place, or is named by no script, stays as hidden as it is; of a page that was saved without its scripts
+    the place has to be enough. A ``<template shadowrootmode>`` is shown.
+    """
+    places: dict[str, Element] = {}
+    for template in root.iter("template"):
+        key = template.get("id") or ""
+        if key[:2] in ("B:", "P:"):
+            places[key[2:]] = template
+        elif template.get("shadowrootmode") in ("open", "closed"):
+            template.tag = "div"
+    called = _called(root) if places else frozenset()
+    for segment in [at for at in root.iter("div") if "hidden" in at.attrib][:_MOST]:
+        match = _SEGMENT.fullmatch(segment.get("id") or "")
+        if match is not None and match[1] in places and (called is None or match[1] in called):
+            _move(segment, places[match[1]])
+
+
+def open_noscripts(root: Element) -> bool:
+    """Open what a page tells browsers without JavaScript, if it is long; return whether there was any.
+
+    For a page that shows almost nothing: forums put their whole thread there. Next to visible text, no
+    reader sees it.
+    """
+    found = [noscript for noscript in root.iter("noscript") if _speaks(noscript)]
+    for noscript in found:
+        noscript.tag = "div"
+    return bool(found)
+
+
+def _called(root: Element) -> frozenset[str] | None:
+    """Return the numbers of segments that scripts of the page insert; None if it has no script."""
+    scripts = [script.text or "" for script in root.iter("script")]
+    found = (number for text in scripts if "S:" in text for number in _CALLED.findall(text))
+    return frozenset(found) if scripts else None
+
+
+def _move(segment: Element, place: Element) -> None:
+    if (parent := place.getparent()) is None or segment in place.iterancestors():
+        return
+    del segment.attrib["hidden"]
+    drop(segment)
+    segment.tail, place.tail = place.tail, None
+    parent.replace(place, segment)
+
+
+def _speaks(noscript: Element) -> bool:
+    """Return whether a page is told at length to those without JavaScript."""
+    parent = noscript.getparent()
+    if parent is None or parent.tag == "head":
+        return False
+    return sum(len(text.strip()) for text in noscript.itertext()) > 400
+
+
+Element = Any
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_OF_HEAD = frozenset(
+    ("title", "meta", "link", "style", "script", "base", "noscript", "template", "object", "bgsound")
+)
+_PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
+
+
+def parsed(html: str) -> Element:
+    """Return the tree of a page. Never raises: text without a tag is a page with that text; nothing is an
+    empty one.
+
+    The parser is libxml2's, which stops at a depth of its own (256) and so bounds what comes after it.
+    """
+    from lxml import etree
+    from lxml.html import HTMLParser
+
+    text = _PROLOGUE.sub("", _NOT_XML.sub(" ", html))
+    parser = HTMLParser(encoding="utf-8", remove_pis=True)
+    try:
+        root = etree.fromstring(text.encode("utf-8"), parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        if getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from None  # or it would look like an empty page
+        root = None
+    if root is None:
+        root = etree.fromstring(b"<html><body></body></html>", HTMLParser(encoding="utf-8"))
+        root[0].text = text if text.strip() and "<" not in text else None
+    _set_apart(root)
+    return root
+
+
+def _set_apart(root: Element) -> None:
+    """Move what is content out of the head: HTML may leave ``<body>`` out, and libxml2 does not know where it
+    begins when an element comes that is newer than itself, such as ``<article>``."""
+    head, body = root.find("head"), root.find("body")
+    if head is None:
+        return
+    strays = list(
+        itertools.dropwhile(lambda each: each.tag in _OF_HEAD or not isinstance(each.tag, str), head)
+    )
+    if not strays:
+        return
+    if body is None:
+        body = head.makeelement("body")
+        head.addnext(body)
+    text, body.text = body.text, None
+    for place, stray in enumerate(strays):
+        body.insert(place, stray)
+    strays[-1].tail = (strays[-1].tail or "") + (text or "")
+
+
+def drop(element: Element, space: str = "") -> None:
+    """Take an element out and leave what follows it, after the white space that it held: listings need it."""
+    parent = element.getparent()
+    if parent is None:
+        return
+    if tail := space + (element.tail or ""):
+        before = element.getprevious()
+        if before is not None:
+            before.tail = (before.tail or "") + tail
+        else:
+            parent.text = (parent.text or "") + tail
+        element.tail = None
+    parent.remove(element)

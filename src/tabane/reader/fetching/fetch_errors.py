@@ -1,0 +1,176 @@
+"""Errors of the network and of HTTP statuses, as a cause and a sentence that says what to do."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+
+
+def refusal(status: int, host: str, wait: float | None) -> ReadError:
+    """Return the ReadError for ``status``: cause ``rate`` where it is a matter of time, ``status`` elsewhere.
+
+    ``wait`` is how long ``host`` asks to wait, where it does. A 403 is a matter of time where the headers
+    say so, as APIs do whose limit is spent.
+    """
+    timely = status in (429, 503) or (status == 403 and wait is not None)
+    return ReadError(
+        _slow(status, host, wait) if timely else _other(status, host),
+        "rate" if timely else "status",
+        status=status,
+        wait=wait,
+    )
+
+
+def _slow(status: int, host: str, wait: float | None) -> Message:
+    if wait:
+        return say(
+            "{host} asks to wait for {seconds:.0f} s (HTTP {status}): try again then.",
+            host=host,
+            seconds=wait,
+            status=status,
+        )
+    return say("{host} is too busy now (HTTP {status}): try again later.", host=host, status=status)
+
+
+def _other(status: int, host: str) -> Message:
+    if status in (401, 407):
+        return say("{host} wants a login for this page (HTTP {status}).", host=host, status=status)
+    if status == 403:
+        return say(
+            "{host} does not let programs read this page, or wants a login (HTTP {status}).",
+            host=host,
+            status=status,
+        )
+    if status in (404, 410):
+        return say("there is nothing at this URL of {host} (HTTP {status}).", host=host, status=status)
+    if status >= 500:
+        return say(
+            "{host} has a fault of its own (HTTP {status}): try again later.", host=host, status=status
+        )
+    return say("{host} does not answer this request (HTTP {status}).", host=host, status=status)
+
+
+_EXPIRED, _EARLY, _NAME, _ADDRESS = 10, 9, 62, 64  # X509_V_ERR_… of OpenSSL
+
+
+class TransientFetchError(Exception):
+    """A failure that may be gone at the next try. ``wait`` is how long to wait for it, if it was said."""
+
+    def __init__(self, error: ReadError, wait: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error, self.wait = error, wait
+
+
+def lookup(error: Exception, host: str) -> ReadError | TransientFetchError:
+    """Return a name that was not found, or could not be looked up."""
+    number = getattr(error, "errno", None)
+    if number == socket.EAI_AGAIN:
+        return TransientFetchError(
+            ReadError(
+                say(
+                    "the name {host} cannot be looked up now: check the connection, or try again later.",
+                    host=host,
+                ),
+                "dns",
+            )
+        )
+    return ReadError(say("the name {host} is not known: check how it is spelt.", host=host), "dns")
+
+
+def connecting(error: BaseException, host: str, port: int) -> TransientFetchError:
+    """Nobody answers at an address."""
+    where = f"{host}:{port}"
+    number = next((e.errno for e in chain(error) if isinstance(e, OSError) and (e.errno or 0) > 0), None)
+    if number is None:
+        return TransientFetchError(ReadError(say("{host} cannot be reached.", host=where), "connect"))
+    return TransientFetchError(
+        ReadError(
+            say("{host} cannot be reached: {error}.", host=where, error=os.strerror(number)),
+            "connect",
+        )
+    )
+
+
+def by_proxy(error: BaseException, host: str) -> ReadError:
+    """Return the proxy of the settings refused."""
+    return ReadError(
+        say(
+            "the proxy of the setting reader_proxy does not lead to {host}: {error}.",
+            host=host,
+            error=_first(error),
+        ),
+        "connect",
+    )
+
+
+def tls(error: BaseException, host: str) -> ReadError | None:
+    """Return what is wrong with the certificate or the handshake; None if it is nothing of TLS."""
+    found = next((e for e in chain(error) if isinstance(e, ssl.SSLError)), None)
+    if found is None:
+        return None
+    if isinstance(found, ssl.SSLCertVerificationError):
+        return ReadError(_certificate(found, host), "tls")
+    return ReadError(
+        say(
+            "no TLS connection to {host}: {error}. Perhaps it is a URL of http:// and no https.",
+            host=host,
+            error=(found.reason or "handshake").lower().replace("_", " "),
+        ),
+        "tls",
+    )
+
+
+def _certificate(error: ssl.SSLCertVerificationError, host: str) -> Message:
+    if error.verify_code == _EXPIRED:
+        return say("the certificate of {host} has expired: its owner has to renew it.", host=host)
+    if error.verify_code == _EARLY:
+        return say("the certificate of {host} is not valid yet: check the clock of this computer.", host=host)
+    if error.verify_code in (_NAME, _ADDRESS):
+        return say("the certificate of {host} is of another host: this may not be the site.", host=host)
+    return say(
+        "the certificate of {host} is not trusted ({error}). Where an authority of your own signed it, name "
+        "its PEM file with the setting reader_ca.",
+        host=host,
+        error=error.verify_message,
+    )
+
+
+def broken(error: BaseException, host: str) -> TransientFetchError:
+    """Return a connection that broke after it stood, or an answer that is no HTTP."""
+    return TransientFetchError(
+        ReadError(
+            say("the answer of {host} broke off or is no HTTP ({error}).", host=host, error=_first(error)),
+            "broken",
+        )
+    )
+
+
+def late(phase: Message, seconds: float) -> ReadError:
+    """Time is up. ``phase`` says with what."""
+    return ReadError(
+        say(
+            "{phase} took more than {seconds:g} s and was given up; the setting reader_timeout allows more.",
+            phase=phase,
+            seconds=seconds,
+        ),
+        "timeout",
+    )
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what it was made of: the connection library hands its causes on as arguments."""
+    seen: list[BaseException] = [error]
+    for one in seen:
+        yield one
+        inner = [one.__cause__, *one.args, *getattr(one, "exceptions", ())]
+        seen += [e for e in inner if isinstance(e, BaseException) and e not in seen][:8]
+
+
+def _first(error: BaseException) -> str:
+    text = next((str(e) for e in chain(error) if str(e)), type(error).__name__)
+    return " ".join(text.split())[:120].rstrip(".")

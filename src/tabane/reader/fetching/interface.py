@@ -1,0 +1,141 @@
+"""Interface of fetching: its policy, its result, and the resolver of names."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from tabane import __version__
+from tabane.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedResource:
+    """A response, whole. ``url`` is where it came from in the end; names of ``headers`` are lower case.
+
+    ``media_type`` is without its parameters, lower case, "" where none was said; ``charset`` is that of the
+    header alone. ``body`` is empty if ``status`` is 304: what was kept is still good. ``warnings``:
+    what a person should know of how it was got.
+    """
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    media_type: str = ""
+    charset: str | None = None
+    warnings: tuple[Message, ...] = ()
+
+
+class Fetcher(Protocol):
+    """Gets what is at a URL, under the guard."""
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
+    ) -> FetchedResource:
+        """Follow redirects to the end and read the body, decompressed.
+
+        Every hop is judged by the guard, by robots.txt where the settings say so, and held to the limits of
+        time and size. ``headers`` go to the host of ``url`` alone, never to another that it redirects to.
+        Status 200 to 299 and 304 are answers; others raise ReadError with cause ``status`` (429 and 503:
+        ``rate``), which the way that asked may understand.
+        """
+        ...
+
+
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The limits of fetching. Times are seconds, sizes bytes.
+
+    ``allowed``: hosts that are reached though they are not public (see guard.guard.AllowedHosts). ``ports``:
+    those that public hosts are asked at. ``max_bytes`` holds for a body as it comes and as it is unpacked.
+    ``timeout`` is for a read as a whole, with its redirects, retries and waiting for a turn; of
+    ``connect_timeout`` there is one for looking up and connecting and one for TLS; ``read_timeout`` is the
+    longest silence of a server. ``longest_wait`` is the longest wait before a retry that a server may ask
+    for; ``backoff`` the first one where it asks for none. ``gap`` is the time between the beginnings of two
+    requests to a host. ``robots``: whether robots.txt is obeyed; a person's own request is no crawl.
+    ``ca``: a PEM file of authorities that are trusted beside the system's.
+
+    ``proxy`` is the URL of an HTTP proxy (http:// or https://); the environment's are never used. A proxy is
+    a way around the guard: it looks names up itself, so that their addresses are not seen here. Then names
+    and written addresses alone are judged, and the proxy has to keep private networks closed.
+    """
+
+    allowed: tuple[str, ...] = ()
+    ports: tuple[int, ...] = (80, 443, 8080, 8443)
+    max_bytes: int = 20 * MB
+    timeout: float = 30.0
+    connect_timeout: float = 10.0
+    read_timeout: float = 15.0
+    redirects: int = 10
+    retries: int = 2
+    backoff: float = 0.5
+    longest_wait: float = 5.0
+    gap: float = 0.25
+    robots: bool = False
+    robots_timeout: float = 10.0
+    user_agent: str = f"Tabane/{__version__} (a reader that a person runs at home)"
+    ca: str | None = None
+    proxy: str | None = None
+
+    @property
+    def product(self) -> str:
+        """Return the name that robots.txt calls the reader by: the product of the User-Agent."""
+        return self.user_agent.partition("/")[0].partition(" ")[0]
+
+
+Resolver = Callable[[str], Awaitable[Sequence[str]]]
+"""The addresses of a host, as text, best first. Raises OSError (gaierror) if there are none."""
+
+MOST_LOOKUPS = 32
+"""Lookups under way at once. The system gives up on one that hangs after some 30 s, whoever waits."""
+
+
+class SystemResolver:
+    """The system's resolver: hosts file, DNS, whatever the computer is set up for.
+
+    Each lookup is a thread of its own that nobody waits for at the end: it cannot be stopped, and a pool of
+    threads would be held up by those that hang.
+    """
+
+    def __init__(self) -> None:
+        self._under_way = threading.BoundedSemaphore(MOST_LOOKUPS)
+
+    async def __call__(self, host: str) -> list[str]:
+        if not self._under_way.acquire(blocking=False):
+            raise socket.gaierror(socket.EAI_AGAIN, "too many lookups are under way")
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[list[str]] = loop.create_future()
+        threading.Thread(target=self._look, args=(host, loop, found), name="lookup", daemon=True).start()
+        return await found
+
+    def _look(self, host: str, loop: asyncio.AbstractEventLoop, found: asyncio.Future[list[str]]) -> None:
+        try:
+            rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
+            tell = partial(_tell, found, addresses)
+        except (OSError, UnicodeError) as error:
+            tell = partial(_fail, found, error)
+        finally:
+            self._under_way.release()
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell)
+
+
+def _tell(found: asyncio.Future[list[str]], what: list[str]) -> None:
+    if not found.done():
+        found.set_result(what)
+
+
+def _fail(found: asyncio.Future[list[str]], what: Exception) -> None:
+    if not found.done():
+        found.set_exception(what)

@@ -1,0 +1,187 @@
+"""One fetch, from the requested URL to the response at the end of its redirects."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.fetching.body import body
+from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal
+from tabane.reader.fetching.headers import kept, media, seconds_to_wait
+from tabane.reader.fetching.host_turns import RequestTurns
+from tabane.reader.fetching.interface import FetchedResource, Policy
+from tabane.reader.fetching.network import GuardedHttpClient, StreamedResponse
+from tabane.reader.guard import Guard, Target
+
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+_MOVED = (301, 302, 303, 307, 308)
+_PASSING = (429, 502, 503, 504)
+_SMALL, _SOON = 65_536, 1.0  # bytes and seconds of a body that nobody wants
+
+_OURS = frozenset({
+    "accept-encoding", "connection", "content-length", "cookie", "host", "proxy-authorization",
+    "transfer-encoding", "user-agent",
+})  # fmt: skip
+"""Headers that nobody else sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedirectLocation:
+    """A redirect: where to, as it was written."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchContext:
+    """What every redirect chain under one policy stands on. ``wall`` is the time as seconds since 1970."""
+
+    policy: Policy
+    guard: Guard
+    network: GuardedHttpClient
+    turns: RequestTurns
+    sleep: Callable[[float], Awaitable[None]]
+    wall: Callable[[], float]
+
+
+class RedirectChain:
+    """The hops of one read, each judged again.
+
+    ``judge`` is asked before each hop whether robots may go there. ``cut``: a body longer than ``limit``
+    is cut there, and is no error. ``phase`` says what is being done, for whoever ends it.
+    """
+
+    def __init__(
+        self,
+        ground: FetchContext,
+        judge: Callable[[Target], Awaitable[None]] | None = None,
+        *,
+        limit: int | None = None,
+        cut: bool = False,
+    ) -> None:
+        self._ground, self._judge, self._cut = ground, judge, cut
+        self._limit = ground.policy.max_bytes if limit is None else limit
+        self.phase: Message = say("the reader")
+
+    async def go(self, url: str, headers: Mapping[str, str], accept: str | None) -> FetchedResource:
+        """Return the answer at the end. Raises ReadError."""
+        begin = at = self._ground.guard.target(url)
+        way = [at.url]
+        while True:
+            if self._judge is not None:
+                self.phase = say("the robots.txt of {host}", host=at.authority)
+                await self._judge(at)
+            answer = await self._tried(at, self._said(begin, at, headers, accept))
+            if isinstance(answer, FetchedResource):
+                return answer
+            at = self._ground.guard.joined(at, answer.location)
+            way.append(at.url)
+            self._end(way)
+
+    def _end(self, way: list[str]) -> None:
+        """End a chain that goes in a circle, or on and on."""
+        if way[-1] in way[:-1]:
+            round_ = way[way.index(way[-1]) :]
+            raise ReadError(
+                say(
+                    "the URL is redirected in a circle: {way}. Such a site may want cookies, which the "
+                    "reader has none of.", way=" → ".join(round_[:4]),
+                ),
+                "redirect",
+            )  # fmt: skip
+        if len(way) > self._ground.policy.redirects + 1:
+            raise ReadError(
+                say(
+                    "the URL is redirected more than {count} times, the last time to {url}.",
+                    count=self._ground.policy.redirects, url=way[-1],
+                ),
+                "redirect",
+            )  # fmt: skip
+
+    def _said(
+        self, begin: Target, at: Target, headers: Mapping[str, str], accept: str | None
+    ) -> dict[str, str]:
+        """Return the headers of a request: those that were given go to the host that they were given for."""
+        own = {"User-Agent": self._ground.policy.user_agent, "Accept": accept or ACCEPT}
+        own["Accept-Encoding"] = self._ground.network.encodings
+        if same_server(begin, at):
+            own |= {
+                name: " ".join(value.split())
+                for name, value in headers.items()
+                if name.lower() not in _OURS and not (name.lower() == "accept" and accept)
+            }
+        return own
+
+    async def _tried(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
+        """Return one hop, with the retries that it is worth."""
+        for left in range(self._ground.policy.retries, -1, -1):
+            try:
+                return await self._asked(at, headers)
+            except TransientFetchError as trouble:
+                wait = self._wait(trouble, self._ground.policy.retries - left)
+                if not left or wait is None:
+                    raise trouble.error from None
+                self.phase = say("waiting for {host} to answer again", host=at.authority)
+                await self._ground.sleep(wait)
+        raise AssertionError("the last try returns or raises")
+
+    def _wait(self, trouble: TransientFetchError, tried: int) -> float | None:
+        """Return seconds until the next try; None if it is not worth one. A connection that broke may
+        have been an old one, so the first try after it is made at once."""
+        if trouble.wait is not None:
+            return trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
+        at_once = trouble.error.cause == "broken"
+        return self._ground.policy.backoff * ((1, 2, 4)[min(tried, 2)] - at_once)
+
+    async def _asked(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
+        self.phase = say("waiting for a turn to ask {host}", host=at.authority)
+        async with self._ground.turns.turn(at.host, self._ground.policy.gap):
+            self.phase = say("an answer of {host}", host=at.authority)
+            async with self._ground.network.answer(at, headers) as response:
+                return await self._read(at, response)
+
+    async def _read(self, at: Target, response: StreamedResponse) -> FetchedResource | RedirectLocation:
+        status, headers = response.status, response.headers
+        if status in _MOVED:
+            return await self._moved(at, response)
+        if not 200 <= status < 300 and status != 304:
+            wait = seconds_to_wait(headers, self._ground.wall())
+            error = refusal(status, at.authority, wait)
+            await _drained(response)
+            raise TransientFetchError(error, wait) if status in _PASSING else error
+        self.phase = say("the page at {host}", host=at.authority)
+        data = b"" if status in (204, 205, 304) else await body(
+            response.stream, headers, self._limit, cut=self._cut)  # fmt: skip
+        kind, charset = media(headers.get("content-type", ""))
+        return FetchedResource(at.url, status, kept(headers), data, kind, charset)
+
+    async def _moved(self, at: Target, response: StreamedResponse) -> RedirectLocation:
+        location = response.headers.get("location", "")
+        if not location:
+            raise ReadError(
+                say("{host} redirects (HTTP {status}) without saying where to.",
+                    host=at.authority, status=response.status),
+                "redirect", status=response.status,
+            )  # fmt: skip
+        await _drained(response)
+        return RedirectLocation(location)
+
+
+async def _drained(response: StreamedResponse) -> None:
+    """Read what nobody wants to know, if that is little, so that the connection can be used again."""
+    with contextlib.suppress(TimeoutError, ReadError, TransientFetchError):
+        async with asyncio.timeout(_SOON):
+            await body(response.stream, {}, _SMALL, cut=True)
+
+
+def same_server(begin: Target, at: Target) -> bool:
+    """Return whether ``at`` is the server that ``begin`` is, as safe as it or safer."""
+    if begin.host != at.host:
+        return False
+    upgraded = (begin.scheme, begin.port, at.scheme, at.port) == ("http", 80, "https", 443)
+    return begin.origin == at.origin or upgraded

@@ -1,0 +1,210 @@
+"""robots.txt by RFC 9309: what a site asks of programs that read it on their own account.
+
+Every file is fetched when it is first needed, and kept a while. Patterns are matched by finding their pieces
+one after the other: a regular expression made of an untrusted pattern can take forever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from string import ascii_letters, digits
+from urllib.parse import quote
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.guard import Target
+
+LIMIT = 500 * 1024
+"""Bytes that are read; what follows is as if it were not there (RFC 9309, 2.5)."""
+
+KEPT = 3_600.0
+"""Seconds for which an answer holds; RFC 9309, 2.4, allows a day."""
+
+RETRIED = 60.0
+"""Seconds for which a robots.txt that could not be reached is not asked for again."""
+
+_HOSTS = 1_000
+_CHARACTERS = 4_000_000
+_MANY = 1_000
+
+_UNRESERVED = frozenset(ascii_letters + digits + "-._~")
+_ENCODED = re.compile(r"%([0-9A-Fa-f]{2})")
+_PRODUCT = re.compile(r"[A-Za-z_-]+")
+_LINES = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsRules:
+    """The rules of one program: (allowed, pattern), the longest pattern first, allowing before forbidding."""
+
+    lines: tuple[tuple[bool, str], ...] = ()
+
+    def allow(self, path: str) -> bool:
+        """Return whether ``path``, with its query, may be read: the longest pattern that matches says so."""
+        path = _plain(path)
+        if path == "/robots.txt":
+            return True
+        return next((allowed for allowed, pattern in self.lines if matches(pattern, path)), True)
+
+
+def rules(text: str, product: str) -> RobotsRules:
+    """Return those for ``product`` in a robots.txt: of all groups that name it, else of those for
+    everybody.
+    """
+    groups: dict[str, list[tuple[bool, str]]] = {}
+    agents: list[str] = []
+    begun = True
+    for key, value in _lines(text):
+        if key == "user-agent":
+            agents, begun = ([] if begun else agents), False
+            agents.append(_name(value))
+            groups.setdefault(agents[-1], [])
+        elif key in ("allow", "disallow"):
+            begun = True
+            for agent in dict.fromkeys(agents):
+                if value:
+                    groups[agent].append((key == "allow", _plain(value)))
+    found = groups.get(product.lower(), groups.get("*", []))
+    return RobotsRules(tuple(sorted(set(found), key=lambda rule: (-len(rule[1]), not rule[0], rule[1]))))
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Return whether ``path`` begins as ``pattern`` says: ``*`` is anything, ``$`` at the end is the end."""
+    ends = pattern.endswith("$")
+    begin, *rest = (pattern[:-1] if ends else pattern).split("*")
+    if not path.startswith(begin):
+        return False
+    at = len(begin)
+    if not rest:
+        return not ends or at == len(path)
+    for piece in rest[:-1]:
+        found = path.find(piece, at)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    if ends:
+        return path.endswith(rest[-1]) and len(path) - len(rest[-1]) >= at
+    return path.find(rest[-1], at) >= 0
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    for line in _LINES.split(text.removeprefix("\ufeff")):
+        key, colon, value = line.partition("#")[0].partition(":")
+        if colon:
+            yield key.strip().lower(), value.strip()
+
+
+def _name(value: str) -> str:
+    """Return the product that a line of User-agent names: a version after it is not part of it."""
+    if value.startswith("*"):
+        return "*"
+    found = _PRODUCT.match(value)
+    return found[0].lower() if found else ""
+
+
+def _plain(path: str) -> str:
+    """Return a path or pattern with one spelling for each octet (RFC 9309, 2.2.2)."""
+    return _ENCODED.sub(_octet, quote(path, safe="/:@!$&'()*+,;=~%-._?[]|#"))
+
+
+def _octet(found: re.Match[str]) -> str:
+    character = chr(int(found[1], 16))
+    return character if character in _UNRESERVED else found[0].upper()
+
+
+@dataclass(slots=True)
+class _HostRobots:
+    """What is known of one host. ``why`` is set where it could not be read: then nothing may be."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    until: float = -1.0
+    rules: RobotsRules = field(default_factory=RobotsRules)
+    size: int = 0
+    why: Message | None = None
+
+
+class RobotsCache:
+    """Says whether a page may be read by a program of this name.
+
+    ``get`` fetches a URL under the guard, to ``LIMIT`` bytes and no more. ``timeout`` is for a robots.txt
+    as a whole.
+    """
+
+    def __init__(
+        self,
+        get: Callable[[str], Awaitable[FetchedResource]],
+        product: str,
+        timeout: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._get, self._product, self._timeout, self._clock = get, product, timeout, clock
+        self._hosts: OrderedDict[str, _HostRobots] = OrderedDict()
+
+    async def judge(self, target: Target) -> None:
+        """Raise ReadError, cause ``robots``, if the host asks not to be read there."""
+        known = await self._known(target.origin)
+        if known.why is not None:
+            raise ReadError(
+                say(
+                    "the robots.txt of {host} cannot be read, and until it can, programs are to read nothing "
+                    "there ({why}) Try again later, or set reader_robots to never.",
+                    host=target.authority,
+                    why=known.why,
+                ),
+                "robots",
+            )
+        if len(known.rules.lines) > _MANY:
+            allowed = await asyncio.to_thread(known.rules.allow, target.path)
+        else:
+            allowed = known.rules.allow(target.path)
+        if not allowed:
+            raise ReadError(
+                say(
+                    "the robots.txt of {host} asks programs not to read this page. Where a person asks for "
+                    "it, that is no crawl: set reader_robots to never.",
+                    host=target.authority,
+                ),
+                "robots",
+            )
+
+    async def _known(self, origin: str) -> _HostRobots:
+        known = self._hosts.setdefault(origin, _HostRobots())
+        self._hosts.move_to_end(origin)
+        async with known.lock:
+            if known.until <= self._clock():
+                await self._ask(origin, known)
+                self._forget()
+        return known
+
+    async def _ask(self, origin: str, known: _HostRobots) -> None:
+        known.rules, known.why, known.size, kept = RobotsRules(), None, 0, KEPT
+        try:
+            async with asyncio.timeout(self._timeout):
+                fetched = await self._get(origin + "/robots.txt")
+            text = fetched.body.decode("utf-8", "replace")
+            known.rules, known.size = await asyncio.to_thread(rules, text, self._product), len(text)
+        except TimeoutError:
+            known.why, kept = say("it took too long."), RETRIED
+        except ReadError as error:
+            if not _means_none(error):
+                known.why, kept = error.message, RETRIED
+        known.until = self._clock() + kept
+
+    def _forget(self) -> None:
+        while len(self._hosts) > _HOSTS or sum(known.size for known in self._hosts.values()) > _CHARACTERS:
+            oldest = next(iter(self._hosts))
+            if self._hosts[oldest].lock.locked():
+                return
+            del self._hosts[oldest]
+
+
+def _means_none(error: ReadError) -> bool:
+    """Return whether there are no rules: 400 to 499, or redirects without an end (RFC 9309, 2.3.1.2 and
+    2.3.1.3).
+    """
+    return error.cause == "redirect" or (error.status is not None and 400 <= error.status < 500)

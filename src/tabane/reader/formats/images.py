@@ -1,0 +1,103 @@
+"""Images, scaled down to what a model accepts."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from tabane.errors import ReadError
+from tabane.messages import say
+from tabane.reader.formats.text import broken, too_large
+from tabane.reader.markdown import escaping
+from tabane.reader.page import Page, Picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_SIDE = 1568  # pixels of the longer side: models scale down what is larger
+_BYTES = 1_000_000
+_PIXELS = 50_000_000  # of what is decoded whole: 200 MB
+_PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+_QUALITIES = (88, 75, 60, 40)
+
+
+def image_page(body: bytes, url: str, name: str) -> Page:
+    """Return the image as a picture, its size in the text. Raises ReadError ``large`` for one that would
+    not fit.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(body)) as image:
+            wide, high = image.size
+            form = image.format or ""
+            picture = _picture(image, body)
+    except Image.DecompressionBombError:
+        raise too_large(_IMAGE, "179 MP", f"{_PIXELS // 1_000_000} MP") from None
+    except UnidentifiedImageError:
+        raise ReadError(say("Nothing here reads images of this type."), "type") from None
+    except (OSError, SyntaxError, ValueError) as error:
+        raise broken(_IMAGE, error) from None
+    words = escaping.label(escaping.inline(name))
+    text = f"![{words}]({url})\n\n{form}, {wide} × {high}"
+    return Page(
+        url,
+        text,
+        title=name or None,
+        way="image",
+        media_type=Image.MIME.get(form, "image/*"),
+        pictures=(picture,),
+    )
+
+
+_IMAGE = say("image")
+
+
+def _picture(image: Image, body: bytes) -> Picture:
+    wide, high = image.size
+    if max(wide, high) <= _SIDE and len(body) <= _BYTES and image.format in _PASSED:
+        image.load()  # a broken one is told now, not to the assistant
+        if image.getexif().get(0x0112, 1) in (0, 1):  # else it lies as the camera was held
+            return Picture(_PASSED[image.format], body)
+    if image.format == "JPEG":
+        image.draft("RGB", (_SIDE * 2, _SIDE * 2))  # decodes at a fraction of the size
+    if image.size[0] * image.size[1] > _PIXELS:
+        raise too_large(_IMAGE, f"{wide} × {high}", f"{_PIXELS // 1_000_000} MP")
+    return _scaled(image)
+
+
+def _scaled(image: Image) -> Picture:
+    from PIL import ImageOps
+
+    drawn = image.mode in ("P", "1", "L", "LA", "PA") or "transparency" in image.info
+    clear = drawn or image.mode.endswith("A")
+    small = image.convert("RGBA" if clear else "RGB")
+    small.thumbnail((_SIDE, _SIDE))
+    small = ImageOps.exif_transpose(small)
+    if clear:
+        file = io.BytesIO()
+        small.save(file, "PNG", optimize=True)
+        if file.tell() <= _BYTES:
+            return Picture("image/png", file.getvalue())
+    return _pressed(_on_white(small))
+
+
+def _on_white(image: Image) -> Image:
+    from PIL import Image as images
+
+    if image.mode != "RGBA":
+        return image
+    ground = images.new("RGB", image.size, "white")
+    ground.paste(image, mask=image.getchannel("A"))
+    return ground
+
+
+def _pressed(image: Image) -> Picture:
+    """As JPEG, as good as the limit lets it be; smaller where even the worst is too much."""
+    while True:
+        for quality in _QUALITIES:
+            file = io.BytesIO()
+            image.save(file, "JPEG", quality=quality)
+            if file.tell() <= _BYTES:
+                return Picture("image/jpeg", file.getvalue())
+        image = image.resize((max(1, image.width // 2), max(1, image.height // 2)))

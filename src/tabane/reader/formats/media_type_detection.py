@@ -1,0 +1,258 @@
+"""Detection of the type of bytes: by signature, by the declared media type, by file name."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from pathlib import PurePosixPath
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+Kind = Literal[
+    "html", "plain", "code", "markdown", "json", "ndjson", "xml", "csv", "tsv", "pdf", "image",
+    "docx", "xlsx", "pptx", "epub", "whole", "wiki",
+]  # fmt: skip
+
+_SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", 0, "image"),
+    (b"\xff\xd8\xff", 0, "image"),
+    (b"GIF87a", 0, "image"),
+    (b"GIF89a", 0, "image"),
+    (b"WEBP", 8, "image"),
+    (b"ftypavif", 4, "image"),
+    (b"BM", 0, "bmp"),
+    (b"II*\x00", 0, "image"),
+    (b"MM\x00*", 0, "image"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0, "application/x-ole-storage"),
+    (b"\x1f\x8b", 0, "application/gzip"),
+    (b"7z\xbc\xaf'\x1c", 0, "application/x-7z-compressed"),
+    (b"Rar!\x1a\x07", 0, "application/vnd.rar"),
+    (b"\x7fELF", 0, "application/x-executable"),
+    (b"OggS", 0, "audio/ogg"),
+    (b"fLaC", 0, "audio/flac"),
+    (b"ID3", 0, "audio/mpeg"),
+    (b"\x1aE\xdf\xa3", 0, "video/webm"),
+    (b"ftyp", 4, "video/mp4"),
+    (b"wOF2", 0, "font/woff2"),
+    (b"{\\rtf", 0, "application/rtf"),
+)
+_MEDIA: dict[str, Kind] = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/vnd.wap.xhtml+xml": "html",
+    "text/markdown": "markdown",
+    "text/x-markdown": "markdown",
+    "application/json": "json",
+    "text/json": "json",
+    "application/x-ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+    "application/json-lines": "ndjson",
+    "application/x-jsonlines": "ndjson",
+    "text/xml": "xml",
+    "application/xml": "xml",
+    "text/csv": "csv",
+    "application/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "text/plain": "plain",
+    "application/vnd.tabane.whole+html": "whole",
+    "application/vnd.tabane.mediawiki+html": "wiki",
+}
+_NAMES: dict[str, Kind] = {
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".md": "markdown",
+    ".mdx": "markdown",
+    ".markdown": "markdown",
+    ".json": "json",
+    ".geojson": "json",
+    ".ipynb": "json",
+    ".jsonl": "ndjson",
+    ".ndjson": "ndjson",
+    ".xml": "xml",
+    ".rss": "xml",
+    ".atom": "xml",
+    ".rdf": "xml",
+    ".svg": "xml",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".txt": "plain",
+    ".text": "plain",
+    ".log": "plain",
+    ".rst": "plain",
+    ".org": "plain",
+    ".adoc": "plain",
+}
+CODE = {
+    ".py": "python", ".js": "js", ".mjs": "js", ".cjs": "js", ".ts": "ts", ".tsx": "tsx", ".jsx": "jsx",
+    ".css": "css", ".scss": "scss", ".go": "go", ".rs": "rust", ".rb": "ruby", ".java": "java",
+    ".kt": "kotlin",
+    ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".hpp": "cpp", ".cs": "csharp", ".php": "php",
+    ".swift": "swift", ".scala": "scala", ".sh": "sh", ".bash": "bash", ".zsh": "zsh", ".ps1": "powershell",
+    ".sql": "sql", ".yml": "yaml", ".yaml": "yaml", ".toml": "toml", ".ini": "ini", ".cfg": "ini",
+    ".lua": "lua",
+    ".pl": "perl", ".r": "r", ".jl": "julia", ".hs": "haskell", ".ml": "ocaml", ".ex": "elixir",
+    ".exs": "elixir",
+    ".erl": "erlang", ".clj": "clojure", ".dart": "dart", ".vue": "vue", ".svelte": "svelte", ".tf": "hcl",
+    ".proto": "proto", ".graphql": "graphql", ".diff": "diff", ".patch": "diff", ".tex": "tex", ".zig": "zig",
+    ".nix": "nix", ".gradle": "groovy", ".cmake": "cmake", ".asm": "asm", ".v": "verilog", ".bat": "bat",
+}  # fmt: skip
+_CODE_MEDIA = {
+    "text/css": "css", "text/javascript": "js", "application/javascript": "js",
+    "application/x-javascript": "js",
+    "text/x-python": "python", "text/x-python-script": "python", "application/x-sh": "sh", "text/x-sh": "sh",
+    "text/x-c": "c", "text/x-csrc": "c", "text/x-c++src": "cpp", "text/x-java-source": "java",
+    "text/x-go": "go",
+    "application/yaml": "yaml", "application/x-yaml": "yaml", "text/yaml": "yaml", "text/x-yaml": "yaml",
+    "application/toml": "toml", "application/sql": "sql", "application/x-httpd-php": "php",
+    "text/x-diff": "diff",
+    "text/x-rust": "rust", "text/x-ruby": "ruby", "application/typescript": "ts",
+    "application/graphql": "graphql",
+}  # fmt: skip
+_VAGUE = {
+    "",
+    "application/octet-stream",
+    "binary/octet-stream",
+    "application/unknown",
+    "unknown/unknown",
+    "text/plain",
+}
+_HTML = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|div|p|h1|table|article)\b", re.I)
+_ZIPPED: tuple[tuple[str, Kind], ...] = (
+    ("word/document.xml", "docx"),
+    ("xl/workbook.xml", "xlsx"),
+    ("ppt/presentation.xml", "pptx"),
+)
+
+
+class UnsupportedMediaType(Exception):
+    """No kind that is read here; ``args[0]`` names the type."""
+
+
+def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
+    """Return the kind. A signature goes before what the server says, and that before a name, if it says
+    anything.
+
+    Raises Unread with the type for what is nothing of these.
+    """
+    media = media_type.partition(";")[0].strip().lower()
+    if signed := _signed(body):
+        return signed
+    if _is_binary(body[:2048], media):
+        raise UnsupportedMediaType(media if media not in _VAGUE else "application/octet-stream")
+    suffix = suffix_of(name, url)
+    found = _said(media, body) if media not in _VAGUE else None
+    if found is None and media in _VAGUE:
+        found = _NAMES.get(suffix) or ("code" if suffix in CODE else None) or _looks(body, media)
+        if found == "html" and media == "text/plain":
+            found = "plain"  # browsers show such a page as it is written, and so do we
+    if found is None:
+        raise UnsupportedMediaType(media)
+    return _json_in_html(body) if found == "html" else found
+
+
+def suffix_of(name: str, url: str) -> str:
+    """Return the extension of the name, or else of the URL's path; lower case, with its dot."""
+    path = name or unquote(urlsplit(url).path)
+    return PurePosixPath(path).suffix.lower()
+
+
+def code_language(media_type: str, name: str, url: str) -> str:
+    """Return the language of source code, as a fence names it."""
+    return CODE.get(suffix_of(name, url)) or _CODE_MEDIA.get(media_type.partition(";")[0].strip().lower(), "")
+
+
+def _signed(body: bytes) -> Kind | None:
+    if b"%PDF-" in body[:1024]:
+        return "pdf"
+    if body.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zipped(body)
+    for signature, at, kind in _SIGNATURES:
+        if body.startswith(signature, at):
+            if kind == "bmp":
+                if (
+                    len(body) < 26
+                    or int.from_bytes(body[2:6], "little") > len(body) * 2
+                    or b"\0" not in body[:26]
+                ):
+                    continue
+                return "image"
+            if kind == "image":
+                return "image"
+            raise UnsupportedMediaType(kind)
+    return None
+
+
+def _zipped(body: bytes) -> Kind:
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            names = set(archive.namelist())
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        raise UnsupportedMediaType("application/zip") from None
+    for name, kind in _ZIPPED:
+        if name in names:
+            return kind
+    if "META-INF/container.xml" in names:
+        return "epub"
+    raise UnsupportedMediaType("application/zip")
+
+
+def _said(media: str, body: bytes) -> Kind | None:
+    """Return what a media type means; None if nothing here reads it."""
+    if found := _MEDIA.get(media):
+        return found
+    if media in _CODE_MEDIA:
+        return "code"
+    if media.endswith("+json"):
+        return "json"
+    if media.endswith("+xml"):
+        return "xml"
+    if media.startswith("text/") and media != "text/rtf":
+        return _looks(body, media) or "plain"
+    if media.startswith("image/"):
+        return "image"
+    return None
+
+
+def _looks(body: bytes, media: str) -> Kind | None:
+    """Return what text looks like that nobody named."""
+    head = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head.startswith(b"<?xml"):
+        return "html" if b"<html" in body[:1024].lower() else "xml"
+    if head.startswith(b"<") and _HTML.search(head):
+        return "html"
+    if media != "text/plain" and head[:1] in (b"{", b"[") and _is_json(body):
+        return "json"
+    return "plain"
+
+
+def _json_in_html(body: bytes) -> Kind:
+    """Return an answer in JSON that is served as a page, as small services do."""
+    return "json" if body.lstrip()[:1] in (b"{", b"[") and _is_json(body) else "html"
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_binary(head: bytes, media: str) -> bool:
+    """Return whether it has zeros; what is said to be text may have a few, since some pages do."""
+    zeros = head.count(0)
+    if not zeros or _is_utf16(head):
+        return False
+    text = media.startswith("text/") or media.endswith(("json", "xml"))
+    return not text or zeros * 20 > len(head)
+
+
+def _is_utf16(body: bytes) -> bool:
+    """Return a mark, or zeros on one side of the first letters alone."""
+    if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return True
+    sides = (body[:64:2].count(0) * 2 > len(body[:64:2]), body[1:64:2].count(0) * 2 > len(body[1:64:2]))
+    return sides[0] != sides[1]

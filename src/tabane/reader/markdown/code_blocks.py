@@ -1,0 +1,172 @@
+"""Code blocks: their lines as written, and their language if the page names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lxml.etree import iterwalk
+from lxml.html import HtmlElement
+
+from tabane.reader.markdown import escaping
+from tabane.reader.markdown.elements import SILENT, classes, text_of
+
+_LANGUAGE = re.compile(
+    r"^(?:language|lang|highlight-source|highlight|brush|code|src|syntax|prism|enlighter)[-:_](?P<name>[\w+#.-]+)$"
+)
+_MARKERS = {"sourcecode", "hljs", "prettyprint", "highlight", "code", "src", "brush:", "shiki", "chroma"}
+_NAMES = (
+    "bash c clojure console cpp c++ cs csharp c# css dart diff docker dockerfile elixir erlang fish "
+    "fsharp go golang graphql groovy haskell hcl html http ini java javascript js json json5 jsonc "
+    "jsx julia kotlin latex less lisp lua make makefile markdown matlab md mdx mermaid nginx nix objc "
+    "objectivec ocaml perl php plaintext powershell proto protobuf ps1 py pycon python python3 r rb "
+    "rs ruby rust sass scala scheme scss sh shell shell-session solidity sql svelte swift terraform "
+    "tex text toml ts tsx typescript v vb vim vue wasm xml yaml yml zig zsh "
+)
+_KNOWN = frozenset(_NAMES.split())
+_NOTHING = (
+    "none text plaintext plain txt default notranslate nohighlight auto block wrapper container "
+    "inline snippet toolbar line-numbers light dark theme pre "
+)
+_NONE = frozenset(_NOTHING.split())
+_GUTTERS = (
+    "lineno linenos linenodiv line-number line-numbers line-numbers-rows linenumber ln lnt gutter "
+    "rouge-gutter hljs-ln-numbers hljs-ln-n blob-num react-syntax-highlighter-line-number "
+    "token-line-number code-line-number crayon-nums code-block-line-numbers "
+)
+_GUTTER = frozenset(_GUTTERS.split())
+_SPOKEN = frozenset({"copy", "copy-btn", "copybtn", "copy-button", "btn-copy", "clipboard-copy", "sr-only"})
+_LINES = frozenset({"div", "p", "li", "tr"})
+_LINE = frozenset({"line", "code-line", "cl", "view-line", "token-line", "codemirror-line", "ec-line"})
+_CODE_CELLS = frozenset({"code", "blob-code", "rouge-code", "hljs-ln-code", "crayon-code", "lntd"})
+_ABOVE = 4  # elements around a listing that may name its language
+
+
+def fenced(element: HtmlElement) -> str:
+    """Return the listing as a fenced block; "" where it holds nothing."""
+    code = source(element)
+    if not code.strip():
+        return ""
+    fence = "`" * max(3, escaping.longest(code) + 1)
+    return f"{fence}{language(element)}\n{code}\n{fence}"
+
+
+def source(element: HtmlElement) -> str:
+    """Return the lines of a listing, without a gutter of numbers, buttons and white space around it."""
+    code = "".join(_parts(element)).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
+    lines = [line.rstrip() for line in code.split("\n")]
+    while lines and not lines[0]:
+        lines.pop(0)
+    while lines and not lines[-1]:
+        lines.pop()
+    return "\n".join(lines)
+
+
+def _parts(element: HtmlElement) -> Iterator[str]:
+    """Texts in order, with the newlines that rows, items and boxes make. Not recursive."""
+    boxed = _boxed(element)
+    fresh = True  # at the beginning of a line
+    walk = iterwalk(element, events=("start", "end", "comment", "pi"))
+    for event, node in walk:
+        text = ""
+        own = isinstance(node.tag, str) and node is not element
+        if event == "start":
+            if own and _left_out(node):
+                walk.skip_subtree()
+            elif own and node.tag == "br":
+                text = "\n"
+            else:
+                text = ("\n" if own and not fresh and _is_line(node, boxed) else "") + (node.text or "")
+        elif node is not element:
+            ends = own and not fresh and _is_line(node, boxed) and not _left_out(node)
+            text = ("\n" if ends else "") + (node.tail or "")
+        if text:
+            fresh = text.endswith("\n")
+            yield text
+
+
+def _left_out(node: HtmlElement) -> bool:
+    if node.tag in SILENT or node.tag == "button":
+        return True
+    names = classes(node)
+    if _SPOKEN.intersection(names):
+        return True
+    return bool(_GUTTER.intersection(names)) and not text_of(node).strip("0123456789 \t\r\n\xa0")
+
+
+def _is_line(node: HtmlElement, boxed: bool) -> bool:
+    return node.tag in _LINES or (boxed and bool(_LINE.intersection(classes(node))))
+
+
+def _boxed(element: HtmlElement) -> bool:
+    """Return whether elements are what makes the lines, since there is no newline in the text."""
+    return "\n" not in text_of(element).strip()
+
+
+def language(element: HtmlElement) -> str:
+    """Return the language of a listing, by the classes and attributes in use for it; "" where none tells."""
+    inside = [child for child in element.iter("code") if child is not element][:1]
+    around = [element, *inside]
+    above = element.getparent()
+    for _ in range(_ABOVE):
+        if above is None or sum(1 for _ in above.iter("pre")) > 1 or above.tag in ("body", "article", "main"):
+            break
+        around.append(above)
+        above = above.getparent()
+    for node in around:
+        if name := _named(node):
+            return name
+    return ""
+
+
+def _named(node: HtmlElement) -> str:
+    for attribute in (
+        "data-lang",
+        "data-language",
+        "lang" if node.tag in ("pre", "code") else "data-code-lang",
+    ):
+        if found := _clean(node.get(attribute, ""), sure=attribute != "lang"):
+            return found
+    names = classes(node)
+    for name in names:
+        if (said := _LANGUAGE.match(name)) and (found := _clean(said["name"], sure=name.startswith("lang"))):
+            return found
+    if _MARKERS.intersection(names) or node.tag in ("pre", "code"):
+        for name in names:
+            if name.strip(";") in _KNOWN and (found := _clean(name.strip(";"), sure=True)):
+                return found
+    return ""
+
+
+def _clean(name: str, *, sure: bool) -> str:
+    name = name.strip().lower().partition("{")[0].partition(":")[0]
+    if name in _NONE or not re.fullmatch(r"[\w+#.-]{1,24}", name) or name.isdigit():
+        return ""
+    return name if sure or name in _KNOWN else ""
+
+
+def in_table(table: HtmlElement) -> HtmlElement | None:
+    """Return what of a table is a listing with its line numbers beside it: a cell, or all of it; else
+    None.
+    """
+    cells = [cell for cell in table.iter("td") if _CODE_CELLS.intersection(classes(cell))]
+    if len(cells) == 1 and _beside_numbers(cells[0]):
+        return cells[0]
+    if len(cells) > 1:
+        numbered = next(table.iter("pre"), None)
+        if numbered is not None and all(next(cell.iter("pre"), None) is not None for cell in cells):
+            return _other(cells)
+        return table
+    return None
+
+
+def _other(cells: list[HtmlElement]) -> HtmlElement | None:
+    """Of the gutter and the code, which have one class, the code."""
+    words = [cell for cell in cells if text_of(cell).strip("0123456789 \t\r\n")]
+    return words[0] if len(words) == 1 else None
+
+
+def _beside_numbers(cell: HtmlElement) -> bool:
+    return all(
+        not text_of(other).strip("0123456789 \t\r\n\xa0") for other in cell.itersiblings("td", preceding=True)
+    )

@@ -1,0 +1,175 @@
+"""Records of a cached page: a head with its metadata, and its passages. Pure.
+
+The text of the page is that of its passages, put together by the offsets in the head. The others know nothing
+of their place: one that is the same when the page is read again is the same record, and keeps its vectors. A
+head of its own, without a text, would make texts shorter on average and words rarer than they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tabane.messages import Message
+from tabane.reader.cleaning import without_links
+from tabane.reader.page import Page
+from tabane.reader.shape import PAGE, PART, TEXT, TITLE
+from tabane.search.chunking import Chunk, Measure, chunks
+from tabane.search.records import Record
+
+TOTAL = "#total"
+"""The key of the record that says how many bytes all pages take."""
+
+_LONGEST_KEY = 900  # bytes of a URL that stand in a key as they are
+
+
+class PassageSpan(NamedTuple):
+    """Where a passage stands in the text."""
+
+    key: str
+    start: int
+    end: int
+
+
+class PageHead(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of a page but its text.
+
+    ``facts`` are fields of :class:`~tabane.reader.page.Page`, ``warnings`` its warnings as templates with
+    their fields; ``digest`` names the text. ``asked`` are the keys of other URLs that lead here. ``size``
+    counts bytes of all records, and of the vectors that they have or will have.
+    """
+
+    facts: dict[str, Any]
+    warnings: list[tuple[str, dict[str, Any]]]
+    checked: float
+    validators: tuple[str, str | None, str | None, str | None] | None
+    digest: str
+    size: int
+    pieces: list[PassageSpan]
+    asked: list[str] = []
+
+
+_FACTS = ("url", "title", "author", "date", "site", "lang", "canonical", "way", "share", "media_type")
+
+
+def head_key(url: str, raw: bool = False) -> str:
+    """Return the key of a page by its URL, which is normalized and so ASCII."""
+    return f"{'<' if raw else '='}{_shortened(url)}"
+
+
+def asked_key(url: str, raw: bool = False) -> str:
+    """Return the key of what says which page a URL leads to."""
+    return f"{'>' if raw else '@'}{_shortened(url)}"
+
+
+def _shortened(url: str) -> str:
+    return url if len(url) <= _LONGEST_KEY else f"{url[:_LONGEST_KEY]}#{digest(url)}"
+
+
+_heads = msgspec.json.Decoder(PageHead)
+
+
+def head_of(record: Record) -> PageHead:
+    """Return what the record of a page's head says."""
+    return _heads.decode(record.payload)
+
+
+def facts_of(page: Page) -> dict[str, Any]:
+    return {name: value for name in _FACTS if (value := getattr(page, name)) is not None}
+
+
+def page_of(head: PageHead, text: str) -> Page:
+    warnings = tuple(_message(template, fields) for template, fields in head.warnings)
+    return Page(**head.facts, markdown=text, warnings=warnings)
+
+
+def said(message: Message) -> tuple[str, dict[str, Any]]:
+    """Return a message as JSON: its template and fields, messages within it likewise."""
+    fields = {
+        name: list(said(value))
+        if isinstance(value, Message)
+        else value
+        if isinstance(value, int)
+        else str(value)
+        for name, value in message.fields.items()
+    }
+    return message.template, fields
+
+
+def _message(template: str, fields: Mapping[str, Any]) -> Message:
+    whole = {name: _message(*value) if isinstance(value, list) else value for name, value in fields.items()}
+    return Message(template, **whole)
+
+
+class PagePassages(NamedTuple):
+    """A page in passages: where they stand, the texts of the first, the records of the others by key."""
+
+    pieces: list[PassageSpan]
+    first: dict[str, str]
+    records: dict[str, Record]
+
+
+def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> PagePassages:
+    """Return the passages of a page whose head has this key. What is raw is not to be found, its head has
+    none.
+    """
+    text = page.markdown
+    spans = _evenly(text) if raw else chunks(text, "markdown", measure)
+    pieces, records = [], {}
+    seen: Counter[str] = Counter()
+    for span in spans:
+        record = _passage(page, key, span, seen, raw)
+        pieces.append(PassageSpan(record.key, span.start, span.end))
+        records[record.key] = record
+    if raw or not pieces:
+        return PagePassages(pieces, {}, records)
+    first = records.pop(pieces[0].key)
+    return PagePassages([pieces[0]._replace(key=key), *pieces[1:]], first.texts, records)
+
+
+def _passage(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) -> Record:
+    text = page.markdown[span.start : span.end]
+    if raw:
+        key = f"{digest(head)}:{span.start}:{digest(text)}"
+        return Record(key=key, fields={PART: "source", PAGE: head}, payload=text.encode())
+    headings = [" ".join(each.split())[:200] for each in span.headings[:8]]
+    title = " › ".join(dict.fromkeys(filter(None, (page.title, *headings))))
+    content = digest(f"{title}\0{text}")
+    seen[content] += 1
+    key = f"{digest(head)}:{content}:{seen[content]}"
+    return Record(key=key, texts={TITLE: title, TEXT: text}, fields={PART: "passage", PAGE: head})
+
+
+def together(pieces: Sequence[PassageSpan], records: Sequence[Record | None]) -> str | None:
+    """Return the text of a page from its passages in order, the head with them; None if one is not
+    there.
+    """
+    parts: list[str] = []
+    at = 0
+    for piece, record in zip(pieces, records, strict=True):
+        if record is None:
+            return None
+        text = record.texts[TEXT] if TEXT in record.texts else record.payload.decode()
+        parts.append(text[at - piece.start :])
+        at = piece.end
+    return "".join(parts)
+
+
+def meaning(record: Record) -> str:
+    """Return what of a passage is embedded: its headings, then what it says without the addresses of its
+    links.
+    """
+    return "\n".join(filter(None, (record.texts.get(TITLE), without_links(record.texts.get(TEXT, "")))))
+
+
+def _evenly(text: str, most: int = 200_000) -> list[Chunk]:
+    """Return pieces of so many characters: for what is kept to be read on, and not to be found."""
+    return [Chunk(at, min(at + most, len(text)), ()) for at in range(0, len(text), most)]
+
+
+def digest(text: str) -> str:
+    return hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -1,0 +1,173 @@
+"""Plain text of Markdown, and of HTML that no parser reads in time."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+
+_TAG = re.compile(r"<(!--|[/!?]?[a-zA-Z][a-zA-Z0-9]{0,30})")
+# The rest of a tag; a bracket in a quoted value does not end it. Possessive, so that it is linear.
+_REST_OF_TAG = re.compile(r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')|=)*+>""")
+_UNSEEN = {
+    "script": "</script",
+    "style": "</style",
+    "template": "</template",
+    "title": "</title",
+    "svg": "</svg",
+}
+_UNSEEN_WITH_SCRIPTS = {**_UNSEEN, "noscript": "</noscript"}
+_HIDES = re.compile(
+    r"""\shidden(?=[\s=/]|$)|aria-hidden\s*+=\s*+["']?true|display\s*+:\s*+none|visibility\s*+:\s*+hidden"""
+    r"""|(?:font-size|opacity)\s*+:\s*+0(?![.\d]*[1-9])|\b(?:sr-only|visually-?hidden)\b"""
+)
+_NAMES = "html body br hr img input link meta area base col embed source track wbr"
+_WITHOUT_END = frozenset(_NAMES.split())
+_BLOCKS = re.compile(r"p|div|br|li|tr|h[1-6]|section|article|table|[uod]l|d[td]|pre|blockquote|hr")
+_TITLE = re.compile(r"<title\b[^<>]*+>([^<]{0,2000}+)", re.IGNORECASE)
+
+
+def visible_text(source: str, *, with_scripts: bool = False) -> str:
+    """Return all visible text of HTML, one paragraph for each block.
+
+    Invisible text is left out: scripts, styles, comments, templates and elements that their own attributes
+    hide. ``with_scripts``: text for browsers without scripts is left out too.
+    """
+    lowered = source.lower() if len(source.lower()) == len(source) else source
+    unseen = _UNSEEN_WITH_SCRIPTS if with_scripts else _UNSEEN
+    parts: list[str] = []
+    at = 0
+    while found := _TAG.search(source, at):
+        parts.append(source[at : found.start()])
+        at = _behind(found, lowered, unseen)
+        if _BLOCKS.fullmatch(found[1].lower().lstrip("/!?")):
+            parts.append("\n")
+    parts.append(source[at:])
+    lines = (" ".join(line.split()) for line in html.unescape("".join(parts)).split("\n"))
+    return "\n\n".join(line for line in lines if line)
+
+
+def title_of(source: str) -> str | None:
+    """Return the title in the head of a page, in one line."""
+    found = _TITLE.search(source[:200_000])
+    return " ".join(html.unescape(found[1]).split())[:500] or None if found else None
+
+
+def _behind(tag: re.Match[str], lowered: str, unseen: dict[str, str]) -> int:
+    """Return where the text continues: after a tag, or after all that it hides."""
+    name = tag[1].lower()
+    if name == "!--":
+        end = lowered.find("-->", tag.end())
+        return end + 3 if end >= 0 else len(lowered)
+    rest = _REST_OF_TAG.match(lowered, tag.end())
+    if rest is None:
+        return len(lowered)
+    if end_tag := unseen.get(name):
+        end = lowered.find(end_tag, rest.end())
+        closing = lowered.find(">", end) if end >= 0 else -1
+        return closing + 1 if closing >= 0 else len(lowered)
+    if name[0] not in "/!?" and _is_hidden(name, rest[0][:-1]):
+        return _end_of(name, lowered, rest.end())
+    return rest.end()
+
+
+def _is_hidden(name: str, attributes: str) -> bool:
+    """Return whether a tag hides its contents, unless a script may show them later."""
+    return name not in _WITHOUT_END and _HIDES.search(attributes) is not None
+
+
+def _end_of(name: str, lowered: str, begin: int) -> int:
+    """Return where an element ends; the end of the text if it has no end tag."""
+    tags = re.compile(rf"<(/?){name}(?=[\s/>])")
+    depth, at = 1, begin
+    while found := tags.search(lowered, at):
+        rest = _REST_OF_TAG.match(lowered, found.end())
+        if rest is None:
+            break
+        at = rest.end()
+        depth += -1 if found[1] else 1
+        if not depth:
+            return at
+    return len(lowered)
+
+
+# As in cleaning: possessive or bounded, since untrusted authors write what these run over.
+_FENCE = re.compile(r"^([ >]*+)(`{3,}+|~{3,}+)[^`\n]*+$")
+_RULE = re.compile(r"^\s*+(?:(?:-\s*+){3,}+|(?:\*\s*+){3,}+|(?:_\s*+){3,}+)$")
+_TABLE_RULE = re.compile(r"^\s*+\|?(?:\s*+:?-{3,}+:?\s*+\|)++(?:\s*+:?-{3,}+:?\s*+)?$")
+_HEADING = re.compile(r"^( {0,3})#{1,6}[ \t]+")
+_QUOTE = re.compile(r"^(?:\s*+>[ \t]?)++")
+_NOTE = re.compile(r"^\[\^([^\]\s]{1,40})\]:\s*")
+_HELD_BACK = re.compile(r"\\([!-/:-@\[-`{-~])|(?<!`)(`++)(.{1,500}?)(?<!`)\2(?!`)")
+_IMAGE = re.compile(
+    r"!\[((?:[^\[\]\\]|\\.){0,1000}+)\]\((?:<[^<>\n]{0,3000}+>|(?:[^()\s]|\([^()\s]*+\)){0,3000}+)\s*+(?:\"[^\"\n]*+\")?\)"
+)
+_LINK = re.compile(
+    r"(?<!\\)\[((?:[^\[\]\\]|\\.|\[[^\[\]]{0,500}+\]){0,3000}+)\]"
+    r"\((?:<[^<>\n]{0,3000}+>|(?:[^()\s]|\([^()\s]*+\)){0,3000}+)\s*+(?:\"[^\"\n]*+\")?\)"
+)
+_AUTO = re.compile(r"<((?:https?|mailto|ftp):[^\s<>]{1,3000})>")
+_STRONG = re.compile(r"(?<!\\)(\*\*|~~)(?=\S)(.{1,500}?)(?<=[^\s\\])\1")
+_EM = re.compile(r"(?<![\\*])\*(?=[^\s*])([^*]{1,500}?)(?<=[^\s\\])\*(?!\*)")
+_UNDERSCORED = re.compile(r"(?<![\\\w])(__?)(?=\S)(.{1,500}?)(?<=[^\s\\])\1(?!\w)")
+_HELD = re.compile("\x02(\\d+)\x03")
+_LONG = 10_000  # characters of a line that are looked at together
+
+
+def plain(markdown: str) -> str:
+    """Return the text of Markdown: words, lists and lines of code stay, marks and addresses go.
+
+    Numbers and bullets of lists stay, since they say what is beside what; tabs divide the cells of a table.
+    """
+    return "\n".join(_lines(markdown)).strip("\n")
+
+
+def _lines(markdown: str) -> Iterator[str]:
+    fence = ""
+    for line in markdown.split("\n"):
+        found = _FENCE.match(line) if line else None
+        if not line:
+            yield line
+        elif fence:
+            if found and found[2].startswith(fence) and line.strip(" >").strip(fence[0]) == "":
+                fence = ""
+            else:
+                yield line
+        elif found:
+            fence = found[2]
+        elif _TABLE_RULE.match(line) and "|" in line:
+            continue
+        elif not _RULE.match(line):
+            yield _bare(line)
+
+
+def _bare(line: str) -> str:
+    line = _QUOTE.sub("", line)
+    line = _HEADING.sub("", line)
+    line = _NOTE.sub(r"\1. ", line)
+    row = line.strip()
+    if len(row) > 1 and row.startswith("|") and row.endswith("|"):
+        cells = re.split(r"(?<!\\)\|", row[1:-1])
+        return "\t".join(_inline(cell.strip()) for cell in cells)
+    if len(line) <= _LONG:
+        return _inline(line).rstrip()
+    return "".join(_inline(line[at : at + _LONG]) for at in range(0, len(line), _LONG)).rstrip()
+
+
+def _inline(line: str) -> str:
+    """Return a line without its marks. Escapes and code are taken out first: in them, marks are letters."""
+    held: list[str] = []
+
+    def hold(found: re.Match[str]) -> str:
+        held.append(found[1] or found[3].strip() or found[3])
+        return f"\x02{len(held) - 1}\x03"
+
+    line = _HELD_BACK.sub(hold, line.replace("\x02", "").replace("\x03", ""))
+    line = _IMAGE.sub(r"\1", line)
+    line = _LINK.sub(r"\1", _LINK.sub(r"\1", line))
+    line = _AUTO.sub(r"\1", line)
+    line = _STRONG.sub(r"\2", line)
+    line = _EM.sub(r"\1", line)
+    line = _UNDERSCORED.sub(r"\2", line)
+    line = re.sub(r"\[\^([^\]\s]{1,40})\]", r"[\1]", line)
+    return _HELD.sub(lambda found: held[int(found[1])], line)

@@ -1,0 +1,214 @@
+"""The browser process of one page: a fresh profile at its start, nothing left after its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tabane.errors import ReadError
+from tabane.messages import say
+from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, Source
+from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver
+from tabane.reader.guard import Guard
+from tabane.reader.rendering.chromium import RenderLimits, flags
+from tabane.reader.rendering.devtools import BrowserGone, DevToolsConnection, DevToolsError
+from tabane.reader.rendering.egress_proxy import EgressProxy
+from tabane.reader.rendering.page_visit import PageVisit
+
+
+class RenderedPage:
+    """A page under one policy. To be shown once; :meth:`end` may come at any time."""
+
+    def __init__(
+        self, policy: Policy, limits: RenderLimits, resolve: Resolver, source: Source, errors: int | None
+    ) -> None:
+        self._policy, self._limits = policy, limits
+        self._guard = Guard(policy.allowed, policy.ports)
+        self._network = GuardedNetworkBackend(self._guard, resolve, source)
+        self._browser = BrowserProcess(limits, errors)
+
+    async def shown(self, program: str, url: str, *, sandbox: bool) -> FetchedResource:
+        """Return the page as HTML. Raises ReadError."""
+        if self._policy.proxy:
+            raise ReadError(
+                say("pages are not rendered where they come through a proxy (the setting reader_proxy)."),
+                "way",
+            )
+        at = self._guard.target(url).url
+        try:
+            async with (
+                asyncio.timeout(self._limits.seconds) as limit,
+                EgressProxy(self._guard, self._network, self._limits, self._policy.connect_timeout) as gate,
+            ):
+                return await self._visited(gate, program, at, sandbox)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise ReadError(
+                say("rendering took more than {seconds:g} s and was given up.", seconds=self._limits.seconds),
+                "timeout",
+            ) from None
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        """End the browser, if there is one."""
+        await self._browser.end()
+
+    async def _visited(self, gate: EgressProxy, program: str, url: str, sandbox: bool) -> FetchedResource:
+        talk = await self._browser.start(
+            program,
+            lambda profile: flags(profile, gate.name, gate.port, self._policy.user_agent, sandbox=sandbox),
+        )
+        visit = PageVisit(talk, gate, self._guard, self._limits)
+        try:
+            await talk.ask("Browser.getVersion")
+        except (BrowserGone, DevToolsError):
+            raise _unstarted(await self._browser.end()) from None
+        try:
+            return await visit.go(url)
+        except BrowserGone:
+            raise _ended(await self._browser.end(), visit.crashed) from None
+
+
+def _unstarted(report: BrowserExit) -> ReadError:
+    """Return why it never answered."""
+    if "usable sandbox" in report.said:
+        return ReadError(
+            say(
+                "the browser has no sandbox on this system, so it is not used: let the system's users have "
+                "namespaces, or set reader_render to unsandboxed where the hub as a whole is confined."
+            ),
+            "way",
+        )
+    lines = [line for line in report.said.splitlines() if line.strip()]
+    fatal = [line for line in lines if "FATAL" in line]
+    reason = (fatal or lines or [report.why])[-1][:300].rstrip(".")
+    return ReadError(say("the browser cannot be started: {reason}.", reason=reason), "way")
+
+
+def _ended(report: BrowserExit, crashed: bool) -> ReadError:
+    if report.why == "memory":
+        return ReadError(say("the page takes more memory than the browser has for one."), "large")
+    if crashed:
+        return ReadError(say("the page's programs made the browser crash."), "broken")
+    return ReadError(say("the browser ended before it had shown the page."), "broken")
+
+
+_KEEPER = str(Path(__file__).with_name("browser_watchdog.py"))
+_ENDING = 15.0  # seconds
+_USERS = (61_184, 65_519)  # those that no person has: systemd hands them out for a service's time
+
+
+_LONGEST = 40  # characters of the folder that profiles are in: sockets in them have names of 104 at most
+
+
+class BrowserExit(NamedTuple):
+    """How a browser ended: asked, memory, ended, unstarted; and the last of its errors."""
+
+    why: str
+    status: int | None
+    said: str
+
+
+class BrowserProcess:
+    """A browser and the process that keeps it. ``errors`` is the descriptor that the keeper's own go to.
+
+    A root never runs it as root: each one gets a user of its own that has nothing, in which the browser's
+    sandbox works as it does for a person.
+    """
+
+    def __init__(self, limits: RenderLimits, errors: int | None = None) -> None:
+        self._limits, self._errors = limits, errors
+        self._keeper: asyncio.subprocess.Process | None = None
+        self._profile = ""
+        self._talk: DevToolsConnection | None = None
+        self._ending: asyncio.Task[BrowserExit] | None = None
+
+    async def start(self, program: str, arguments: Callable[[str], list[str]]) -> DevToolsConnection:
+        """Start it. ``arguments`` are made for the folder of its profile. Raises ReadError."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._profile = await asyncio.to_thread(
+                    tempfile.mkdtemp, prefix="tabane-page-", dir=_folder()
+                )
+                await self._kept([program, *arguments(self._profile)], theirs.fileno())
+            except OSError as error:
+                ours.close()
+                raise ReadError(
+                    say("the browser cannot be started: {reason}.", reason=error), "way"
+                ) from None
+            except BaseException:
+                ours.close()
+                raise
+        # JSON may write a character as six bytes.
+        longest = 6 * self._limits.html + 1_000_000
+        self._talk = DevToolsConnection(*await asyncio.open_connection(sock=ours, limit=longest))
+        return self._talk
+
+    async def end(self) -> BrowserExit:
+        """End it, however often it is asked to, and whoever is cancelled meanwhile."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._ended())
+        return await asyncio.shield(self._ending)
+
+    async def _kept(self, run: list[str], talk: int) -> None:
+        user = _USERS[0] + secrets.randbelow(_USERS[1] - _USERS[0]) if os.geteuid() == 0 else None
+        order = {
+            "run": run, "talk": talk, "profile": self._profile, "user": user, "memory": self._limits.memory,
+        }  # fmt: skip
+        keeper = self._keeper = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", _KEEPER,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL if self._errors is None else self._errors,
+            env={"PATH": os.defpath, "PYTHONDONTWRITEBYTECODE": "1"},
+            pass_fds=(talk,), start_new_session=True,
+        )  # fmt: skip
+        assert keeper.stdin is not None
+        keeper.stdin.write(msgspec.json.encode(order) + b"\n")
+        await keeper.stdin.drain()
+
+    async def _ended(self) -> BrowserExit:
+        if self._talk is not None:
+            await self._talk.close()
+        said = b""
+        if self._keeper is not None:
+            said = await self._left(self._keeper)
+        if self._profile:
+            await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
+        with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
+            return BrowserExit(**msgspec.json.decode(said, type=dict))
+        return BrowserExit("ended", None, "")
+
+    async def _left(self, keeper: asyncio.subprocess.Process) -> bytes:
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
+        keeper.stdin.close()
+        try:
+            async with asyncio.timeout(_ENDING):
+                said = await keeper.stdout.read()
+                await keeper.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                keeper.kill()
+            await keeper.wait()
+            return b""
+        return said
+
+
+def _folder() -> str:
+    """Return where profiles are made: the system's place for such, or one by a shorter name."""
+    place = tempfile.gettempdir()
+    return place if len(place) <= _LONGEST or not os.access("/tmp", os.W_OK) else "/tmp"

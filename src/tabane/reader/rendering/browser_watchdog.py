@@ -1,0 +1,205 @@
+"""The watchdog process of a browser: starts it, and removes all of it when the hub or the page ends.
+
+It is run as a file, with what a bare Python has and nothing of Tabane. The first line on descriptor 0 is its
+order, as JSON: run (the command line), talk (the socket that becomes descriptors 3 and 4 of the browser),
+profile (a folder that is deleted in the end), user (whom a root runs it as, or null), memory (bytes that all
+processes of it may hold together, Linux). When descriptor 0 ends, by the hub's will or with the hub, every
+process of the browser is killed. On descriptor 1 it reports how that came, as JSON: why (asked, memory,
+ended, unstarted), status, said (the end of what the browser wrote as errors).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+_LOOK = 0.2  # seconds between two looks at the browser
+_PATIENCE = 10.0  # seconds for processes to be gone that were killed
+_SAID = 4000  # bytes of errors
+_ADOPTS = 36  # PR_SET_CHILD_SUBREAPER
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: os.close(0))
+    order = json.loads(_line())
+    _adopt()
+    keeper = BrowserWatchdog(order)
+    try:
+        report = keeper.keep()
+    except (OSError, subprocess.SubprocessError) as error:
+        report = {"why": "unstarted", "status": None, "said": str(error)}
+    finally:
+        keeper.end()
+        shutil.rmtree(order["profile"], ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(report).encode())
+
+
+class BrowserWatchdog:
+    """One browser, from its start to its end."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._order = order
+        self._browser: subprocess.Popen[bytes] | None = None
+        self._said = b""
+
+    def keep(self) -> dict[str, Any]:
+        """Start it, wait for its end and return the report. Raises OSError if it cannot be started."""
+        browser = self._browser = _started(self._order)
+        assert browser.stderr is not None
+        why = self._watched(browser, browser.stderr.fileno())
+        return {"why": why, "status": browser.poll(), "said": self._said.decode(errors="replace")}
+
+    def _watched(self, browser: subprocess.Popen[bytes], errors: int) -> str:
+        watched = [0, errors]
+        while True:
+            ended = browser.poll() is not None
+            try:
+                ready, _, _ = select.select(watched, [], [], 0 if ended else _LOOK)
+            except (OSError, ValueError):  # descriptor 0 was closed by a signal
+                return "asked"
+            if errors in ready:
+                piece = os.read(errors, 65536)
+                self._said = (self._said + piece)[-_SAID:]
+                watched = watched if piece else [0]
+            if ended:
+                return "ended"
+            if 0 in ready and not os.read(0, 4096):
+                return "asked"
+            if _held() > self._order["memory"]:
+                return "memory"
+
+    def end(self) -> None:
+        """Kill every process of it, until there is none.
+
+        One that runs as another user, as in a sandbox of the older kind, ends with its browser.
+        """
+        if self._browser is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(self._browser.pid, signal.SIGKILL)
+        until = time.monotonic() + _PATIENCE
+        while (family := _family()) and time.monotonic() < until:
+            for process in family:
+                with contextlib.suppress(OSError):
+                    os.kill(process, signal.SIGKILL)
+            _reap()
+            time.sleep(0.005)
+        _reap()
+
+
+def _line() -> bytes:
+    """Return the order. Where the hub ends before it has given one, there is nothing to do."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (piece := os.read(0, 65536)):
+            sys.exit(0)
+        line += piece
+    return line
+
+
+def _adopt() -> None:
+    """Processes whose parents end become children of this one, and not of the system's first (Linux)."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_ADOPTS, 1, 0, 0, 0)
+
+
+def _started(order: dict[str, Any]) -> subprocess.Popen[bytes]:
+    profile, user = order["profile"], order["user"]
+    _at_3_and_4(order["talk"])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if user is not None:
+        os.chown(profile, user, user)
+    other: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    try:
+        return subprocess.Popen(
+            order["run"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=_environ(profile), cwd=profile, pass_fds=(3, 4), start_new_session=True, **other,
+        )  # fmt: skip
+    finally:
+        os.close(3)
+        os.close(4)
+
+
+def _at_3_and_4(socket: int) -> None:
+    """Where the browser looks for it. The socket may be one of the two already, so it goes aside first."""
+    aside = fcntl.fcntl(socket, fcntl.F_DUPFD_CLOEXEC, 5)
+    os.close(socket)
+    os.dup2(aside, 3)
+    os.dup2(aside, 4)
+    os.close(aside)
+
+
+def _environ(profile: str) -> dict[str, str]:
+    """Nothing of the hub's own, which has keys in it, and no folder but the profile to write to."""
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": profile,
+        "TMPDIR": profile,
+        "XDG_CONFIG_HOME": profile,
+        "XDG_CACHE_HOME": profile,
+        "XDG_RUNTIME_DIR": profile,
+        "LANG": "C.UTF-8",
+    }
+
+
+def _family() -> list[int]:
+    """Return every process that descends from this one (Linux; elsewhere the browser's group stands for
+    them).
+    """
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if name.isdigit():
+            children.setdefault(_parent(name), []).append(int(name))
+    found, at = list(children.get(os.getpid(), [])), 0
+    while at < len(found):
+        found += children.get(found[at], [])
+        at += 1
+    return found
+
+
+def _parent(process: str) -> int:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):  # it has ended meanwhile
+        return 0
+
+
+def _held() -> int:
+    """Return bytes that the family holds of its own: what is mapped from files is shared, and can be
+    dropped.
+    """
+    return sum(map(_own, _family()))
+
+
+def _own(process: int) -> int:
+    held = 0
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/status", "rb") as file:
+        for line in file:
+            if line.startswith((b"RssAnon:", b"RssShmem:")):
+                held += int(line.split()[1]) * 1024
+    return held
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+"""One page in a browser: from its URL to the HTML that its scripts made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.fetching.fetch_errors import refusal
+from tabane.reader.fetching.headers import media
+from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.guard import Guard
+from tabane.reader.rendering.chromium import RenderLimits
+from tabane.reader.rendering.devtools import DevToolsConnection, DevToolsError, program
+from tabane.reader.rendering.egress_proxy import EgressProxy
+
+_HTML = ("text/html", "application/xhtml+xml", "")
+_LOADED = {"load", "networkIdle"}
+_ANSWERING = 3.0  # seconds that a page may keep its snapshot waiting before its programs are stopped
+
+# What a page is made of, less what nobody will look at. What is framed is a page of its own.
+_NEEDED = frozenset(
+    {"Script", "Stylesheet", "XHR", "Fetch", "EventSource", "WebSocket", "Preflight", "Other"}
+)
+_PATTERNS = [
+    {"urlPattern": "*", "requestStage": "Request"},
+    {"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"},
+]
+
+# Ways around a proxy that a page has no other use for; the browser's own flags stand behind this.
+_NARROW = (
+    "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete self[name];"
+    # Nobody is there to answer, and a program that asks without end could not be stopped between two dialogs.
+    "self.alert = self.print = () => undefined; self.confirm = () => false; self.prompt = () => null;"
+)
+
+
+class PageVisit:
+    """A page, visited once. ``agent`` is not set here: the browser says it on its own."""
+
+    def __init__(
+        self, talk: DevToolsConnection, gate: EgressProxy, guard: Guard, limits: RenderLimits
+    ) -> None:
+        self._talk, self._gate, self._guard, self._limits = talk, gate, guard, limits
+        self.crashed = False
+        self._target = self._session = self._loader = ""
+        self._marks: set[str] = set()
+        self._settled = asyncio.Event()
+        self._status = 0
+        self._error = ""
+        self._unreachable = ""
+        self._turned_away: ReadError | None = None
+        self._requests = self._dialogs = 0
+        self._challenged: set[str] = set()
+        self._heard: dict[str, Callable[[dict[str, Any]], None]] = {
+            "Fetch.requestPaused": self._paused,
+            "Fetch.authRequired": self._challenge,
+            "Page.lifecycleEvent": self._lived,
+            "Page.frameNavigated": self._navigated,
+            "Page.javascriptDialogOpening": self._dialog,
+        }
+
+    async def go(self, url: str) -> FetchedResource:
+        """Return the page as HTML. Raises ReadError, and Gone where the browser is."""
+        self._talk.heard = self._event
+        await self._prepared()
+        late = await self._loaded(url)
+        self._check(url)
+        try:
+            shown = await self._shown()
+        except DevToolsError as error:
+            raise ReadError(
+                say("the browser cannot show the page: {reason}.", reason=error), "broken"
+            ) from None
+        self._check(url)
+        return self._fetched(shown, late)
+
+    async def _prepared(self) -> None:
+        """A page that nothing was loaded into yet, in a context that is kept in memory alone."""
+        ask = self._talk.ask
+        context = (await ask("Target.createBrowserContext", disposeOnDetach=True))["browserContextId"]
+        await ask("Browser.setDownloadBehavior", behavior="deny", browserContextId=context)
+        # What is not granted is refused, without a question that nobody answers.
+        await ask("Browser.grantPermissions", permissions=[], browserContextId=context)
+        self._target = (
+            await ask("Target.createTarget", url="about:blank", browserContextId=context)
+        )["targetId"]  # fmt: skip
+        attached = await ask("Target.attachToTarget", targetId=self._target, flatten=True)
+        self._session = attached["sessionId"]
+        await ask("Target.setDiscoverTargets", discover=True)
+        on = self._session
+        self._talk.tell("Page.setPrerenderingAllowed", on, isAllowed=False)
+        await asyncio.gather(
+            ask("Page.enable", on),
+            ask("Page.setLifecycleEventsEnabled", on, enabled=True),
+            ask("Network.setBypassServiceWorker", on, bypass=True),
+            ask("Fetch.enable", on, patterns=_PATTERNS, handleAuthRequests=True),
+            ask("Page.addScriptToEvaluateOnNewDocument", on, source=_NARROW),
+        )
+
+    async def _loaded(self, url: str) -> bool:
+        """Return whether the time was up before the page was quiet. Raises ReadError if no page came at
+        all.
+        """
+        try:
+            async with asyncio.timeout(self._limits.settle):
+                answer = await self._talk.ask("Page.navigate", self._session, url=url)
+                self._error = str(answer.get("errorText", ""))
+                await self._settled.wait()
+        except DevToolsError as error:
+            raise ReadError(
+                say("the browser cannot show the page: {reason}.", reason=error), "broken"
+            ) from None
+        except TimeoutError:
+            if not self._status and not self._unreachable:
+                self._check(url)
+                raise ReadError(
+                    say("the page did not come within {seconds:g} s.", seconds=self._limits.settle), "timeout"
+                ) from None
+            return True
+        return False
+
+    def _check(self, url: str) -> None:
+        """Raise what keeps the page from being one. ``url`` is what was asked for."""
+        if self._turned_away is not None and not self._status:
+            raise self._turned_away
+        if self._unreachable:
+            raise self._missed(self._unreachable)
+        host = urlsplit(url).netloc
+        if not self._status and (known := self._of_the_gate(host)) is not None:
+            raise known
+        if self._status >= 400:
+            raise refusal(self._status, host, None)
+
+    def _missed(self, url: str) -> ReadError:
+        host = urlsplit(url).netloc.rpartition("@")[2]
+        if (known := self._of_the_gate(host)) is not None:
+            return known
+        error = self._error.removeprefix("net::")
+        said = say(
+            "the browser did not get the page from {host} ({error}).", host=host or url[:80], error=error
+        )
+        return ReadError(said, "tls" if error.startswith(("ERR_CERT_", "ERR_SSL_")) else "connect")
+
+    def _of_the_gate(self, host: str) -> ReadError | None:
+        """Return what the proxy had to say of ``host``, with its port or without."""
+        known = {**self._gate.failed, **self._gate.refused}
+        return next((error for name, error in known.items() if _same(name, host)), None)
+
+    async def _shown(self) -> dict[str, Any]:
+        """Return what the page shows. One whose programs never rest is asked again once they are stopped."""
+        try:
+            async with asyncio.timeout(_ANSWERING):
+                return await self._snapshot()
+        except TimeoutError:
+            self._talk.tell("Emulation.setScriptExecutionDisabled", self._session, value=True)
+            self._talk.tell("Runtime.terminateExecution", self._session)
+        return await self._snapshot()
+
+    async def _snapshot(self) -> dict[str, Any]:
+        world = await self._talk.ask(
+            "Page.createIsolatedWorld", self._session, frameId=self._target, worldName="reader"
+        )
+        answer = await self._talk.ask(
+            "Runtime.evaluate", self._session, contextId=world["executionContextId"], returnByValue=True,
+            expression=program(self._limits.html, self._limits.nodes),
+        )  # fmt: skip
+        if "exceptionDetails" in answer:
+            if "RangeError: large" in str(answer["result"].get("description", "")):
+                raise ReadError(
+                    say("what the page shows is too large: more than {size} characters or {nodes} elements.",
+                        size=self._limits.html, nodes=self._limits.nodes),
+                    "large",
+                )  # fmt: skip
+            raise DevToolsError(str(answer["result"].get("description", ""))[:200])
+        value: dict[str, Any] = answer["result"]["value"]
+        return value
+
+    def _fetched(self, shown: dict[str, Any], late: bool) -> FetchedResource:
+        """Raises ReadError if programs led the page to an address that is none of a page."""
+        at = self._guard.target(str(shown["url"]))
+        return FetchedResource(
+            at.url,
+            self._status or 200,
+            {"content-type": "text/html; charset=utf-8"},
+            str(shown["html"]).encode(),
+            "text/html",
+            "utf-8",
+            warnings=tuple(self._warnings(late)),
+        )
+
+    def _warnings(self, late: bool) -> list[Message]:
+        said = []
+        if self._gate.refused:
+            hosts = ", ".join(list(self._gate.refused)[:5])
+            said.append(
+                say("The page's programs asked for what the reader does not go to: {hosts}.", hosts=hosts)
+            )
+        if self._gate.spent or self._requests > self._limits.requests:
+            said.append(say("The page's programs asked for more than one page may; not all of it was got."))
+        if late:
+            said.append(
+                say("The page was not done after {seconds:g} s: this is what it showed by then.",
+                    seconds=self._limits.settle)
+            )  # fmt: skip
+        return said
+
+    # What the browser tells meanwhile
+
+    def _event(self, method: str, said: dict[str, Any], session: str) -> None:
+        if session == self._session and method in self._heard:
+            self._heard[method](said)
+        elif method == "Target.targetCreated":
+            self._other(said["targetInfo"])
+        elif method == "Target.targetCrashed" and said.get("targetId") == self._target:
+            self.crashed = True
+            self._talk.drop()
+        elif method == "Target.targetDestroyed" and said.get("targetId") == self._target:
+            self._talk.drop()
+
+    def _other(self, target: dict[str, Any]) -> None:
+        """A window that the page opened is closed."""
+        if target.get("type") == "page" and target.get("targetId") != self._target:
+            self._talk.tell("Target.closeTarget", targetId=target["targetId"])
+
+    def _paused(self, said: dict[str, Any]) -> None:
+        if "responseStatusCode" in said or "responseErrorReason" in said:
+            return self._answered(said)
+        kind, main = said.get("resourceType"), said.get("frameId") == self._target
+        if kind == "Document" and main:
+            # Another document is on its way: what is told of this one does not count any more.
+            self._loader, self._marks = "", set()
+            self._settled.clear()
+        elif kind not in _NEEDED or _is_icon(said["request"]):
+            return self._fail(said, "BlockedByClient")
+        self._requests += 1
+        if self._requests > self._limits.requests or not _by_network(said["request"]["url"]):
+            return self._fail(said, "BlockedByClient")
+        return self._talk.tell("Fetch.continueRequest", self._session, requestId=said["requestId"])
+
+    def _answered(self, said: dict[str, Any]) -> None:
+        """The head of a document: whether it is one, and no file to be kept."""
+        status = int(said.get("responseStatusCode") or 0)
+        if said.get("frameId") != self._target or not 200 <= status < 600 or 300 <= status < 400:
+            return self._talk.tell("Fetch.continueRequest", self._session, requestId=said["requestId"])
+        headers = {one["name"].lower(): one["value"] for one in said.get("responseHeaders", ())}
+        kind, _ = media(headers.get("content-type", ""))
+        kept = headers.get("content-disposition", "").strip().lower().startswith("attachment")
+        if (kept or kind not in _HTML) and status < 400:
+            self._turned_away = ReadError(
+                say("the page's programs lead to a file ({kind}) and no page.", kind=kind or say("bytes")),
+                "type",
+            )
+            # What is shown stays.
+            self._settled.set()
+            return self._fail(said, "Aborted")
+        self._status = status
+        return self._talk.tell("Fetch.continueRequest", self._session, requestId=said["requestId"])
+
+    def _fail(self, said: dict[str, Any], why: str) -> None:
+        self._talk.tell("Fetch.failRequest", self._session, requestId=said["requestId"], errorReason=why)
+
+    def _challenge(self, said: dict[str, Any]) -> None:
+        """The proxy's question is answered, once; no other is."""
+        challenge, request = said["authChallenge"], said["requestId"]
+        ours = challenge.get("source") == "Proxy" and request not in self._challenged
+        self._challenged.add(request)
+        answer: dict[str, str] = {"response": "CancelAuth"}
+        if ours:
+            answer = {
+                "response": "ProvideCredentials",
+                "username": self._gate.user,
+                "password": self._gate.password,
+            }
+        self._talk.tell(
+            "Fetch.continueWithAuth", self._session, requestId=request, authChallengeResponse=answer
+        )
+
+    def _lived(self, said: dict[str, Any]) -> None:
+        if said["frameId"] != self._target:
+            return
+        if said["name"] == "commit" or said["name"] == "init":
+            self._loader, self._marks = said["loaderId"], set()
+        elif said["loaderId"] == self._loader:
+            self._marks.add(said["name"])
+            if self._marks >= _LOADED:
+                self._settled.set()
+
+    def _navigated(self, said: dict[str, Any]) -> None:
+        frame = said["frame"]
+        if not frame.get("parentId"):
+            self._unreachable = str(frame.get("unreachableUrl", ""))
+            if self._unreachable:
+                self._settled.set()
+
+    def _dialog(self, said: dict[str, Any]) -> None:
+        """Nobody is there to answer; one that asks whether to leave is let go."""
+        self._dialogs += 1
+        if self._dialogs >= self._limits.dialogs:
+            # At each of them: what comes while the program waits for an answer may be lost on it.
+            self._talk.tell("Emulation.setScriptExecutionDisabled", self._session, value=True)
+            self._talk.tell("Runtime.terminateExecution", self._session)
+        self._talk.tell(
+            "Page.handleJavaScriptDialog", self._session, accept=said.get("type") == "beforeunload"
+        )
+
+
+def _is_icon(request: dict[str, Any]) -> bool:
+    """Return whether the browser itself asks for a picture to put beside the title."""
+    return str(request.get("headers", {}).get("Accept", "")).startswith("image/")
+
+
+def _by_network(url: str) -> bool:
+    return url[:7].lower() in ("http://", "https:/") or url[:5].lower() in ("data:", "blob:")
+
+
+def _same(name: str, host: str) -> bool:
+    """Return whether a request's authority is that of a URL, which may leave its port out."""
+    return name == host or name in (f"{host}:443", f"{host}:80")

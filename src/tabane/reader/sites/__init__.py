@@ -1,0 +1,1 @@
+"""Adapters of single sites, and the one for any page."""

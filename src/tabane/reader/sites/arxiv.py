@@ -1,0 +1,158 @@
+"""Papers of arXiv: metadata of /abs, text of /html and /pdf."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+from tabane.errors import ReadError
+from tabane.messages import say
+from tabane.reader.page import Page
+from tabane.reader.sites.site_adapter import ReadingTools, query
+
+_PATH = re.compile(
+    r"/(abs|pdf|html)/((?:\d{4}\.\d{4,5}|[a-z-]{2,20}(?:\.[A-Z]{2})?/\d{7})(?:v\d{1,3})?)(?:\.pdf)?/?"
+)
+_ATOM = "{http://www.w3.org/2005/Atom}"
+_OWN = "{http://arxiv.org/schemas/atom}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArxivPaper:
+    """What arXiv knows of a paper; ``categories`` begin with the first."""
+
+    title: str
+    authors: Sequence[str]
+    abstract: str
+    published: str
+    updated: str
+    categories: Sequence[str]
+    comment: str
+    journal: str
+    doi: str
+
+
+class ArxivAdapter:
+    """A paper. At /abs what is known of it and its abstract: one request. At /html and /pdf its text too: of
+    the HTML if there is some, since it has its formulas and tables, and else of the PDF."""
+
+    name = "arxiv"
+
+    def __init__(self, base: str = "https://arxiv.org", api: str = "https://export.arxiv.org") -> None:
+        self._base, self._api = base, api
+
+    def takes(self, url: str) -> bool:
+        return _place(url) is not None
+
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        place = _place(url)
+        if place is None:
+            return None
+        kind, id_ = place
+        if kind == "abs":
+            return _made(id_, await self._paper(id_, tools), None)
+        try:
+            paper = await self._paper(id_, tools)
+        except ReadError as error:
+            text = await self._text(id_, tools)
+            warning = say("What is known of the paper could not be read: {reason}", reason=error.message)
+            return replace(text, way=self.name, site="arXiv", warnings=(*text.warnings, warning))
+        return _made(id_, paper, await self._text(id_, tools))
+
+    async def _paper(self, id_: str, tools: ReadingTools) -> ArxivPaper:
+        where = query(f"{self._api}/api/query", id_list=id_, max_results=1)
+        fetched = await tools.fetcher.fetch(where, accept="application/atom+xml")
+        paper = await asyncio.to_thread(paper_of, fetched.body)
+        if paper is None:
+            raise ReadError(say("arXiv knows no paper {id}.", id=id_), "status", status=404)
+        return paper
+
+    async def _text(self, id_: str, tools: ReadingTools) -> Page:
+        """Return the text by its HTML, else by its PDF."""
+        try:
+            found = await tools.fetcher.fetch(f"{self._base}/html/{id_}", accept="text/html")
+            page = await tools.converting.page(
+                found.body, f"https://arxiv.org/html/{id_}", "text/html", found.charset
+            )
+            if page.markdown.strip():
+                return page
+        except ReadError as error:
+            if error.status != 404 and error.cause not in ("empty", "broken"):
+                raise
+        found = await tools.fetcher.fetch(f"{self._base}/pdf/{id_}", accept="application/pdf")
+        return await tools.converting.page(
+            found.body, f"https://arxiv.org/pdf/{id_}", found.media_type, found.charset, name=f"{id_}.pdf"
+        )
+
+
+def paper_of(body: bytes) -> ArxivPaper | None:
+    """Return the first entry of a feed of arXiv's; None if there is none, or an error in its place."""
+    if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
+        return None
+    try:
+        entry = ElementTree.fromstring(body).find(f"{_ATOM}entry")
+    except ElementTree.ParseError:
+        return None
+    if entry is None or "/api/errors" in _text(entry, f"{_ATOM}id") or not _text(entry, f"{_ATOM}title"):
+        return None
+    categories = [each.get("term", "") for each in entry.findall(f"{_ATOM}category")]
+    first = entry.find(f"{_OWN}primary_category")
+    names = [first.get("term", "")] if first is not None else []
+    return ArxivPaper(
+        title=_text(entry, f"{_ATOM}title"),
+        authors=[_text(each, f"{_ATOM}name") for each in entry.findall(f"{_ATOM}author")],
+        abstract=_text(entry, f"{_ATOM}summary"),
+        published=_text(entry, f"{_ATOM}published"),
+        updated=_text(entry, f"{_ATOM}updated"),
+        categories=list(dict.fromkeys(filter(None, (*names, *categories)))),
+        comment=_text(entry, f"{_OWN}comment"),
+        journal=_text(entry, f"{_OWN}journal_ref"),
+        doi=_text(entry, f"{_OWN}doi"),
+    )
+
+
+def _text(element: ElementTree.Element, name: str) -> str:
+    return " ".join((element.findtext(name) or "").split())
+
+
+def _place(url: str) -> tuple[str, str] | None:
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").removeprefix("www.").removeprefix("export.")
+    except ValueError:
+        return None
+    found = _PATH.fullmatch(parts.path) if host == "arxiv.org" else None
+    return (found[1], found[2]) if found else None
+
+
+def _made(id_: str, paper: ArxivPaper, text: Page | None) -> Page:
+    facts = {
+        "Authors": ", ".join(paper.authors),
+        "Published": paper.published,
+        "Updated": paper.updated if paper.updated != paper.published else "",
+        "Categories": ", ".join(paper.categories),
+        "Comment": paper.comment,
+        "Journal": paper.journal,
+        "DOI": f"https://doi.org/{paper.doi}" if paper.doi else "",
+        "Text": f"https://arxiv.org/html/{id_} (HTML, if any), https://arxiv.org/pdf/{id_} (PDF)",
+    }
+    lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+    parts = [f"# {paper.title}", lines, f"## Abstract\n\n{paper.abstract}"]
+    if text is not None:
+        parts += ["---", text.markdown]
+    home = f"https://arxiv.org/abs/{id_}"
+    page = text or Page(home, "", share=1.0)
+    return replace(
+        page,
+        markdown="\n\n".join(parts),
+        title=paper.title,
+        author=", ".join(paper.authors) or None,
+        date=paper.published or None,
+        site="arXiv",
+        canonical=home,
+        way=ArxivAdapter.name,
+    )

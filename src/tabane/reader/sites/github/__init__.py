@@ -1,0 +1,97 @@
+"""GitHub by its API: repositories, folders, files, issues, pull requests, commits, releases, gists."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+from tabane.errors import ReadError
+from tabane.reader.page import Page
+from tabane.reader.sites.github import changes, files, listings, threads
+from tabane.reader.sites.github.addresses import GitHubAddress, GitHubPageKind, place_of
+from tabane.reader.sites.github.answers import GitHubEntry
+from tabane.reader.sites.github.api import GitHubApi, GitHubEndpoints
+from tabane.reader.sites.site_adapter import ReadingTools
+
+__all__ = ["GitHubAdapter"]
+
+# Names that end where they seem to: no branch is likely to begin with one of these and a slash.
+_WHOLE_REFS = re.compile(r"main|master|HEAD|trunk|develop|dev|gh-pages|[0-9a-f]{40}|v?\d+(?:\.\d+)+[\w.-]*")
+
+
+class GitHubAdapter:
+    """Pages of GitHub through its API; discussions, wikis and profiles are left to the adapter for any page.
+
+    ``token`` gives GITHUB_TOKEN or None. Causes of its ReadErrors beside those of fetching: rate with the
+    time to wait, key for a token that is not accepted, status for what is missing or private.
+    """
+
+    name = "github"
+
+    def __init__(
+        self,
+        token: Callable[[], str | None] = lambda: None,
+        endpoints: GitHubEndpoints | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._token, self._endpoints, self._clock = token, endpoints or GitHubEndpoints(), clock
+
+    def takes(self, url: str) -> bool:
+        return place_of(url) is not None
+
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        place = place_of(url)
+        if place is None:
+            return None
+        api = GitHubApi(tools, self._endpoints, self._token() or None, self._clock)
+        return await _READERS[place.kind](place, api)
+
+
+async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
+    """Return what is at a branch, tag or commit, where the URL says that it is a folder."""
+    ref, path, found = await api.located(place.name, place.rest)
+    if isinstance(found, GitHubEntry):
+        return await files.of_entry(place, ref, found, api)
+    return await listings.of_entries(place, ref, path, found, api)
+
+
+async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
+    """Return a file, at whatever branch. One request where the URL says where its branch ends: those of
+    raw files are not counted. Else the API is asked for it, since it knows."""
+    rest = place.rest[2:] if place.rest[:2] in (("refs", "heads"), ("refs", "tags")) else place.rest
+    place = replace(place, rest=rest)
+    if len(rest) > 1 and _WHOLE_REFS.fullmatch(rest[0]):
+        try:
+            return await files.raw(place, rest[0], "/".join(rest[1:]), api)
+        except ReadError as error:
+            if error.status != 404:
+                raise
+    try:
+        ref, path, found = await api.located(place.name, rest)
+    except ReadError as error:
+        if error.cause != "rate" or len(rest) < 2:
+            raise
+        return await files.raw(place, rest[0], "/".join(rest[1:]), api)
+    if isinstance(found, list):
+        return await listings.of_entries(place, ref, path, found, api)
+    return await files.of_entry(place, ref, found, api)
+
+
+_READERS: Mapping[GitHubPageKind, Callable[[GitHubAddress, GitHubApi], Awaitable[Page]]] = {
+    "repository": listings.repository,
+    "folder": _folder,
+    "file": _file,
+    "issue": threads.issue,
+    "pull": threads.pull,
+    "issues": listings.issues,
+    "commit": changes.commit,
+    "commits": changes.commits,
+    "compare": changes.compare,
+    "release": listings.release,
+    "releases": listings.releases,
+    "tags": listings.tags,
+    "gist": files.gist,
+}

@@ -1,0 +1,175 @@
+"""Requests to GitHub's API, with a token or anonymous."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+from urllib.parse import quote
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.sites.github.answers import GitHubEntry, GitHubRef
+from tabane.reader.sites.site_adapter import ReadingTools, parse_json, query
+
+JSON = "application/vnd.github+json"
+RAW = "application/vnd.github.raw+json"
+VERSION = "2022-11-28"
+
+PAGE = 100
+"""Items of a page, the most that GitHub gives."""
+
+PAGES = 10
+"""Pages that are asked for at most: without a token there are 60 requests an hour."""
+
+_Shape = TypeVar("_Shape")
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubEndpoints:
+    """Where GitHub answers."""
+
+    api: str = "https://api.github.com"
+    raw: str = "https://raw.githubusercontent.com"
+    media: str = "https://media.githubusercontent.com/media"
+    site: str = "https://github.com"
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubApi:
+    """The API for one read. ``token`` may be None; ``clock`` tells seconds since 1970."""
+
+    tools: ReadingTools
+    endpoints: GitHubEndpoints
+    token: str | None
+    clock: Callable[[], float]
+
+    async def get(self, path: str, shape: type[_Shape], /, **parameters: object) -> _Shape:
+        """Return what is at ``path``. Raises ReadError that says what it means here."""
+        return await parse_json(await self.fetch(query(self.endpoints.api + path, **parameters), JSON), shape)
+
+    async def fetch(self, url: str, accept: str | None = None) -> FetchedResource:
+        """Return what is at ``url`` of GitHub's, asked with the token."""
+        headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        if url.startswith(self.endpoints.api):
+            headers["x-github-api-version"] = VERSION
+        try:
+            return await self.tools.fetcher.fetch(url, headers=headers, accept=accept)
+        except ReadError as error:
+            raise self._explained(error) from None
+
+    async def pages(
+        self, path: str, shape: type[_Shape], count: int | None = None, /, **parameters: object
+    ) -> tuple[list[_Shape], tuple[Message, ...]]:
+        """Return all items of a list of which there are ``count``, as far as they are to be had, with a
+        word on the rest."""
+        found: list[_Shape] = []
+        for number in range(1, PAGES + 1):
+            try:
+                some = await self.get(path, list[shape], **parameters, per_page=PAGE, page=number)  # type: ignore[valid-type]
+            except ReadError as error:
+                if count is None and number == 1:
+                    raise
+                return found, (say("Not everything could be read: {reason}", reason=error.message),)
+            found += some
+            if len(some) < PAGE or (count is not None and len(found) >= count):
+                return found, ()
+        if count is None:
+            return found, (say("Only the first {shown} entries are here.", shown=len(found)),)
+        return found, (say("Only the first {shown} of {all} entries are here.", shown=len(found), all=count),)
+
+    async def located(
+        self, repository: str, rest: tuple[str, ...]
+    ) -> tuple[str, str, GitHubEntry | list[GitHubEntry]]:
+        """Return what is behind the branch and path that ``rest`` is, and where one ends and the other
+        begins.
+
+        The first segment is mostly the branch. Where there is nothing then, branches and tags that begin
+        with the first two are asked for: at most four requests.
+        """
+        ref, path = rest[0], "/".join(rest[1:])
+        try:
+            return ref, path, await self.contents(repository, path, ref)
+        except ReadError as error:
+            if error.status != 404 or len(rest) < 2:
+                raise
+            longer = await self.ref(repository, rest)
+            if longer is None:
+                raise
+        path = "/".join(rest)[len(longer) + 1 :]
+        return longer, path, await self.contents(repository, path, longer)
+
+    async def ref(self, repository: str, rest: tuple[str, ...]) -> str | None:
+        """Return the branch or else the tag of more than one segment that ``rest`` begins with.
+
+        There is only one: git has no branch below another.
+        """
+        whole = "/".join(rest) + "/"
+        for kind in ("heads", "tags"):
+            start = quote(f"{kind}/{rest[0]}/{rest[1]}", safe="/")
+            refs = await self.get(f"/repos/{repository}/git/matching-refs/{start}", list[GitHubRef])
+            names = [each.ref.removeprefix(f"refs/{kind}/") for each in refs]
+            found = next((name for name in names if whole.startswith(name + "/")), None)
+            if found is not None:
+                return found
+        return None
+
+    async def contents(self, repository: str, path: str, ref: str | None) -> GitHubEntry | list[GitHubEntry]:
+        where = f"/repos/{repository}/contents/{quote(path, safe='/')}".removesuffix("/")
+        return await self.get(where, GitHubEntry | list[GitHubEntry], ref=ref)  # type: ignore[arg-type]
+
+    def _explained(self, error: ReadError) -> ReadError:
+        message = self._message(error)
+        if message is None:
+            return error
+        cause = "key" if error.status == 401 else error.cause
+        return ReadError(message, cause, status=error.status, wait=error.wait)
+
+    def _message(self, error: ReadError) -> Message | None:
+        if error.cause == "rate":
+            return self._spent(error.wait)
+        if error.status == 401:
+            return say("GitHub does not accept the GITHUB_TOKEN: it has ended, or is no token.")
+        if error.status == 403:
+            return say(
+                "GitHub refuses it (HTTP 403): too much was asked at once, so that a minute's wait helps, "
+                "or it is not for whoever asks."
+            )
+        if error.status in (404, 410, 451):
+            return self._missing(error.status)
+        return None
+
+    def _missing(self, status: int) -> Message:
+        if status == 451:
+            return say("GitHub may not show this, for reasons of law (HTTP 451).")
+        if self.token:
+            return say(
+                "GitHub has nothing there, or the GITHUB_TOKEN may not see it (HTTP {status}).", status=status
+            )
+        return say(
+            "GitHub has nothing there, or it is private (HTTP {status}): with GITHUB_TOKEN set, private "
+            "repositories are read too.",
+            status=status,
+        )
+
+    def _spent(self, wait: float | None) -> Message:
+        until = self._until(wait)
+        if self.token:
+            return say("GitHub's limit of requests is spent {until}.", until=until)
+        return say(
+            "GitHub's limit of requests is spent {until}. Without a token it is 60 an hour; with "
+            "GITHUB_TOKEN set, 5,000.",
+            until=until,
+        )
+
+    def _until(self, wait: float | None) -> Message:
+        if wait is None:
+            return say("for a while")
+        moment = datetime.fromtimestamp(self.clock() + min(wait, 1e7), UTC)
+        return say(
+            "until {time} UTC, {minutes} min from now",
+            time=moment.strftime("%H:%M"),
+            minutes=max(1, round(wait / 60)),
+        )

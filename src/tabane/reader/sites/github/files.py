@@ -1,0 +1,253 @@
+"""Files of repositories and gists."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from dataclasses import dataclass, replace
+from posixpath import basename, dirname
+from urllib.parse import quote
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.formats.media_type_detection import UnsupportedMediaType, code_language, kind_of
+from tabane.reader.formats.text import bounded, fence, unix
+from tabane.reader.page import Page, Picture
+from tabane.reader.sites.github.addresses import GitHubAddress, linked
+from tabane.reader.sites.github.answers import Gist, GistFile, GitHubComment, GitHubEntry
+from tabane.reader.sites.github.api import RAW, GitHubApi
+from tabane.reader.sites.github.as_markdown import (
+    SITE,
+    blocks,
+    element,
+    github_page,
+    login,
+    notebook,
+    section,
+    size,
+    title_of_path,
+)
+from tabane.reader.sites.site_adapter import query
+from tabane.text.encodings import decode_leniently
+
+WHOLE = 10
+"""Files longer than a megabyte that are fetched by themselves."""
+
+
+async def gist(place: GitHubAddress, api: GitHubApi) -> Page:
+    """Return a gist at its last or one revision."""
+    path = "/gists/" + "/".join(place.rest)
+    found = await api.get(path, Gist)
+    files, warnings = await _files(found, api)
+    comments: list[GitHubComment] = []
+    if found.comments:
+        comments, more = await api.pages(f"/gists/{place.rest[0]}/comments", GitHubComment, found.comments)
+        warnings = (*warnings, *more)
+    if found.truncated:
+        warnings = (*warnings, say("Only the first {count} files are here.", count=len(files)))
+    description = " ".join((found.description or "").split())
+    names = ", ".join(list(found.files)[:3])
+    said = [blocks(f"### {login(each.user)} · {each.created_at}", each.body or "") for each in comments]
+    return Page(
+        found.html_url or f"https://gist.github.com/{found.id}",
+        blocks(
+            element("gist", f"{login(found.owner)}/{found.id}"),
+            element("description", description) if description else "",
+            *files,
+            f"## Comments ({len(said)})" if said else "",
+            *said,
+        ),
+        title=description or names or found.id,
+        author=login(found.owner),
+        date=found.updated_at or found.created_at or None,
+        site=f"{SITE} Gist",
+        canonical=found.html_url or None,
+        way="github",
+        share=1.0,
+        warnings=warnings,
+    )
+
+
+async def _files(found: Gist, api: GitHubApi) -> tuple[list[str], tuple[Message, ...]]:
+    parts: list[str] = []
+    warnings: list[Message] = []
+    fetched = 0
+    for name, each in found.files.items():
+        if each is None:
+            continue
+        text = each.content
+        if (each.truncated or text is None) and each.raw_url and fetched < WHOLE:
+            fetched += 1
+            try:
+                # Without the token: this URL is what the answer says, and may be anybody's.
+                body = await api.tools.fetcher.fetch(each.raw_url)
+                text = await asyncio.to_thread(decode_leniently, body.body, body.charset, "text/plain")
+            except ReadError as error:
+                warnings.append(
+                    say("{name} could not be read whole: {reason}", name=name, reason=error.message)
+                )
+        elif each.truncated:
+            warnings.append(say("{name} is not here as a whole.", name=name))
+        shown, more = await asyncio.to_thread(_gist_file, name, each, text)
+        parts.append(blocks(element("path", name), section("content", shown)))
+        warnings += more
+    return parts, tuple(warnings)
+
+
+def _gist_file(name: str, file: GistFile, text: str | None) -> tuple[str, tuple[Message, ...]]:
+    if text is None or "\0" in text[:8000]:
+        return f"[binary file, {size(file.size)}]", ()
+    if name.endswith(".ipynb") and (markdown := notebook(text)) is not None:
+        return bounded(markdown)
+    text, warnings = bounded(unix(text))
+    if name.lower().endswith((".md", ".markdown")):
+        return text, warnings
+    return fence(text, code_language("", name, "") or (file.language or "").lower()), warnings
+
+
+_POINTER = b"version https://git-lfs.github.com/spec/v1"
+_SOURCE = {"html": "html", "json": "json", "ndjson": "json", "xml": "xml", "plain": "", "code": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class _GitHubFile:
+    """A file that was got: ``url`` is where its page is, ``raw`` where its bytes are."""
+
+    place: GitHubAddress
+    ref: str
+    path: str
+    body: bytes
+    raw: str
+    site: str
+
+    @property
+    def url(self) -> str:
+        lines = self.place.lines
+        anchor = "" if lines is None else f"#L{lines[0]}" + (f"-L{lines[1]}" if lines[1] > lines[0] else "")
+        return f"{self.site}/{self.place.name}/blob/{quote(f'{self.ref}/{self.path}', safe='/')}{anchor}"
+
+
+@dataclass(frozen=True, slots=True)
+class _FileExcerpt:
+    """What is shown of it: ``markdown`` stands in <content>."""
+
+    markdown: str
+    warnings: tuple[Message, ...] = ()
+    lines: str = ""
+    pictures: tuple[Picture, ...] = ()
+    author: str | None = None
+
+
+async def of_entry(place: GitHubAddress, ref: str, entry: GitHubEntry, api: GitHubApi) -> Page:
+    """Return a file that the API told of; its bytes come with it if they are less than a megabyte."""
+    if entry.type == "submodule":
+        lines = f"📦 {entry.name} @ {entry.sha} → {entry.submodule_git_url or ''}".rstrip(" →")
+        return _page(_GitHubFile(place, ref, entry.path, b"", "", api.endpoints.site), _FileExcerpt(lines))
+    if entry.encoding == "base64" and entry.content is not None and (entry.content or not entry.size):
+        try:
+            body = await asyncio.to_thread(b64decode, entry.content)
+        except ValueError:
+            pass
+        else:
+            return await _of_bytes(place, ref, entry.path, body, api)
+    where = f"{api.endpoints.api}/repos/{place.name}/contents/{quote(entry.path, safe='/')}"
+    fetched = await api.fetch(query(where, ref=ref), RAW)
+    return await _of_bytes(place, ref, entry.path, fetched.body, api)
+
+
+async def raw(place: GitHubAddress, ref: str, path: str, api: GitHubApi) -> Page:
+    """Return a file by its bytes, for which GitHub does not count requests."""
+    where = f"{api.endpoints.raw}/{place.name}/{quote(f'{ref}/{path}', safe='/')}"
+    fetched = await api.fetch(where)
+    return await _of_bytes(place, ref, path, fetched.body, api)
+
+
+async def _of_bytes(place: GitHubAddress, ref: str, path: str, body: bytes, api: GitHubApi) -> Page:
+    where = f"{place.name}/{quote(f'{ref}/{path}', safe='/')}"
+    found = _GitHubFile(place, ref, path, body, f"{api.endpoints.raw}/{where}", api.endpoints.site)
+    warnings: tuple[Message, ...] = ()
+    if body.startswith(_POINTER) and len(body) < 1024:
+        try:
+            stored = await api.fetch(f"{api.endpoints.media}/{where}")
+            found = replace(found, body=stored.body)
+        except ReadError as error:
+            warnings = (
+                say("The file is in LFS, from where it could not be read: {reason}", reason=error.message),
+            )
+    shown = await _shown(found, api)
+    return _page(found, replace(shown, warnings=(*warnings, *shown.warnings)))
+
+
+def _page(found: _GitHubFile, shown: _FileExcerpt) -> Page:
+    place = found.place
+    return github_page(
+        found.url,
+        blocks(
+            element("repository", place.name),
+            element("ref", found.ref),
+            element("path", found.path),
+            element("lines", shown.lines) if shown.lines else "",
+            section("content", shown.markdown),
+        ),
+        title=title_of_path(place.name, found.path),
+        author=shown.author,
+        warnings=shown.warnings,
+        pictures=shown.pictures,
+    )
+
+
+async def _shown(found: _GitHubFile, api: GitHubApi) -> _FileExcerpt:
+    try:
+        kind = await asyncio.to_thread(kind_of, found.body, "", basename(found.path), "")
+    except UnsupportedMediaType as unread:
+        return _binary(found, str(unread.args[0]))
+    if kind in _SOURCE or kind == "markdown":
+        return await asyncio.to_thread(_text, found, kind)
+    try:
+        page = await api.tools.converting.page(found.body, found.raw, "", None, name=basename(found.path))
+    except ReadError as error:
+        if error.cause != "type":
+            raise
+        return _binary(found, kind)
+    return _FileExcerpt(page.markdown, page.warnings, pictures=page.pictures, author=page.author)
+
+
+def _binary(found: _GitHubFile, kind: str) -> _FileExcerpt:
+    name = f" ({kind})" if "/" in kind else ""
+    return _FileExcerpt(f"[binary file, {size(len(found.body))}{name}]")
+
+
+def _text(found: _GitHubFile, kind: str) -> _FileExcerpt:
+    """Return text of any kind; wanted lines alone if there are some."""
+    text = unix(decode_leniently(found.body, None, "text/plain"))
+    if found.place.lines is not None:
+        return _cut(text, found)
+    if found.path.endswith(".ipynb") and (markdown := notebook(text)) is not None:
+        return _FileExcerpt(*bounded(markdown))
+    text, warnings = bounded(text)
+    if kind == "markdown":
+        args = found.place.name, found.ref, dirname(found.path), found.site
+        return _FileExcerpt(linked(text, *args), warnings)
+    return _FileExcerpt(fence(text, _language(found.path, kind)), warnings)
+
+
+def _cut(text: str, found: _GitHubFile) -> _FileExcerpt:
+    assert found.place.lines is not None
+    lines = text.removesuffix("\n").split("\n")
+    first, last = found.place.lines
+    if first > len(lines):
+        warning = say(
+            "The file has {count} lines, and none at {line}: this is all of it.", count=len(lines), line=first
+        )
+        shown, more = bounded(text)
+        return _FileExcerpt(fence(shown, _language(found.path, "plain")), (warning, *more))
+    last = min(last, len(lines))
+    shown, warnings = bounded("\n".join(lines[first - 1 : last]))
+    said = f"{first}-{last} of {len(lines)}"
+    return _FileExcerpt(fence(shown, _language(found.path, "plain")), warnings, said)
+
+
+def _language(path: str, kind: str) -> str:
+    if path.lower().endswith((".md", ".markdown")):
+        return "md"
+    return code_language("", basename(path), "") or _SOURCE.get(kind, "")

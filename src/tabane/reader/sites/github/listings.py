@@ -1,0 +1,237 @@
+"""Repositories, folders, releases, and lists of issues."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from posixpath import dirname
+from urllib.parse import parse_qs, quote
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.formats.text import bounded, unix
+from tabane.reader.page import Page
+from tabane.reader.sites.github.addresses import GitHubAddress, linked
+from tabane.reader.sites.github.answers import (
+    GitHubAsset,
+    GitHubEntry,
+    GitHubIssue,
+    GitHubLabel,
+    GitHubRelease,
+    GitHubRepository,
+    GitHubSearchPage,
+    GitHubTag,
+)
+from tabane.reader.sites.github.api import PAGE, RAW, GitHubApi
+from tabane.reader.sites.github.as_markdown import (
+    blocks,
+    element,
+    facts,
+    github_page,
+    listing,
+    login,
+    numbered,
+    readme_of,
+    section,
+    size,
+    title_of_path,
+)
+from tabane.text.encodings import decode_leniently
+
+_WHERE = re.compile(r"\b(?:repo|org|user):\S+")
+
+
+async def issues(place: GitHubAddress, api: GitHubApi) -> Page:
+    """Return the open ones, newest first, or those that the URL's own query asks for: at most a hundred."""
+    kind = "pr" if place.rest == ("pulls",) else "issue"
+    asked = parse_qs(place.query)
+    wanted = _WHERE.sub("", asked.get("q", [""])[0]).strip()[:200] or f"is:{kind} is:open"
+    if not re.search(r"\b(?:is|type):(?:issue|pr)\b", wanted):
+        wanted = f"is:{kind} {wanted}"
+    number = asked.get("page", ["1"])[0]
+    number = number if re.fullmatch(r"[1-9]\d?", number) else "1"
+    found = await api.get(
+        "/search/issues", GitHubSearchPage, q=f"repo:{place.name} {wanted}", per_page=PAGE, page=number
+    )
+    what = "pulls" if kind == "pr" else "issues"
+    shown = len(found.items)
+    warning = say("{shown} of {all} entries are here.", shown=shown, all=found.total_count)
+    return github_page(
+        f"{api.endpoints.site}/{place.name}/{what}" + (f"?{place.query}" if place.query else ""),
+        blocks(
+            f"# {what.capitalize()} of {place.name}",
+            f"{numbered(found.total_count, 'result')} for `{wanted}`",
+            "\n".join(_line(each) for each in found.items),
+        ),
+        title=f"{what.capitalize()} · {place.name}",
+        warnings=(warning,) if found.total_count > shown else (),
+    )
+
+
+def _line(each: GitHubIssue) -> str:
+    names = (one.name if isinstance(one, GitHubLabel) else one for one in each.labels)
+    labels = ", ".join(name for name in names if name)
+    marks = [each.state, login(each.user), each.created_at[:10], numbered(each.comments, "comment"), labels]
+    title = " ".join(each.title.split())
+    return f"- [#{each.number} {title}]({each.html_url}) ({' · '.join(filter(None, marks))})"
+
+
+LISTED = 30
+"""Releases of a list."""
+
+_NOTES = 20_000  # characters of the notes of one release in a list
+
+
+async def release(place: GitHubAddress, api: GitHubApi) -> Page:
+    """Return one release, by its tag or the latest."""
+    which = f"tags/{quote(place.rest[0], safe='')}" if place.rest else "latest"
+    found = await api.get(f"/repos/{place.name}/releases/{which}", GitHubRelease)
+    return github_page(
+        found.html_url,
+        blocks(f"# {_name(found)} · {place.name}", _facts(found), _notes(found), _assets(found.assets)),
+        title=f"{_name(found)} · {place.name}",
+        author=login(found.author),
+        date=found.published_at or found.created_at,
+        canonical=found.html_url or None,
+    )
+
+
+async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
+    """Return the last releases with their notes; if there are none, the tags."""
+    found = await api.get(f"/repos/{place.name}/releases", list[GitHubRelease], per_page=LISTED)
+    if not found:
+        return await tags(place, api)
+    parts = [blocks(f"## {_name(each)}", _facts(each), _notes(each)[:_NOTES]) for each in found]
+    warnings = (say("The last {count} releases are here.", count=LISTED),) if len(found) >= LISTED else ()
+    return github_page(
+        f"{api.endpoints.site}/{place.name}/releases",
+        blocks(f"# Releases of {place.name}", *parts),
+        title=f"Releases · {place.name}",
+        date=found[0].published_at,
+        warnings=warnings,
+    )
+
+
+async def tags(place: GitHubAddress, api: GitHubApi) -> Page:
+    """Return the last tags, each with the commit that it is on."""
+    found = await api.get(f"/repos/{place.name}/tags", list[GitHubTag], per_page=PAGE)
+    lines = "\n".join(f"- {each.name} (`{each.commit.sha[:7]}`)" for each in found)
+    return github_page(
+        f"{api.endpoints.site}/{place.name}/tags",
+        blocks(f"# Tags of {place.name}", lines or "*None.*"),
+        title=f"Tags · {place.name}",
+        warnings=(say("Only the first {shown} entries are here.", shown=PAGE),) if len(found) >= PAGE else (),
+    )
+
+
+def _name(found: GitHubRelease) -> str:
+    return " ".join((found.name or found.tag_name).split())
+
+
+def _facts(found: GitHubRelease) -> str:
+    kind = "draft" if found.draft else "pre-release" if found.prerelease else ""
+    return facts(tag=f"`{found.tag_name}`", author=login(found.author), date=found.published_at, kind=kind)
+
+
+def _notes(found: GitHubRelease) -> str:
+    return (found.body or "").replace("\r\n", "\n").strip()
+
+
+def _assets(assets: list[GitHubAsset]) -> str:
+    if not assets:
+        return ""
+    lines = (
+        f"- [{each.name}]({each.browser_download_url}) ({size(each.size)}, {each.download_count:,} downloads)"
+        for each in assets
+    )
+    return blocks("## Assets", "\n".join(lines))
+
+
+FULL = 1000
+"""Entries of a folder that GitHub lists at most."""
+
+_WITH_README = frozenset({".github", "docs"})
+
+
+async def repository(place: GitHubAddress, api: GitHubApi) -> Page:
+    """Return the root of a repository at its default branch: two requests, and one for its README."""
+    about = await api.get(f"/repos/{place.name}", GitHubRepository)
+    entries, warnings = await _root(place, api)
+    readme, more = await _readme(about.full_name, "HEAD", "", entries, api)
+    if about.archived:
+        more = (say("The repository is archived: nobody works on it any more."), *more)
+    description = (about.description or "").strip()
+    return github_page(
+        about.html_url or f"{api.endpoints.site}/{about.full_name}",
+        blocks(
+            element("repository", about.full_name),
+            element("description", description) if description else "",
+            element("files", listing(entries)),
+            readme,
+        ),
+        title=f"{about.full_name}: {description}" if description else about.full_name,
+        author=about.owner.login if about.owner else None,
+        date=about.pushed_at,
+        canonical=about.html_url or None,
+        warnings=(*warnings, *more),
+    )
+
+
+async def of_entries(
+    place: GitHubAddress, ref: str, path: str, entries: list[GitHubEntry], api: GitHubApi
+) -> Page:
+    """Return the page of a folder that is at hand."""
+    readme, warnings = await _readme(place.name, ref, path, entries, api)
+    if len(entries) >= FULL:
+        warnings = (
+            say("GitHub lists the first {count} entries of a folder, and no more.", count=FULL),
+            *warnings,
+        )
+    where = quote(f"{ref}/{path}".rstrip("/"), safe="/")
+    return github_page(
+        f"{api.endpoints.site}/{place.name}/tree/{where}",
+        blocks(
+            element("repository", place.name),
+            element("ref", ref),
+            element("path", path or "/"),
+            element("files", listing(entries)),
+            readme,
+        ),
+        title=title_of_path(place.name, path),
+        warnings=warnings,
+    )
+
+
+async def _root(place: GitHubAddress, api: GitHubApi) -> tuple[list[GitHubEntry], tuple[Message, ...]]:
+    try:
+        found = await api.contents(place.name, "", None)
+    except ReadError as error:
+        if error.status != 404:
+            raise
+        return [], (say("The repository is empty."),)
+    return (found if isinstance(found, list) else [found]), ()
+
+
+async def _readme(
+    repository: str, ref: str, path: str, entries: list[GitHubEntry], api: GitHubApi
+) -> tuple[str, tuple[Message, ...]]:
+    """Return the README as a section, "" if there is none."""
+    entry = readme_of(entries)
+    if entry is not None:
+        where = f"{api.endpoints.raw}/{repository}/{quote(ref, safe='/')}/{quote(entry.path, safe='/')}"
+        accept, name = None, entry.path
+    elif not path and any(each.type == "dir" and each.name in _WITH_README for each in entries):
+        where, accept, name = f"{api.endpoints.api}/repos/{repository}/readme", RAW, "README.md"
+    else:
+        return "", ()
+    try:
+        fetched = await api.fetch(where, accept)
+    except ReadError as error:
+        if entry is None and error.status == 404:
+            return "", ()
+        return "", (say("The README could not be read: {reason}", reason=error.message),)
+    text = unix(await asyncio.to_thread(decode_leniently, fetched.body, fetched.charset, "text/markdown"))
+    text, warnings = bounded(text)
+    if name.lower().endswith((".md", ".markdown", ".mdown")):
+        text = await asyncio.to_thread(linked, text, repository, ref, dirname(name), api.endpoints.site)
+    return (section("readme", text) if text.strip() else ""), warnings

@@ -1,0 +1,120 @@
+"""Articles of note, by the data of its own pages."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from tabane.messages import Message, say
+from tabane.reader.formats.article_html import WHOLE_MEDIA
+from tabane.reader.page import Page
+from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
+
+_PATH = re.compile(r"/[\w-]{1,60}/n/(n[0-9a-f]{8,16})/?")
+_EMBEDDED = re.compile(r"<figure\b[^<>]{0,3000}?\bdata-src=\"(https?://[^\"\s]{1,3000})\"[^<>]{0,3000}>")
+
+
+class NoteUser(Struct, frozen=True):
+    nickname: str = ""
+    urlname: str = ""
+
+
+class NoteHashtag(Struct, frozen=True):
+    name: str = ""
+
+
+class NoteTagging(Struct, frozen=True):
+    hashtag: NoteHashtag | None = None
+
+
+class NoteArticle(Struct, frozen=True):
+    """``body`` is HTML, and the part that is free where the note has a price."""
+
+    key: str
+    name: str | None = None
+    body: str | None = None
+    type: str = ""
+    price: int = 0
+    is_limited: bool = False
+    remained_char_num: int | None = None
+    publish_at: str | None = None
+    created_at: str | None = None
+    note_url: str = ""
+    like_count: int = 0
+    user: NoteUser | None = None
+    hashtag_notes: list[NoteTagging] = []
+
+
+class NoteResponse(Struct, frozen=True):
+    data: NoteArticle
+
+
+class NoteAdapter:
+    """An article, by one request; of one that is sold, the part that is free. Sounds and films are left to
+    the adapter for any page."""
+
+    name = "note"
+
+    def __init__(self, base: str = "https://note.com") -> None:
+        self._base = base
+
+    def takes(self, url: str) -> bool:
+        return _key(url) is not None
+
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        key = _key(url)
+        if key is None:
+            return None
+        note = (await fetch_json(tools, f"{self._base}/api/v3/notes/{key}", NoteResponse)).data
+        if not note.body:
+            return None
+        home = note.note_url or url
+        page = await tools.converting.page(_written(note.body).encode(), home, WHOLE_MEDIA, "utf-8")
+        title = " ".join((note.name or "").split())
+        tags = " ".join(each.hashtag.name for each in note.hashtag_notes if each.hashtag)
+        return replace(
+            page,
+            url=home,
+            markdown="\n\n".join(filter(None, (f"# {title}" if title else "", page.markdown, tags))),
+            title=title or None,
+            author=(note.user.nickname or note.user.urlname) if note.user else None,
+            date=note.publish_at or note.created_at,
+            site="note",
+            lang="ja",
+            canonical=home,
+            way=self.name,
+            warnings=(*_sold(note), *page.warnings),
+        )
+
+
+def _key(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        found = _PATH.fullmatch(parts.path) if parts.hostname == "note.com" else None
+    except ValueError:
+        return None
+    return found[1] if found else None
+
+
+def _sold(note: NoteArticle) -> tuple[Message, ...]:
+    if not (note.is_limited or note.remained_char_num):
+        return ()
+    if note.price:
+        return (
+            say("This is the part that is free: the rest is sold for {price} yen.", price=f"{note.price:,}"),
+        )
+    return (say("This is the part that everybody may read: the rest is for members."),)
+
+
+def _written(body: str) -> str:
+    """Return the body with a link where something of another site is shown."""
+    return _EMBEDDED.sub(_link, body)
+
+
+def _link(found: re.Match[str]) -> str:
+    url = html.escape(html.unescape(found[1]))
+    return f'{found[0]}<a href="{url}">{url}</a>'

@@ -1,0 +1,110 @@
+"""Notion by its API: pages with all their blocks, and the columns of databases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.page import Page
+from tabane.reader.sites.notion.api import NotionApi, NotionBlockReader, NotionObject, page_id
+from tabane.reader.sites.notion.block_markdown import markdown, unwritten
+from tabane.reader.sites.notion.rich_text import line, named, plain, title
+from tabane.reader.sites.site_adapter import ReadingTools
+
+__all__ = ["NotionAdapter"]
+
+_SOURCES = 5  # of one database
+_NO_PAGE = (400, 404)
+
+
+class NotionAdapter:
+    """Pages of Notion through its API; without a key the adapter for any page reads them.
+
+    ``key`` gives NOTION_API_KEY or None. Causes of its ReadErrors beside those of fetching: key where there
+    is none or it is not accepted, status 404 where the page is not shared with the integration.
+    """
+
+    name = "notion"
+
+    def __init__(
+        self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.notion.com"
+    ) -> None:
+        self._key, self._base = key, base
+
+    def takes(self, url: str) -> bool:
+        return page_id(url) is not None
+
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        id_ = page_id(url)
+        if id_ is None:
+            return None
+        key = self._key()
+        if not key:
+            raise ReadError(
+                say("Pages of Notion are read whole with the key of an integration in NOTION_API_KEY."), "key"
+            )
+        api = NotionApi(tools, self._base, key)
+        try:
+            found = await api.get(f"pages/{id_}", NotionObject)
+        except ReadError as error:
+            if error.status not in _NO_PAGE:
+                raise
+            return await _database(url, id_, api)
+        return await _page(url, found, api)
+
+
+async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
+    nodes, warnings = await NotionBlockReader(api).of_page(found.id)
+    name = title(found.properties)
+    known = "\n".join(f"- {key}: {value}" for key, value in named(found.properties))
+    if count := unwritten(nodes):
+        warnings = (
+            *warnings,
+            say("{count} blocks are of kinds that Notion's API does not tell of.", count=count),
+        )
+    body = await asyncio.to_thread(markdown, nodes)
+    return _made(url, found, name, known, body, warnings)
+
+
+async def _database(url: str, id_: str, api: NotionApi) -> Page:
+    """Return a database: what it is called and what its columns are. Its rows are not to be had by reading
+    alone.
+    """
+    found = await api.get(f"databases/{id_}", NotionObject)
+    parts = []
+    for source in found.data_sources[:_SOURCES]:
+        if isinstance(source, dict) and source.get("id"):
+            columns = await api.get(f"data_sources/{source['id']}", NotionObject)
+            parts.append(_columns(str(source.get("name") or ""), columns, alone=len(found.data_sources) == 1))
+    warning = say("The rows of a database are not read: read its pages one by one.")
+    name = " ".join(plain(found.title).split())
+    return _made(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
+
+
+def _columns(name: str, source: NotionObject, *, alone: bool) -> str:
+    head = "## Columns" if alone or not name else f"## {name}"
+    lines = (
+        f"- {key} ({each.get('type', '?')})"
+        for key, each in source.properties.items()
+        if isinstance(each, dict)
+    )
+    return f"{head}\n\n" + "\n".join(lines)
+
+
+def _made(
+    url: str, found: NotionObject, name: str, known: str, body: str, warnings: tuple[Message, ...]
+) -> Page:
+    head = f"# {name}" if name else ""
+    return Page(
+        url,
+        "\n\n".join(filter(None, (head, known, body))),
+        title=name or None,
+        date=found.last_edited_time or found.created_time,
+        site="Notion",
+        canonical=found.public_url or found.url or None,
+        way="notion",
+        share=1.0,
+        warnings=warnings,
+    )

@@ -1,0 +1,233 @@
+"""Requests to Notion's API, page ids in URLs, and the blocks of a page.
+
+https://developers.notion.com/reference: three requests a second on average, pages of a hundred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Struct
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.sites.site_adapter import ReadingTools, fetch_json, query
+
+DEPTH = 10
+"""Levels of blocks within blocks."""
+
+REQUESTS = 120
+"""Requests for one page: at three a second that is less than a read may take."""
+
+AT_ONCE = 3
+
+# Pages of their own, which are named and not read.
+_CLOSED = frozenset({"child_page", "child_database"})
+
+
+@dataclass(slots=True)
+class NotionBlock:
+    """A block and what is within it."""
+
+    block: Block
+    inner: list[NotionBlock] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        return str(self.block.get("type", ""))
+
+    @property
+    def content(self) -> Block:
+        """Return what is said of it under the name of its own kind."""
+        found = self.block.get(self.kind)
+        return found if isinstance(found, dict) else {}
+
+
+class NotionBlockReader:
+    """Reads the blocks of one page, level by level, so that what is cut off is what lies deepest."""
+
+    def __init__(self, api: NotionApi) -> None:
+        self._api, self._left = api, REQUESTS
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._unread = 0
+        self._deep = 0
+        self._why: ReadError | None = None
+
+    async def of_page(self, id_: str) -> tuple[list[NotionBlock], tuple[Message, ...]]:
+        """Return all blocks, with a warning about those that are missing. Raises ReadError if there is none
+        at all.
+        """
+        nodes = [NotionBlock(block) for block in await self._children(id_)]
+        level = nodes
+        for _ in range(DEPTH - 1):
+            level = await self._below(level)
+            if not level:
+                break
+        self._deep = sum(_has_more(node) for node in level)
+        return nodes, tuple(self._warnings())
+
+    async def _below(self, level: list[NotionBlock]) -> list[NotionBlock]:
+        """Return the next level, every block hung where it belongs."""
+        opened = [node for node in level if _has_more(node)]
+        await asyncio.gather(*(self._open(node) for node in opened))
+        return [inner for node in opened for inner in node.inner]
+
+    async def _open(self, node: NotionBlock) -> None:
+        original = node.content.get("synced_from")
+        id_ = original.get("block_id") if isinstance(original, dict) else None
+        try:
+            blocks = await self._children(str(id_ or node.block.get("id", "")))
+        except ReadError as error:
+            self._unread, self._why = self._unread + 1, error
+            return
+        node.inner = [NotionBlock(block) for block in blocks]
+
+    async def _children(self, id_: str) -> list[Block]:
+        """Return all blocks right below one, page by page; those so far where the next is not to be had."""
+        found: list[Block] = []
+        cursor: str | None = None
+        while True:
+            if self._left <= 0:
+                self._unread += 1
+                return found
+            self._left -= 1
+            try:
+                async with self._turns:
+                    part = await self._api.get(
+                        f"blocks/{id_}/children", NotionListing, page_size=100, start_cursor=cursor
+                    )
+            except ReadError as error:
+                if not found:
+                    raise
+                self._unread, self._why = self._unread + 1, error
+                return found
+            found += part.results
+            cursor = part.next_cursor
+            if not part.has_more or not cursor:
+                return found
+
+    def _warnings(self) -> list[Message]:
+        warnings = []
+        if self._why is not None:
+            warnings.append(
+                say(
+                    "{count} parts of the page could not be read: {reason}",
+                    count=self._unread,
+                    reason=self._why.message,
+                )
+            )
+        elif self._unread:
+            warnings.append(
+                say(
+                    "The page has more parts than are read at once: {count} are left out.", count=self._unread
+                )
+            )
+        if self._deep:
+            warnings.append(say("Blocks more than {depth} levels deep are left out.", depth=DEPTH))
+        return warnings
+
+
+def _has_more(node: NotionBlock) -> bool:
+    return bool(node.block.get("has_children")) and node.kind not in _CLOSED
+
+
+_HOSTS = ("notion.so", "notion.site", "app.notion.com")
+_ID = re.compile(r"(?:^|-)([0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$", re.IGNORECASE)
+
+
+def page_id(url: str) -> str | None:
+    """Return the id of the page or database at ``url``, as a UUID; None if the URL has none or is not
+    Notion's.
+
+    A page that is looked at beside the list it is in has its id in ``p``; that in ``v`` is of a view.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return None
+    if not any(host == each or host.endswith("." + each) for each in _HOSTS):
+        return None
+    beside = parse_qs(parts.query).get("p", [""])[0]
+    last = parts.path.rstrip("/").rpartition("/")[2]
+    found = _ID.search(beside) or _ID.search(last)
+    return uuid(found[1]) if found else None
+
+
+def uuid(text: str) -> str:
+    """Return an id in the spelling of the API."""
+    plain = text.replace("-", "").lower()
+    return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
+
+
+def address(id_: object) -> str:
+    """Return where a page is, by its id."""
+    return f"https://www.notion.so/{str(id_).replace('-', '')}"
+
+
+VERSION = "2025-09-03"
+
+_Shape = TypeVar("_Shape")
+
+Block = dict[str, Any]
+
+
+class NotionListing(Struct, frozen=True):
+    """A page of a list."""
+
+    results: list[Block]
+    has_more: bool = False
+    next_cursor: str | None = None
+
+
+class NotionObject(Struct, frozen=True):
+    """A page or a database, as far as both have the same."""
+
+    id: str
+    url: str = ""
+    public_url: str | None = None
+    created_time: str | None = None
+    last_edited_time: str | None = None
+    properties: dict[str, Any] = {}
+    title: list[Any] = []
+    description: list[Any] = []
+    data_sources: list[Any] = []
+
+
+class NotionApi:
+    """The API for one read."""
+
+    def __init__(self, tools: ReadingTools, base: str, key: str) -> None:
+        self._tools, self._base = tools, base
+        self._headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
+
+    async def get(self, path: str, shape: type[_Shape], **parameters: object) -> _Shape:
+        """Return what is at ``path``. Raises ReadError that says what it means here."""
+        url = query(f"{self._base}/v1/{path}", **parameters)
+        try:
+            return await fetch_json(self._tools, url, shape, headers=self._headers)
+        except ReadError as error:
+            message = _message(error)
+            if message is None:
+                raise
+            cause = "key" if error.status in (401, 403) else error.cause
+            raise ReadError(message, cause, status=error.status, wait=error.wait) from None
+
+
+def _message(error: ReadError) -> Message | None:
+    if error.cause == "rate":
+        return say("Notion asks to wait: {reason}", reason=error.message)
+    if error.status == 401:
+        return say("Notion does not accept the NOTION_API_KEY.")
+    if error.status == 403:
+        return say("The integration of the NOTION_API_KEY may not read content: allow it to in its settings.")
+    if error.status == 404:
+        return say(
+            "Notion has nothing there, or it is not shared with the integration of the NOTION_API_KEY: open "
+            "the page, and add the integration under its connections."
+        )
+    return None

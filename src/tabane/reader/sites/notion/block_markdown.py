@@ -1,0 +1,206 @@
+"""Blocks of Notion as Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tabane.reader.formats.text import fence
+from tabane.reader.markdown import escaping
+from tabane.reader.sites.notion.api import NotionBlock, address
+from tabane.reader.sites.notion.rich_text import line, plain, rich
+
+_ITEMS = frozenset({"bulleted_list_item", "numbered_list_item", "to_do", "toggle"})
+_NOTHING = frozenset({"breadcrumb", "table_of_contents", "tab_group_placeholder"})
+_LANGUAGES = {"plain text": "", "c++": "cpp", "c#": "csharp", "f#": "fsharp", "shell": "sh", "markup": "html"}
+
+
+def markdown(nodes: Sequence[NotionBlock]) -> str:
+    """Return blocks, one below the other: items of a list close together, all else with an empty line
+    between.
+    """
+    text, before, number = "", "", 0
+    for node in nodes:
+        number = number + 1 if node.kind == "numbered_list_item" else 0
+        written = _numbered(node, number) if number else _block(node)
+        if not written:
+            continue
+        close = node.kind in _ITEMS and node.kind == before
+        text += ("" if not text else "\n" if close else "\n\n") + written
+        before = node.kind
+    return text
+
+
+def unwritten(nodes: Sequence[NotionBlock]) -> int:
+    """Return blocks that the API does not tell of."""
+    return sum((node.kind == "unsupported") + unwritten(node.inner) for node in nodes)
+
+
+def _block(node: NotionBlock) -> str:
+    if writing := _WRITING.get(node.kind):
+        return writing(node)
+    if node.kind in _NOTHING:
+        return ""
+    return _below(_paragraph_text(node), node)
+
+
+def _text(node: NotionBlock) -> str:
+    return rich(node.content.get("rich_text")).strip()
+
+
+def _paragraph_text(node: NotionBlock) -> str:
+    return escaping.lines(_text(node))
+
+
+def _below(text: str, node: NotionBlock) -> str:
+    """Return text, and what is within the block below it."""
+    return "\n\n".join(filter(None, (text, markdown(node.inner))))
+
+
+def _heading(node: NotionBlock) -> str:
+    level = min(int(node.kind[-1]) + 1, 6) if node.kind[-1].isdigit() else 2
+    said = line(node.content.get("rich_text"))
+    return _below(f"{'#' * level} {escaping.heading(said)}" if said else "", node)
+
+
+def _item(mark: str, node: NotionBlock) -> str:
+    """Return an item of a list; what is within it is set in."""
+    indent = " " * len(mark)
+    inner = markdown(node.inner)
+    text = _paragraph_text(node)
+    if inner:
+        nested = node.inner[0].kind in _ITEMS
+        text = f"{text}\n{inner}" if nested and text else _joined(text, inner)
+    lines = text.split("\n")
+    return "\n".join([mark + lines[0], *(indent + each if each else "" for each in lines[1:])]).rstrip()
+
+
+def _joined(text: str, inner: str) -> str:
+    return f"{text}\n\n{inner}" if text else inner
+
+
+def _numbered(node: NotionBlock, number: int) -> str:
+    return _item(f"{number}. ", node)
+
+
+def _to_do(node: NotionBlock) -> str:
+    mark = "x" if node.content.get("checked") else " "
+    inner = NotionBlock({"type": "bulleted_list_item", "bulleted_list_item": node.content}, node.inner)
+    return _item("- ", inner).replace("- ", f"- [{mark}] ", 1)
+
+
+def _quote(node: NotionBlock) -> str:
+    return _quoted(_below(_paragraph_text(node), node))
+
+
+def _callout(node: NotionBlock) -> str:
+    icon = node.content.get("icon")
+    sign = str(icon.get("emoji") or "") if isinstance(icon, dict) else ""
+    return _quoted(_below(f"{sign} {_paragraph_text(node)}".strip(), node))
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {each}" if each else ">" for each in text.split("\n")) if text else ""
+
+
+def _code(node: NotionBlock) -> str:
+    language = str(node.content.get("language") or "")
+    code = plain(node.content.get("rich_text"))
+    caption = line(node.content.get("caption"))
+    return _joined(fence(code, _LANGUAGES.get(language, language.replace(" ", "-"))), caption).rstrip()
+
+
+def _equation(node: NotionBlock) -> str:
+    return f"$$\n{node.content.get('expression', '')}\n$$"
+
+
+def _table(node: NotionBlock) -> str:
+    rows = [
+        [escaping.cell(line(cell)) for cell in cells]
+        for row in node.inner
+        if isinstance(cells := row.content.get("cells"), list)
+    ]
+    if not rows:
+        return ""
+    width = max(map(len, rows))
+    rows = [[*row, *[""] * (width - len(row))] for row in rows]
+    if not node.content.get("has_column_header"):
+        rows.insert(0, [""] * width)
+    rows.insert(1, ["---"] * width)
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _columns(node: NotionBlock) -> str:
+    return markdown(node.inner)
+
+
+def _picture(node: NotionBlock) -> str:
+    url = _url(node)
+    return f"![{escaping.label(line(node.content.get('caption')))}](<{url}>)" if url else ""
+
+
+def _file(node: NotionBlock) -> str:
+    """Return a file, a film, a bookmark: a link by whatever it is called."""
+    url = _url(node)
+    name = line(node.content.get("caption")) or escaping.inline(str(node.content.get("name") or "")) or url
+    return f"[{escaping.label(name)}](<{url}>)" if url else name
+
+
+def _url(node: NotionBlock) -> str:
+    content = node.content
+    for where in (content, content.get("external"), content.get("file")):
+        if isinstance(where, dict) and isinstance(url := where.get("url"), str):
+            return url.replace("<", "%3C").replace(">", "%3E").replace("\n", "")
+    return ""
+
+
+def _page(node: NotionBlock) -> str:
+    """Return a page or database within this one: named, and not read."""
+    sign = "🗃" if node.kind == "child_database" else "📄"
+    name = escaping.inline(" ".join(str(node.content.get("title") or "Untitled").split()))
+    return f"{sign} [{escaping.label(name)}]({address(node.block.get('id', ''))})"
+
+
+def _reference(node: NotionBlock) -> str:
+    kind = str(node.content.get("type") or "")
+    id_ = node.content.get(kind)
+    return f"→ [{kind.removesuffix('_id') or 'page'}]({address(id_)})" if id_ else ""
+
+
+def _rule(_node: NotionBlock) -> str:
+    return "---"
+
+
+def _unsupported(_node: NotionBlock) -> str:
+    return ""
+
+
+_WRITING: Mapping[str, Callable[[NotionBlock], str]] = {
+    "heading_1": _heading,
+    "heading_2": _heading,
+    "heading_3": _heading,
+    "heading_4": _heading,
+    "bulleted_list_item": lambda node: _item("- ", node),
+    "toggle": lambda node: _item("- ", node),
+    "to_do": _to_do,
+    "quote": _quote,
+    "callout": _callout,
+    "code": _code,
+    "equation": _equation,
+    "table": _table,
+    "column_list": _columns,
+    "column": _columns,
+    "synced_block": _columns,
+    "image": _picture,
+    "video": _file,
+    "file": _file,
+    "pdf": _file,
+    "audio": _file,
+    "bookmark": _file,
+    "embed": _file,
+    "link_preview": _file,
+    "child_page": _page,
+    "child_database": _page,
+    "link_to_page": _reference,
+    "divider": _rule,
+    "unsupported": _unsupported,
+}

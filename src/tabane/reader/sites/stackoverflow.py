@@ -1,0 +1,279 @@
+"""Stack Overflow and the other sites of Stack Exchange, by their API."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from tabane.errors import ReadError
+from tabane.messages import Message, say
+from tabane.reader.formats.article_html import WHOLE_MEDIA
+from tabane.reader.page import Page
+from tabane.reader.sites.site_adapter import ReadingTools, fetch_json, moment, query
+
+PAGE = 100
+"""Items of a page, the most that the API gives."""
+
+COMMENT_PAGES = 3
+
+_NAMES = {
+    "stackoverflow.com": "Stack Overflow",
+    "superuser.com": "Super User",
+    "serverfault.com": "Server Fault",
+    "askubuntu.com": "Ask Ubuntu",
+    "mathoverflow.net": "MathOverflow",
+    "stackapps.com": "Stack Apps",
+}
+_LANGUAGES = frozenset({"es", "ja", "pt", "ru", "meta"})  # of Stack Overflow alone
+_PATH = re.compile(r"/(questions|q|a|answers)/([1-9]\d{0,11})(?:/.*)?")
+
+
+class StackOwner(Struct, frozen=True):
+    display_name: str = ""
+
+
+class StackComment(Struct, frozen=True):
+    post_id: int
+    body: str = ""
+    score: int = 0
+    creation_date: int = 0
+    owner: StackOwner | None = None
+
+
+class StackAnswer(Struct, frozen=True):
+    answer_id: int
+    question_id: int
+    body: str = ""
+    score: int = 0
+    is_accepted: bool = False
+    creation_date: int = 0
+    owner: StackOwner | None = None
+
+
+class StackQuestion(Struct, frozen=True):
+    question_id: int
+    title: str
+    body: str = ""
+    link: str = ""
+    score: int = 0
+    view_count: int = 0
+    answer_count: int = 0
+    creation_date: int = 0
+    last_activity_date: int = 0
+    tags: list[str] = []
+    owner: StackOwner | None = None
+    closed_reason: str | None = None
+
+
+_Item = TypeVar("_Item", StackQuestion, StackAnswer, StackComment)
+
+
+class StackItems(Struct, frozen=True):
+    """What every answer of the API is wrapped in; ``items`` are read by what they are of."""
+
+    has_more: bool = False
+    quota_remaining: int | None = None
+
+
+class StackQuestions(StackItems, frozen=True):
+    items: list[StackQuestion] = []
+
+
+class StackAnswers(StackItems, frozen=True):
+    items: list[StackAnswer] = []
+
+
+class StackComments(StackItems, frozen=True):
+    items: list[StackComment] = []
+
+
+@dataclass(frozen=True, slots=True)
+class _StackThread:
+    """All that was said: answers in the order in which they are shown."""
+
+    question: StackQuestion
+    answers: Sequence[StackAnswer]
+    comments: Sequence[StackComment]
+    warnings: tuple[Message, ...]
+
+
+class StackOverflowAdapter:
+    """A question with its answers, the accepted one first and the others by their votes, and all comments.
+
+    Three requests. ``key`` gives STACKEXCHANGE_KEY or None: without one there are 300 requests a day, with
+    one 10,000.
+    """
+
+    name = "stackoverflow"
+
+    def __init__(
+        self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.stackexchange.com"
+    ) -> None:
+        self._key, self._base = key, base
+
+    def takes(self, url: str) -> bool:
+        return _place(url) is not None
+
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        place = _place(url)
+        if place is None:
+            return None
+        site, kind, id_ = place
+        api = _StackApi(tools, self._base, site, self._key() or None)
+        if kind in ("a", "answers"):
+            found = await api.get(f"answers/{id_}", StackAnswers)
+            id_ = str(_first(found.items).question_id)
+        thread = await _read(id_, api)
+        page = await tools.converting.page(_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8")
+        return _made(page, thread, site)
+
+
+class _StackApi:
+    """The API for one read."""
+
+    def __init__(self, tools: ReadingTools, base: str, site: str, key: str | None) -> None:
+        self._tools, self._base, self._site, self._key = tools, base, site, key
+
+    async def get(self, path: str, shape: type[_Found], **parameters: object) -> _Found:
+        url = query(
+            f"{self._base}/2.3/{path}", **parameters, site=self._site, filter="withbody", key=self._key
+        )
+        try:
+            return await fetch_json(self._tools, url, shape)
+        except ReadError as error:
+            if error.status not in (400, 502):
+                raise
+            raise ReadError(self._refusal(), "rate", status=error.status, wait=error.wait) from None
+
+    def _refusal(self) -> Message:
+        if self._key:
+            return say(
+                "Stack Exchange refuses to answer: its limit of requests is spent, or the key is no key."
+            )
+        return say(
+            "Stack Exchange refuses to answer: without a key it allows 300 requests a day; with "
+            "STACKEXCHANGE_KEY set, 10,000."
+        )
+
+
+_Found = TypeVar("_Found", bound=StackItems)
+
+
+def _place(url: str) -> tuple[str, str, str] | None:
+    """Return the site as the API calls it, whether a question or an answer, and its number."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").removeprefix("www.")
+    except ValueError:
+        return None
+    found = _PATH.fullmatch(parts.path)
+    return (host, found[1], found[2]) if found and _is_site(host) else None
+
+
+def _is_site(host: str) -> bool:
+    sub, _, rest = host.partition(".")
+    return host in _NAMES or rest == "stackexchange.com" or (rest in _NAMES and sub in _LANGUAGES)
+
+
+async def _read(id_: str, api: _StackApi) -> _StackThread:
+    question = _first((await api.get(f"questions/{id_}", StackQuestions)).items)
+    warnings: list[Message] = []
+    answers: list[StackAnswer] = []
+    if question.answer_count:
+        found = await api.get(
+            f"questions/{id_}/answers", StackAnswers, order="desc", sort="votes", pagesize=PAGE
+        )
+        answers = sorted(found.items, key=lambda each: (not each.is_accepted, -each.score, each.answer_id))
+        if found.has_more:
+            all_ = question.answer_count
+            warnings.append(say("The {shown} best of {all} answers are here.", shown=len(answers), all=all_))
+    posts = [question.question_id, *(each.answer_id for each in answers)][:PAGE]
+    comments, more = await _comments(posts, api)
+    return _StackThread(question, answers, comments, (*warnings, *more))
+
+
+async def _comments(posts: Sequence[int], api: _StackApi) -> tuple[list[StackComment], tuple[Message, ...]]:
+    found: list[StackComment] = []
+    path = f"posts/{';'.join(map(str, posts))}/comments"
+    for number in range(1, COMMENT_PAGES + 1):
+        try:
+            some = await api.get(
+                path, StackComments, order="asc", sort="creation", pagesize=PAGE, page=number
+            )
+        except ReadError as error:
+            return found, (say("Not everything could be read: {reason}", reason=error.message),)
+        found += some.items
+        if not some.has_more:
+            return found, ()
+    return found, (say("Only the first {shown} comments are here.", shown=len(found)),)
+
+
+def _first(items: Sequence[_Item]) -> _Item:
+    if not items:
+        raise ReadError(say("There is no such question, or it was deleted."), "status", status=404)
+    return items[0]
+
+
+def _html(thread: _StackThread) -> str:
+    """Return all of it as one document, to be converted at once."""
+    question = thread.question
+    said: defaultdict[int, list[StackComment]] = defaultdict(list)
+    for comment in thread.comments:
+        said[comment.post_id].append(comment)
+    facts = {
+        "Score": str(question.score),
+        "Asked by": f"{_name(question.owner)}, {moment(question.creation_date)}",
+        "Tags": html.escape(", ".join(question.tags)),
+        "Views": f"{question.view_count:,}",
+        "Closed": html.escape(question.closed_reason or ""),
+    }
+    lines = "".join(f"<li>{name}: {value}</li>" for name, value in facts.items() if value)
+    parts = [f"<h1>{question.title}</h1><ul>{lines}</ul><div>{question.body}</div>"]
+    parts.append(_said(said[question.question_id]))
+    for answer in thread.answers:
+        accepted = "Accepted answer" if answer.is_accepted else "Answer"
+        head = f"{accepted} (score {answer.score}) by {_name(answer.owner)}, {moment(answer.creation_date)}"
+        parts.append(f"<h2>{head}</h2><div>{answer.body}</div>{_said(said[answer.answer_id])}")
+    return "<!doctype html><meta charset=utf-8><body>" + "".join(parts)
+
+
+def _said(comments: Sequence[StackComment]) -> str:
+    if not comments:
+        return ""
+    lines = (
+        f"<li><b>{_name(each.owner)}</b>, {moment(each.creation_date)[:10]}"
+        + (f" (score {each.score})" if each.score else "")
+        + f": {each.body}</li>"
+        for each in comments
+    )
+    return f"<p><b>Comments</b></p><ul>{''.join(lines)}</ul>"
+
+
+def _name(owner: StackOwner | None) -> str:
+    """Return names come with their letters as entities, so that they are HTML already."""
+    return (owner.display_name if owner else "") or "(deleted)"
+
+
+def _made(page: Page, thread: _StackThread, site: str) -> Page:
+    question = thread.question
+    name = _NAMES.get(site) or (
+        f"Stack Overflow ({site[:2]})" if site.endswith("stackoverflow.com") else site
+    )
+    return replace(
+        page,
+        url=question.link or f"https://{site}/questions/{question.question_id}",
+        title=html.unescape(question.title),
+        author=html.unescape(_name(question.owner)),
+        date=moment(question.creation_date) or None,
+        site=name,
+        canonical=question.link or None,
+        way=StackOverflowAdapter.name,
+        warnings=(*thread.warnings, *page.warnings),
+    )

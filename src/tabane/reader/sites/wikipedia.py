@@ -1,0 +1,79 @@
+"""Wikipedia and its sister projects, in any language, by MediaWiki's REST API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from tabane.reader.formats.article_html import WIKI_MEDIA
+from tabane.reader.page import Page
+from tabane.reader.sites.site_adapter import ReadingTools
+
+_HOST = re.compile(
+    r"([a-z][a-z0-9-]{1,20})\.(?:m\.)?"
+    r"(wikipedia|wiktionary|wikibooks|wikiquote|wikisource|wikinews|wikiversity|wikivoyage)\.org"
+)
+_OTHERS = {
+    "www.mediawiki.org": "MediaWiki",
+    "meta.wikimedia.org": "Meta-Wiki",
+    "species.wikimedia.org": "Wikispecies",
+    "wikitech.wikimedia.org": "Wikitech",
+}
+_ELSEWHERE = re.compile(r"(?:Special|File|Media)(?::|$)", re.IGNORECASE)
+
+
+class WikipediaAdapter:
+    """Articles as their makers give them, without what stands around them. One request.
+
+    ``base`` gives the beginning of the API's URLs for a host. What the API does not have, such as special
+    pages, old revisions and pages of pictures, is left to the adapter for any page.
+    """
+
+    name = "wikipedia"
+
+    def __init__(self, base: Callable[[str], str] = lambda host: f"https://{host}") -> None:
+        self._base = base
+
+    def takes(self, url: str) -> bool:
+        return _place(url) is not None
+
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        place = _place(url)
+        if place is None:
+            return None
+        host, title = place
+        where = f"{self._base(host)}/w/rest.php/v1/page/{quote(title, safe='')}/html"
+        fetched = await tools.fetcher.fetch(where, accept="text/html")
+        article = f"https://{host}/wiki/{quote(title, safe='/:(),')}"
+        page = await tools.converting.page(fetched.body, article, WIKI_MEDIA, fetched.charset)
+        lang = page.lang or (host.partition(".")[0] if _HOST.fullmatch(host) else None)
+        return replace(page, url=page.canonical or article, site=_site(host), lang=lang, way=self.name)
+
+
+def _place(url: str) -> tuple[str, str] | None:
+    """Host and title of an article; None for what is none."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").replace(".m.", ".", 1)
+    except ValueError:
+        return None
+    if not (_HOST.fullmatch(host) or host in _OTHERS):
+        return None
+    asked = parse_qs(parts.query)
+    if parts.path.startswith("/wiki/"):
+        title = unquote(parts.path.removeprefix("/wiki/"))
+    elif parts.path in ("/w/index.php", "/") and asked.keys() == {"title"}:
+        title = asked["title"][0]
+    else:
+        return None
+    title = title.strip().replace(" ", "_")
+    if not title or len(title) > 300 or _ELSEWHERE.match(title) or {"oldid", "diff", "action"} & asked.keys():
+        return None
+    return host, title
+
+
+def _site(host: str) -> str:
+    found = _HOST.fullmatch(host)
+    return found[2].capitalize() if found else _OTHERS[host]

@@ -1,0 +1,109 @@
+"""Articles of Zenn, by the data of its own pages."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from tabane.reader.formats.article_html import WHOLE_MEDIA
+from tabane.reader.page import Page
+from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
+
+_PATH = re.compile(r"/([\w-]{1,60})/articles/([a-z0-9_-]{1,60})/?")
+_FORMULA = re.compile(r"<embed-katex\b([^<>]{0,200})>((?:[^<]|<(?!/?embed-katex)){0,20000})</embed-katex>")
+_EMBEDDED = re.compile(
+    r"<iframe\b[^<>]{0,3000}?\bdata-content=\"([^\"<>]{1,3000})\"[^<>]{0,3000}>\s*(?:</iframe>)?"
+)
+
+
+class ZennUser(Struct, frozen=True):
+    username: str = ""
+    name: str = ""
+
+
+class ZennTopic(Struct, frozen=True):
+    display_name: str = ""
+
+
+class ZennArticle(Struct, frozen=True):
+    title: str
+    body_html: str
+    emoji: str | None = None
+    path: str = ""
+    article_type: str = ""
+    published_at: str | None = None
+    body_updated_at: str | None = None
+    liked_count: int = 0
+    user: ZennUser | None = None
+    topics: list[ZennTopic] = []
+
+
+class ZennResponse(Struct, frozen=True):
+    article: ZennArticle
+
+
+class ZennAdapter:
+    """An article, by one request. Books and scraps are left to the adapter for any page."""
+
+    name = "zenn"
+
+    def __init__(self, base: str = "https://zenn.dev") -> None:
+        self._base = base
+
+    def takes(self, url: str) -> bool:
+        return _place(url) is not None
+
+    async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        place = _place(url)
+        if place is None:
+            return None
+        user, slug = place
+        article = (await fetch_json(tools, f"{self._base}/api/articles/{slug}", ZennResponse)).article
+        home = f"https://zenn.dev{article.path or f'/{user}/articles/{slug}'}"
+        page = await tools.converting.page(_written(article.body_html).encode(), home, WHOLE_MEDIA, "utf-8")
+        topics = ", ".join(topic.display_name for topic in article.topics if topic.display_name)
+        facts = {"Topics": topics, "Kind": article.article_type, "Likes": article.liked_count or ""}
+        lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+        author = article.user
+        return replace(
+            page,
+            markdown="\n\n".join(filter(None, (f"# {article.title}", lines, page.markdown))),
+            title=article.title,
+            author=(author.name or author.username) if author else user,
+            date=article.published_at,
+            site="Zenn",
+            lang="ja",
+            canonical=home,
+            way=self.name,
+        )
+
+
+def _place(url: str) -> tuple[str, str] | None:
+    try:
+        parts = urlsplit(url)
+        found = _PATH.fullmatch(parts.path) if parts.hostname == "zenn.dev" else None
+    except ValueError:
+        return None
+    return (found[1], found[2]) if found else None
+
+
+def _written(body: str) -> str:
+    """Return the body with Zenn's own elements in the words of HTML: formulas, and links to what is shown."""
+    return _EMBEDDED.sub(_link, _FORMULA.sub(_formula, body))
+
+
+def _formula(found: re.Match[str]) -> str:
+    marks = "$$" if "display-mode" in found[1] else "$"
+    tex = re.sub(r"</?eqn?\b[^>]*>", "", found[2]).strip()
+    return f'<span class="math-container">{marks}{tex}{marks}</span>'
+
+
+def _link(found: re.Match[str]) -> str:
+    url = unquote(html.unescape(found[1]))
+    if not url.startswith(("https://", "http://")):
+        return ""
+    return f'<a href="{html.escape(url)}">{html.escape(url)}</a>'

@@ -1,0 +1,332 @@
+"""Reading of a URL: from the cache, then by the site adapters, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from tabane.errors import ReadError, StoreError
+from tabane.messages import Message, say
+from tabane.reader.cleaning import (
+    cleaned,
+    in_words,
+    one_line,
+    warnings_of,
+    with_whole_links,
+    without_comments,
+)
+from tabane.reader.fetching.interface import FetchedResource, Fetcher
+from tabane.reader.guard import target
+from tabane.reader.page import Page
+from tabane.reader.sites.any_page import AnyPageAdapter, PageSourceAdapter
+from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
+
+log = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value")
+
+FRESH = 15 * 60.0
+"""Seconds in which what was read is taken for what is there."""
+
+LIMIT = 90.0
+"""Seconds for one page by all ways together."""
+
+# What says most of why a page cannot be read comes first: the others are often what follows from it.
+_TELLING = (
+    "url", "scheme", "refused", "key", "rate", "robots", "large", "type", "status", "tls", "dns", "connect",
+    "timeout", "redirect", "javascript", "empty", "broken", "way",
+)  # fmt: skip
+
+# Markdown as its author wrote it, with links that lead from where it stands.
+_AS_WRITTEN = frozenset({"markdown", "llms.txt"})
+
+_LINES = re.compile(r"#L\d{1,7}(?:C\d{1,7})?(?:-L?\d{1,7}(?:C\d{1,7})?)?$")
+
+# What passes: a page that was read before is then better than none.
+_PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate"})
+
+
+@dataclass(frozen=True, slots=True)
+class CacheValidators:
+    """What a site can be asked with whether a page has changed: which request, and what it said of it."""
+
+    url: str
+    accept: str | None
+    etag: str | None
+    last_modified: str | None
+
+    def headers(self) -> dict[str, str]:
+        said = {"if-none-match": self.etag, "if-modified-since": self.last_modified}
+        return {name: value for name, value in said.items() if value and _may_be_said(value)}
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPage:
+    """A page that was read before: ``checked`` is when the site last said so, seconds since 1970."""
+
+    page: Page
+    checked: float
+    validators: CacheValidators | None = None
+
+
+class PageCaching(Protocol):
+    """Where pages are kept. Failure policy: StoreError, and reading goes on without it."""
+
+    async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
+        """Return the page that was read at that URL, or whose final URL it is."""
+        ...
+
+    async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
+        """Keep it in place of what there was; where it is too large, keep nothing."""
+        ...
+
+
+class PageCleaner(Protocol):
+    """Makes a page readable for a person, off the event loop. Raises ReadError."""
+
+    async def __call__(self, page: Page, *, raw: bool = False) -> Page: ...
+
+
+class UrlReader:
+    """Reads pages. ``ways`` are those of single sites, tried in order, before the general one.
+
+    ``tools`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
+    One URL is read once at a time: requests for it meanwhile get the same page.
+    """
+
+    def __init__(
+        self,
+        tools: Callable[[], ReadingTools],
+        ways: Sequence[SiteAdapter] = (),
+        shelf: PageCaching | None = None,
+        *,
+        general: SiteAdapter | None = None,
+        fresh: Callable[[], float] = lambda: FRESH,
+        limit: float = LIMIT,
+        show: PageCleaner | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._tools, self._shelf = tools, shelf
+        self._ways = (*ways, general or AnyPageAdapter())
+        self._fresh, self._limit, self._clock = fresh, limit, clock
+        self._show = show or _in_thread
+        self._turns: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
+
+    async def read(
+        self, url: str, *, refresh: bool = False, raw: bool = False, settled: bool = False
+    ) -> Page:
+        """Return the page at ``url``; what it says is clean of unseen text. Raises ReadError.
+
+        A page that was read less than ``fresh`` seconds ago is given as it was, and an older one where its
+        site says that it has not changed, or does not answer. ``refresh`` asks again in any case, ``settled``
+        not as long as it is kept. ``raw`` is what was served, as text.
+        """
+        try:
+            return await self._read(target(url).url + _lines(url), refresh, raw, settled)
+        except ReadError as error:
+            message = in_words(error.message)  # servers have their say in it
+            if message == error.message:
+                raise
+            raise ReadError(message, error.cause, status=error.status, wait=error.wait) from None
+
+    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool) -> Page:
+        turn = self._turns.setdefault((where, raw), asyncio.Lock())
+        async with turn:
+            kept = await self._kept(where, raw)
+            if kept is not None and not refresh and (settled or self._is_fresh(kept)):
+                await self._keep(where, kept, raw)
+                return kept.page
+            return await self._anew(where, raw, None if refresh else kept)
+
+    async def _anew(self, url: str, raw: bool, kept: CachedPage | None) -> Page:
+        tools = self._tools()
+        asking = _ConditionalFetcher(tools.fetcher, kept.validators if kept else None)
+        ways = (PageSourceAdapter(),) if raw else self._ways
+        try:
+            async with asyncio.timeout(self._limit):
+                page = await read_with_adapters(url, ways, replace(tools, fetcher=asking))
+        except _NotModified:
+            assert kept is not None  # who has nothing asks for changes of nothing
+            await self._keep(url, replace(kept, checked=self._clock()), raw)
+            return kept.page
+        except TimeoutError:
+            error = ReadError(say("It took more than {limit} seconds.", limit=round(self._limit)), "timeout")
+            return _instead(kept, error)
+        except ReadError as error:
+            return _instead(kept, error)
+        try:
+            page = await self._show(page, raw=raw)
+        except ReadError as error:
+            return _instead(kept, error)
+        await self._keep(url, CachedPage(page, self._clock(), asking.validators()), raw)
+        return page
+
+    def _is_fresh(self, kept: CachedPage) -> bool:
+        return 0 <= self._clock() - kept.checked < self._fresh()
+
+    async def _kept(self, url: str, raw: bool) -> CachedPage | None:
+        shelf = self._shelf
+        return await _at_best(shelf.get(url, raw=raw)) if shelf and "#" not in url else None
+
+    async def _keep(self, url: str, kept: CachedPage, raw: bool) -> None:
+        if self._shelf and "#" not in url:
+            await _at_best(self._shelf.put(url, kept, raw=raw))
+
+
+async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], tools: ReadingTools) -> Page:
+    """Return the page by the first way that leads to it, with why those before it did not as warnings.
+
+    Raises ReadError of the cause that says most, where none does; its message has the others too.
+    """
+    failed: list[tuple[str, ReadError]] = []
+    for way in ways:
+        if not way.takes(url):
+            continue
+        try:
+            page = await way.read(url, tools)
+        except ReadError as error:
+            log.debug("%s cannot read a page: %s", way.name, error)
+            failed.append((way.name, error))
+            continue
+        if page is not None:
+            return replace(page, warnings=(*page.warnings, *(_reason(*each) for each in failed)))
+    raise _failure(failed)
+
+
+def shown(page: Page, *, raw: bool = False) -> Page:
+    """Return the page as a person sees it: without unseen characters and comments, and with a warning about
+    them.
+    """
+    text, removed = cleaned(page.markdown)
+    comments = 0
+    if not raw:
+        text, comments = without_comments(text)
+    if page.way in _AS_WRITTEN:
+        text = with_whole_links(text, page.url)
+    return replace(
+        page,
+        markdown=text,
+        title=one_line(page.title),
+        author=one_line(page.author),
+        site=one_line(page.site),
+        date=one_line(page.date, 40),
+        lang=one_line(page.lang, 40),
+        canonical=_address(page.canonical),
+        warnings=(*map(in_words, page.warnings), *warnings_of(removed, comments)),
+    )
+
+
+async def _in_thread(page: Page, *, raw: bool = False) -> Page:
+    return await asyncio.to_thread(shown, page, raw=raw)
+
+
+def _may_be_said(value: str) -> bool:
+    """Return whether what a server said can be said to it again: a header is short, and printable ASCII."""
+    return len(value) <= 1_000 and value.isascii() and value.isprintable()
+
+
+def _lines(url: str) -> str:
+    """Return the fragment where it names lines of a file: a part of a page, which is read but not kept as
+    one.
+    """
+    found = _LINES.search(url)
+    return found[0] if found else ""
+
+
+def _address(url: str | None) -> str | None:
+    try:
+        return target(url).url if url else None
+    except ReadError:
+        return None
+
+
+def _instead(kept: CachedPage | None, error: ReadError) -> Page:
+    """Return the page as it was, where asking again failed for a while; else raises the error."""
+    busy = error.cause == "status" and error.status is not None and error.status >= 500
+    if kept is None or not (busy or error.cause in _PASSING):
+        raise error
+    warning = say(
+        "The page as it was read before; it cannot be asked for now: {reason}", reason=error.message
+    )
+    return replace(kept.page, warnings=(*kept.page.warnings, warning))
+
+
+def _failure(failed: Sequence[tuple[str, ReadError]]) -> ReadError:
+    if not failed:
+        return ReadError(say("There is nothing to read."), "empty")
+    _, telling = min(failed, key=lambda each: _rank(each[1].cause))
+    others = [_reason(way, error) for way, error in failed if error is not telling]
+    if not others:
+        return telling
+    message = say("{reason} Tried too: {others}", reason=telling.message, others=_joined(others))
+    return ReadError(message, telling.cause, status=telling.status, wait=telling.wait)
+
+
+def _rank(cause: str) -> int:
+    return _TELLING.index(cause) if cause in _TELLING else len(_TELLING)
+
+
+def _reason(way: str, error: ReadError) -> Message:
+    return say("{way}: {reason}", way=way, reason=error.message)
+
+
+def _joined(messages: Sequence[Message]) -> Message:
+    """Return several sentences as one."""
+    names = [f"m{number}" for number in range(len(messages))]
+    return Message(" ".join(f"{{{name}}}" for name in names), **dict(zip(names, messages, strict=True)))
+
+
+async def _at_best(storing: Awaitable[_Value]) -> _Value | None:
+    """Return what the cache says; None if it cannot be asked: it spares requests, and no more."""
+    try:
+        return await storing
+    except StoreError as error:
+        log.warning("pages are not kept: %s", error)
+        return None
+
+
+class _NotModified(Exception):
+    """The site says that what is kept is still what is there."""
+
+
+class _ConditionalFetcher:
+    """A fetcher that remembers what it was asked, and asks for changes alone where a page is kept."""
+
+    def __init__(self, fetcher: Fetcher, known: CacheValidators | None) -> None:
+        self._fetcher, self._known = fetcher, known
+        self._answers: list[CacheValidators] = []
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
+    ) -> FetchedResource:
+        known = self._known
+        if known is not None and (url, accept) == (known.url, known.accept):
+            headers = {**(headers or {}), **known.headers()}
+        else:
+            known = None
+        fetched = await self._fetcher.fetch(url, headers=headers, accept=accept)
+        if fetched.status == 304:
+            if known is not None:
+                raise _NotModified
+            raise ReadError(
+                say("the site says that nothing has changed, where it was not asked that (HTTP 304)."),
+                "status",
+                status=304,
+            )
+        said = fetched.headers
+        self._answers.append(CacheValidators(url, accept, said.get("etag"), said.get("last-modified")))
+        return fetched
+
+    def validators(self) -> CacheValidators | None:
+        """Return what to ask for the page again with; None if it was made of several answers, or of
+        none.
+        """
+        if len(self._answers) != 1 or not self._answers[0].headers():
+            return None
+        return self._answers[0]

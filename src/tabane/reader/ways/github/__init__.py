@@ -1,5 +1,0 @@
-"""GitHub by its API: repositories, folders, files, issues, pull requests, commits, releases, gists."""
-
-from tabane.reader.ways.github.way import GitHubWay
-
-__all__ = ["GitHubWay"]

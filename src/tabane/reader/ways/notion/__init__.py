@@ -1,5 +1,0 @@
-"""Notion by its API: pages with all their blocks, and what a database is made of."""
-
-from tabane.reader.ways.notion.way import NotionWay
-
-__all__ = ["NotionWay"]
