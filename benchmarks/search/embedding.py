@@ -29,11 +29,11 @@ from tokenizers import Tokenizer
 from tabane.search.embedding.batching import batches
 from tabane.search.embedding.finding import Finder, Found, Wanted
 from tabane.search.embedding.folders import minilm
-from tabane.search.embedding.frames import Spec
 from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import HubPlace
 from tabane.search.embedding.local import LocalEmbedder
-from tabane.search.embedding.process import Process
+from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.process import ModelProcess
 
 LENGTHS: Mapping[str, tuple[int, int, int]] = {
     "posts": (20, 280, 400),
@@ -61,7 +61,7 @@ def texts_of(folder: Path, kind: str) -> list[str]:
 class Bare:
     """The least that can be written: no process, no frames, no queue."""
 
-    def __init__(self, graph: str, spec: Spec) -> None:
+    def __init__(self, graph: str, spec: ModelSpec) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = spec.threads
         self._session = onnxruntime.InferenceSession(graph, options, ["CPUExecutionProvider"])
@@ -112,8 +112,8 @@ class Measuring:
         return Figures(first, starts, alone, during, bulks, memory, self.spec.threads, self.spec.budget)
 
     @contextlib.asynccontextmanager
-    async def _open(self, spec: Spec) -> AsyncIterator[tuple[LocalEmbedder, Process]]:
-        process = Process(spec, os.environ)
+    async def _open(self, spec: ModelSpec) -> AsyncIterator[tuple[LocalEmbedder, ModelProcess]]:
+        process = ModelProcess(spec, os.environ)
         embedder = await LocalEmbedder.open(self.found.recipe, process)
         try:
             yield embedder, process
@@ -141,7 +141,7 @@ class Measuring:
             job.cancel()
             await asyncio.gather(job, return_exceptions=True)
 
-    async def _compared(self, embedder: LocalEmbedder, process: Process, kind: str) -> Bulk:
+    async def _compared(self, embedder: LocalEmbedder, process: ModelProcess, kind: str) -> Bulk:
         bare, texts = Bare(_graph(self.spec), self.spec), texts_of(self._folder, kind)
         await embedder.embed(texts)
         await asyncio.to_thread(bare.embed, texts)
@@ -176,7 +176,7 @@ class Measuring:
             return Memory(budget, loaded, _peak(process), count / (time.perf_counter() - begun))
 
 
-def _graph(spec: Spec) -> str:
+def _graph(spec: ModelSpec) -> str:
     """The path of the graph that the first start made."""
     (path,) = Path(spec.kept).glob("float32-*.onnx")
     return str(path)
@@ -192,7 +192,7 @@ async def _queries(embedder: LocalEmbedder) -> list[float]:
     return taken
 
 
-def _peak(process: Process) -> float:
+def _peak(process: ModelProcess) -> float:
     """MB of the process at most. Linux says so; elsewhere it is what it has now."""
     status = Path(f"/proc/{process.pid}/status")
     if not status.exists():
@@ -201,7 +201,7 @@ def _peak(process: Process) -> float:
     return int(peak.split()[1]) * 1024 / 1e6
 
 
-def _spent(process: Process) -> float:
+def _spent(process: ModelProcess) -> float:
     """CPU seconds of both processes: what other work on the machine does not change much."""
     times = [psutil.Process(pid).cpu_times() for pid in (None, process.pid)]
     return sum(each.user + each.system for each in times)

@@ -44,7 +44,7 @@ def break_off() -> None:
     """
     os.write(1, answer(0))
     while len(head := os.read(0, REQUEST.size)) == REQUEST.size:
-        length, _ = request_head(head)
+        length = request_head(head).length
         path = os.read(0, length).decode() if length else ""
         os.write(1, answer(100_000_000 if path else 0))
         if path:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tabane.hub.models.opening import Opening
     from tabane.hub.models.sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
-    from tabane.search.embedding.counting import Counter
+    from tabane.search.embedding.counting import TokenCounter
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Measuring:
         self._errors, self._make_finder, self._clock = errors, make_finder, clock
         self._turn = threading.Lock()
         self._known: tuple[Settings, float, Measure] | None = None
-        self._counters: dict[str, Counter] = {}
+        self._counters: dict[str, TokenCounter] = {}
         self._closed = False
 
     def measure(self) -> Measure:
@@ -85,9 +85,9 @@ class Measuring:
             return measure.estimated(found.recipe)
         return measure.exact(found.recipe, self._counter(tokenizer))
 
-    def _counter(self, tokenizer: str) -> Counter:
-        from tabane.search.embedding.counting import Counter
+    def _counter(self, tokenizer: str) -> TokenCounter:
+        from tabane.search.embedding.counting import TokenCounter
 
         if tokenizer not in self._counters:
-            self._counters[tokenizer] = Counter(tokenizer, self._environ, self._errors)
+            self._counters[tokenizer] = TokenCounter(tokenizer, self._environ, self._errors)
         return self._counters[tokenizer]

@@ -1,35 +1,39 @@
-"""The hub's end of the process that counts tokens with a model's own tokenizer. It blocks.
+"""Token counts by a model's own tokenizer, from a process beside the hub. It blocks.
 
 Tokenizers stay out of the hub: one of many languages takes more memory than the hub itself.
 """
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import sys
+import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from typing import IO
+from concurrent.futures import CancelledError
 
 import msgspec
 
+from tabane.errors import WorkerError
 from tabane.search.embedding.batching import slices
 from tabane.search.embedding.embedder import clean
-from tabane.search.embedding.frames import length
+from tabane.search.embedding.model_spec import TokenizerSpec
+from tabane.workers.resident import RequestRefused, Resident
+from tabane.workers.worker import Program, module
+
+PROGRAM = module("tabane.search.embedding.worker.counting")
+"""The command of the process that counts tokens."""
 
 IDLE = 60.0
 """Seconds without a text after which the process ends."""
 
-_SILENCE = 60.0  # seconds in which a part is counted, or the process is taken to hang
+_SILENCE = 60.0  # seconds in which a part is counted, or the process is assumed to hang
 _TEXTS, _CHARACTERS = 4096, 500_000  # of a part
-_RUN = (sys.executable, "-I", "-m", "tabane.search.embedding.worker.counting")
 
 
-class Counter:
-    """Counts with the tokenizer in this file. The process is started when it is needed, and ends by itself.
+class TokenCounter:
+    """Counts with the tokenizer in this file. The process is started on demand, and ends by itself.
 
-    May be used by several threads: they take turns. ``errors`` is the descriptor its stderr goes to.
+    Several threads may use it, with or without an event loop of their own: the process is watched on a thread
+    of the counter. ``errors`` is the descriptor its stderr goes to.
     """
 
     def __init__(
@@ -41,90 +45,60 @@ class Counter:
         idle: float = IDLE,
         silence: float = _SILENCE,
     ) -> None:
-        self._run = (*_RUN, tokenizer, str(idle))
-        self._environ = {**environ, "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        self._errors, self._silence = errors, silence
+        environ = {**environ, "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        opening = msgspec.msgpack.encode(TokenizerSpec(tokenizer, idle))
+        self._resident = Resident(Program(PROGRAM, environ, errors=errors), opening, silence=silence)
         self._turn = threading.Lock()
-        self._child: subprocess.Popen[bytes] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._closed = False
 
     @property
     def pid(self) -> int | None:
-        """The process that was started last, if it has not ended."""
-        child = self._child
-        return child.pid if child is not None and child.poll() is None else None
+        """Return the id of the running process."""
+        return self._resident.pid
 
     def counts(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of each text, without special ones. Raises OSError where they cannot be had."""
+        """Return the tokens of each text, without special ones. Raises OSError if they cannot be counted."""
         found = [0] * len(texts)
         for part in slices([len(text) for text in texts], _TEXTS, _CHARACTERS):
             body = msgspec.msgpack.encode([clean(texts[place]) for place in part])
-            with self._turn:
-                tokens = self._again(len(body).to_bytes(4, "big") + body, len(part))
+            tokens = msgspec.msgpack.decode(self._ask(body), type=list[int])
             for place, size in zip(part, tokens, strict=True):
                 found[place] = size
         return found
 
     def close(self) -> None:
         """End the process. What is being counted fails."""
-        self._closed = True
-        self._end()
+        with self._turn:
+            self._closed = True
+            loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            asyncio.run_coroutine_threadsafe(self._resident.close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
 
-    def _again(self, frame: bytes, size: int) -> list[int]:
-        """Ask, and once more where the process was just about to end."""
+    def _ask(self, body: bytes) -> bytes:
+        loop = self._running()
         try:
-            return self._ask(frame, size)
-        except OSError:
-            self._end()
-            return self._ask(frame, size)
-
-    def _ask(self, frame: bytes, size: int) -> list[int]:
-        child = self._started()
-        assert child.stdin is not None
-        assert child.stdout is not None
-        alarm = threading.Timer(self._silence, child.kill)
-        alarm.start()
-        try:
-            child.stdin.write(frame)
-            child.stdin.flush()
-            body = _exactly(child.stdout, length(_exactly(child.stdout, 4)))
-            found = msgspec.msgpack.decode(body, type=list[int])
-        except ValueError as error:  # no numbers at all, or a pipe that was closed
+            return asyncio.run_coroutine_threadsafe(self._resident.ask(body), loop).result()
+        except (RequestRefused, WorkerError, CancelledError) as error:
             raise OSError(f"{type(error).__name__}: {error}") from None
-        finally:
-            alarm.cancel()
-        if len(found) != size:
-            raise OSError(f"{len(found)} numbers for {size} texts")
-        return found
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._closed:
-            raise OSError("closed")
-        if self._child is None or self._child.poll() is not None:
-            self._end()
-            self._child = subprocess.Popen(
-                self._run,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL if self._errors is None else self._errors,
-                env=self._environ,
-            )
-        return self._child
-
-    def _end(self) -> None:
-        child, self._child = self._child, None
-        if child is None:
-            return
-        child.kill()
-        child.wait()
-        for pipe in (child.stdin, child.stdout):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._turn:
+            if self._closed:
+                raise OSError("closed")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=_run, args=(self._loop,), daemon=True)
+                self._thread.start()
+            return self._loop
 
 
-def _exactly(pipe: IO[bytes], size: int) -> bytes:
-    body = pipe.read(size)
-    if len(body) != size:
-        raise OSError("the process that counts tokens has ended")
-    return body
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

@@ -28,10 +28,10 @@ from tabane.search.embedding.folders import (
     object_in,
     paths_of,
 )
-from tabane.search.embedding.frames import Loader, Spec
 from tabane.search.embedding.hub import Hub, Told
 from tabane.search.embedding.local import LocalEmbedder
-from tabane.search.embedding.process import Process, cores
+from tabane.search.embedding.model_spec import Loader, ModelSpec
+from tabane.search.embedding.process import ModelProcess, cores
 from tabane.search.embedding.recipe import Quantisation, Recipe, own_traits, settled
 from tabane.search.embedding.served import ServedEmbedder, Service
 
@@ -64,7 +64,7 @@ class Found:
     """A model that can be opened: at a ``service``, or by a ``spec`` in a process."""
 
     recipe: Recipe
-    spec: Spec | None = None
+    spec: ModelSpec | None = None
     service: Service | None = None
 
     async def open(self, environ: Mapping[str, str], errors: int | None = None) -> Embedder:
@@ -72,7 +72,7 @@ class Found:
         if self.service is not None:
             return await ServedEmbedder.open(self.recipe, self.service)
         assert self.spec is not None
-        return await LocalEmbedder.open(self.recipe, Process(self.spec, environ, errors=errors))
+        return await LocalEmbedder.open(self.recipe, ModelProcess(self.spec, environ, errors=errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +169,8 @@ class Finder:
         )
         return Found(recipe, self._spec(wanted, recipe, loader, folder, graph))
 
-    def _spec(self, wanted: Wanted, recipe: Recipe, loader: Loader, folder: str, graph: str) -> Spec:
-        return Spec(
+    def _spec(self, wanted: Wanted, recipe: Recipe, loader: Loader, folder: str, graph: str) -> ModelSpec:
+        return ModelSpec(
             loader,
             folder,
             graph,

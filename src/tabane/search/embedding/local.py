@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tabane.search.embedding.batching import slices
 from tabane.search.embedding.embedder import BYTES, Kind, clean
 from tabane.search.embedding.parts import together
-from tabane.search.embedding.process import Process
+from tabane.search.embedding.process import ModelProcess
 from tabane.search.embedding.recipe import Recipe
 
 _TEXTS, _CHARACTERS = 256, 500_000  # handed to the process at once
@@ -19,7 +19,7 @@ _QUERIES = 16  # texts; more at once are no question that somebody waits for
 class LocalEmbedder:
     """An :class:`~tabane.search.embedding.embedder.Embedder` over a process. Made by :meth:`open`."""
 
-    def __init__(self, recipe: Recipe, process: Process, dimension: int) -> None:
+    def __init__(self, recipe: Recipe, process: ModelProcess, dimension: int) -> None:
         self.recipe = recipe
         self.dimension = dimension
         self.fingerprint = recipe.fingerprint(dimension)
@@ -27,7 +27,7 @@ class LocalEmbedder:
         self._room = asyncio.Semaphore(_UNDER_WAY)
 
     @classmethod
-    async def open(cls, recipe: Recipe, process: Process) -> LocalEmbedder:
+    async def open(cls, recipe: Recipe, process: ModelProcess) -> LocalEmbedder:
         """Load the model. Raises as :meth:`Process.ask` does; the process is closed then."""
         try:
             return cls(recipe, process, await process.dimension())

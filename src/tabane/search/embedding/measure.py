@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tabane.search.chunking.estimate import Estimate
-from tabane.search.embedding.counting import Counter
+from tabane.search.embedding.counting import TokenCounter
 from tabane.search.embedding.families import reads
 from tabane.search.embedding.recipe import Recipe
 
@@ -42,7 +42,7 @@ class Tokens:
     capacity: int
     name: str
     model: str
-    counter: Counter
+    counter: TokenCounter
     estimate: Estimate
 
     def count(self, text: str) -> int:
@@ -85,7 +85,7 @@ def tokenizer_in(folder: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
-def exact(recipe: Recipe, counter: Counter) -> Tokens:
+def exact(recipe: Recipe, counter: TokenCounter) -> Tokens:
     """The measure of a model whose tokenizer is here."""
     estimate = estimated(recipe)
     files = hashlib.sha256(recipe.revision.encode()).hexdigest()[:12]

@@ -17,10 +17,10 @@ from tabane.search.embedding.batching import slices
 from tabane.search.embedding.embedder import clean
 from tabane.search.embedding.finding import Finder
 from tabane.search.embedding.folders import checksum_of, describing_of, paths_of
-from tabane.search.embedding.frames import Spec
 from tabane.search.embedding.hub import Told
+from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.parts import together
-from tabane.search.embedding.process import Process, cores
+from tabane.search.embedding.process import ModelProcess, cores
 from tabane.search.embedding.recipe import own_traits, settled
 
 DEFAULT_RERANKER = "hotchpotch/japanese-reranker-xsmall-v2"
@@ -46,11 +46,11 @@ class Found:
 
     model: str
     revision: str
-    spec: Spec
+    spec: ModelSpec
 
     async def open(self, environ: Mapping[str, str], errors: int | None = None) -> LocalReranker:
         """Start it. Raises ModelError and its kinds. ``errors`` is where the process's stderr goes."""
-        process = Process(self.spec, environ, errors=errors)
+        process = ModelProcess(self.spec, environ, errors=errors)
         try:
             await process.dimension()
         except BaseException:
@@ -62,7 +62,7 @@ class Found:
 class LocalReranker:
     """A :class:`~tabane.search.models.Reranker` over a process. Made by :meth:`Found.open`."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: ModelProcess) -> None:
         self._process = process
 
     @property
@@ -114,7 +114,7 @@ async def find(finder: Finder, wanted: Wanted, told: Told | None = None) -> Foun
 async def _of_files(finder: Finder, wanted: Wanted, model: str, revision: str, folder: str) -> Found:
     own = own_traits(await asyncio.to_thread(describing_of, folder))
     recipe = settled(model, revision, own=own)
-    spec = Spec(
+    spec = ModelSpec(
         "onnx",
         folder,
         files.scoring(await asyncio.to_thread(paths_of, folder))[0],

@@ -7,13 +7,13 @@ import json
 import os
 import tempfile
 
-from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.worker.model import Model
 
 _MAKING = 1  # counts up when graphs are made in another way
 
 
-def load(spec: Spec) -> Model:
+def load_model(spec: ModelSpec) -> Model:
     """The model, ready. Raises ImportError where a package is missing, else whatever was wrong with it."""
     if spec.loader == "sentence-transformers":
         from tabane.search.embedding.worker.sentence import SentenceModel
@@ -28,7 +28,7 @@ def load(spec: Spec) -> Model:
     return OnnxModel(spec, _graph(spec))
 
 
-def _graph(spec: Spec) -> str:
+def _graph(spec: ModelSpec) -> str:
     """The path of the graph, made first where it has to be."""
     graph = os.path.join(spec.folder, spec.graph)
     if spec.loader == "weights":
@@ -36,7 +36,7 @@ def _graph(spec: Spec) -> str:
     return _quantised(spec, graph) if spec.int8 else graph
 
 
-def _built(spec: Spec, weights: str) -> str:
+def _built(spec: ModelSpec, weights: str) -> str:
     path = _place(spec, "float32", "")
     if not os.path.exists(path):
         import onnx
@@ -53,7 +53,7 @@ def _built(spec: Spec, weights: str) -> str:
     return path
 
 
-def _quantised(spec: Spec, graph: str) -> str:
+def _quantised(spec: ModelSpec, graph: str) -> str:
     import onnxruntime
 
     path = _place(spec, "int8", onnxruntime.__version__)
@@ -64,7 +64,7 @@ def _quantised(spec: Spec, graph: str) -> str:
     return path
 
 
-def _place(spec: Spec, kind: str, maker: str) -> str:
+def _place(spec: ModelSpec, kind: str, maker: str) -> str:
     """Where the graph of this kind is, or is to be: another model, or another maker, has another place."""
     os.makedirs(spec.kept, mode=0o700, exist_ok=True)
     facts = json.dumps([_MAKING, maker, spec.folder, spec.graph, spec.revision])

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
-from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.worker.model import CHARACTERS, Tokens
 from tabane.search.embedding.worker.pooling import Floats, Whole, finished, pooled
 
@@ -27,7 +27,7 @@ class Graph:
     ``past_key_values.*`` (which stay empty).
     """
 
-    def __init__(self, spec: Spec, path: str) -> None:
+    def __init__(self, spec: ModelSpec, path: str) -> None:
         """Load the graph at ``path``. Raises ValueError where it asks for other inputs."""
         self._session = onnxruntime.InferenceSession(path, options(spec.threads), ["CPUExecutionProvider"])
         self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
@@ -70,7 +70,7 @@ class Graph:
 class OnnxModel:
     """A graph and its tokenizer. It gives states of tokens, which are pooled here, or a vector a text."""
 
-    def __init__(self, spec: Spec, graph: str) -> None:
+    def __init__(self, spec: ModelSpec, graph: str) -> None:
         """Load the graph at that path. Raises ValueError where it asks for other inputs."""
         self._spec = spec
         self._graph = Graph(spec, graph)
@@ -123,7 +123,7 @@ def _empty(entry: Any, texts: int) -> npt.NDArray[Any]:
     return np.zeros([texts, *shape[1:]], _TYPES[entry.type])
 
 
-def tokenizer_of(spec: Spec) -> Tokenizer:
+def tokenizer_of(spec: ModelSpec) -> Tokenizer:
     """The tokenizer beside the graph, which cuts and pads nothing until it is told to."""
     tokenizer = Tokenizer.from_file(os.path.join(spec.folder, "tokenizer.json"))
     tokenizer.no_padding()  # the file may have its own, to a fixed length

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.worker.model import CHARACTERS, Tokens
 from tabane.search.embedding.worker.onnx import Graph, tokenizer_of
 from tabane.search.embedding.worker.pooling import Floats
@@ -33,7 +33,7 @@ class PairModel:
     is cut to what the model takes; of a question, what leaves half of it to the text is read.
     """
 
-    def __init__(self, spec: Spec, graph: str) -> None:
+    def __init__(self, spec: ModelSpec, graph: str) -> None:
         """Load the graph at that path. Raises ValueError where it wants or gives something else."""
         self._most = spec.max_tokens
         self._graph = Graph(spec, graph)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tabane.search.embedding.frames import Spec
+from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.worker.model import CHARACTERS, Tokens
 from tabane.search.embedding.worker.pooling import Floats, finished
 
@@ -25,7 +25,7 @@ class _Counted:
 class SentenceModel:
     """A folder that sentence-transformers reads. Its own modules pool; prefixes come with the texts."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: ModelSpec) -> None:
         import torch
         from sentence_transformers import SentenceTransformer
 
