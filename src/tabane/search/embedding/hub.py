@@ -1,36 +1,49 @@
-"""Models from the hub: what is missing in the user's cache is fetched, checked, and stays there.
+"""Models from the hub: what is missing in the user's cache is downloaded, checked, and stays there.
 
-A file is fetched into the cache's ``.incomplete`` and goes on from there after a break, of the line or
-of the process; it takes its place only when its checksum is right.
+Files are transferred by a process of its own, which can be ended at any moment. A file goes into the cache's
+``.incomplete`` and is continued from there after a break of the line or of the process. It takes its place
+only if its checksum is right.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
-import urllib.parse
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from tabane.errors import ModelError, ModelMissing
-from tabane.messages import say
-from tabane.search.embedding.fetching import Fetching, Remote, held
+from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerError
+from tabane.messages import Message, say
+from tabane.search.embedding.download_requests import (
+    DownloadFailure,
+    DownloadRequest,
+    DownloadResult,
+    DownloadSettings,
+    FileRequest,
+    HubFile,
+    ListRequest,
+    ModelListing,
+)
 from tabane.search.embedding.folders import paths_of
 from tabane.search.embedding.hub_cache import HubPlace, ModelCache, is_model_id
+from tabane.workers.resident import RequestRefused, Resident
+from tabane.workers.worker import Program, module
 
 LARGEST = 16 * 1024**3
 """Bytes of a model's files together."""
 
-_LONGEST_LISTING = 32 * 1024 * 1024
-_CHECKSUM = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_PROGRAM = module("tabane.search.embedding.worker.downloading")
+_SILENCE = 86_400.0  # seconds; another program may hold the lock of a large file for hours
+_LONGEST_PAUSE = 60.0
+
+_RESULTS: msgspec.msgpack.Decoder[DownloadResult] = msgspec.msgpack.Decoder(DownloadResult)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Of a download: the file that grows, and the bytes of all files that are here, and that there are."""
+    """Progress of a download: the file that grows, and the bytes of all files that are here, and in all."""
 
     path: str
     here: int
@@ -45,22 +58,6 @@ class Snapshot:
     commit: str
     folder: str
     paths: tuple[str, ...]
-
-
-class _Large(msgspec.Struct):
-    sha256: str = ""
-
-
-class _Sibling(msgspec.Struct):
-    rfilename: str
-    size: int = 0
-    blobId: str = ""
-    lfs: _Large | None = None
-
-
-class _Listing(msgspec.Struct):
-    sha: str
-    siblings: list[_Sibling]
 
 
 Choose = Callable[[Sequence[str]], Sequence[str]]
@@ -87,10 +84,15 @@ class Hub:
     ) -> None:
         self.place = place
         self._expected = tuple(expected)
-        self._fetching = Fetching(place, pause, timeout, attempts)
+        self._pause, self._attempts = pause, attempts
+        settings = DownloadSettings(place.endpoint, place.folder, place.token, timeout)
+        self._resident = Resident(
+            Program(_PROGRAM, _environment()), msgspec.msgpack.encode(settings), silence=_SILENCE
+        )
 
     async def close(self) -> None:
-        await self._fetching.close()
+        """End the process. What it is downloading is continued the next time."""
+        await self._resident.close()
 
     def cached(self, model: str, choose: Choose, revision: str = "main") -> Snapshot | None:
         """The model as the cache has it, None where a file is missing. Blocks for a few file names."""
@@ -129,22 +131,14 @@ class Hub:
                     model=model,
                 )
             )
-        try:
-            return await self._fetched(model, choose, revision, told)
-        except OSError as error:
-            raise ModelError(
-                say(
-                    "The model {model} cannot be kept in {folder}: {reason}.",
-                    model=model,
-                    folder=self.place.folder,
-                    reason=error.strerror or error,
-                )
-            ) from None
+        return await self._fetched(model, choose, revision, told)
 
     async def _fetched(self, model: str, choose: Choose, revision: str, told: Told | None) -> Snapshot:
         cache = ModelCache(self.place.folder, model)
         # A commit of which some files are here already is completed, not replaced by a newer one.
-        commit, files = await self._listing(model, cache.commit(revision) or revision)
+        listing = await self._ask(model, ListRequest(model, cache.commit(revision) or revision))
+        assert isinstance(listing, ModelListing)
+        commit, files = listing.commit, {file.path: file for file in listing.files}
         wanted = [files[path] for path in choose(list(files))]
         total = sum(file.size for file in wanted)
         if total > LARGEST:
@@ -159,13 +153,17 @@ class Hub:
         before = 0
         for file in wanted:
 
-            def here(size: int, file: Remote = file, before: int = before) -> None:
+            def here(size: int, file: HubFile = file, before: int = before) -> None:
                 if told is not None:
                     told(Progress(file.path, before + size, total))
 
-            await self._file(model, commit, cache, file, here)
+            await self._ask(model, FileRequest(model, commit, file), here)
+            here(file.size)
             before += file.size
-        await asyncio.to_thread(self._note, cache, revision, commit, files)
+        try:
+            await asyncio.to_thread(self._note, cache, revision, commit, files)
+        except OSError as error:
+            raise self._unwritable(model, error.strerror or str(error)) from None
         return Snapshot(model, commit, cache.snapshot(commit), tuple(file.path for file in wanted))
 
     def _note(self, cache: ModelCache, revision: str, commit: str, files: Collection[str]) -> None:
@@ -174,42 +172,94 @@ class Hub:
                 cache.note_lack(commit, path)
         cache.remember(revision, commit)
 
-    async def _file(
-        self, model: str, commit: str, cache: ModelCache, file: Remote, here: Callable[[int], None]
-    ) -> None:
-        blob = cache.blob(file.checksum)
-        os.makedirs(os.path.dirname(blob), exist_ok=True)
-        async with held(os.path.join(cache.locks, f"{file.checksum}.lock")):
-            if not await asyncio.to_thread(os.path.exists, blob):
-                path = f"/{model}/resolve/{commit}/{urllib.parse.quote(file.path)}"
-                await self._fetching.download(model, path, file, blob, here)
-        here(file.size)
-        await asyncio.to_thread(cache.link, commit, file.path, file.checksum)
+    async def _ask(
+        self, model: str, request: DownloadRequest, here: Callable[[int], None] | None = None
+    ) -> DownloadResult:
+        """Ask the process until the hub answers; attempts count from where a file last got further."""
+        barren, furthest, body = 0, 0, msgspec.msgpack.encode(request)
 
-    async def _listing(self, model: str, revision: str) -> tuple[str, dict[str, Remote]]:
-        path = f"/api/models/{model}/revision/{urllib.parse.quote(revision, safe='')}?blobs=true"
+        def told(progress: bytes) -> None:
+            nonlocal barren, furthest
+            size = int.from_bytes(progress, "big")
+            if size > furthest:  # a server that breaks off at the same place each time gets no further
+                barren, furthest = 0, size
+            if here is not None:
+                here(size)
+
+        while True:
+            result = await self._result(body, told)
+            if not isinstance(result, DownloadFailure):
+                return result
+            if result.kind != "again":
+                raise self._error(model, request, result)
+            barren += 1
+            if barren >= self._attempts:
+                raise self._silent(result.reason)
+            await asyncio.sleep(min(max(result.pause, self._pause * 2 ** (barren - 1)), _LONGEST_PAUSE))
+
+    async def _result(self, body: bytes, told: Callable[[bytes], None]) -> DownloadResult:
         try:
-            body = await self._fetching.read(model, path, _LONGEST_LISTING)
-            listing = msgspec.json.decode(body, type=_Listing)
-            if not re.fullmatch(r"[0-9a-f]{40}", listing.sha):
-                raise ValueError(f"commit {listing.sha[:80]!r}")
-            files = [_remote(sibling) for sibling in listing.siblings]
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ModelError(
+            return _RESULTS.decode(await self._resident.ask(body, told=told))
+        except RequestRefused as error:
+            if error.package:
+                raise ModelMissing(say("Install tabane[models] to run embedding models.")) from None
+            raise self._silent(error.reason) from None
+        except WorkerError as error:
+            raise self._silent(error.message) from None
+
+    def _silent(self, reason: str | Message) -> ModelUnavailable:
+        return ModelUnavailable(
+            say("{endpoint} does not answer: {reason}.", endpoint=self.place.endpoint, reason=reason)
+        )
+
+    def _unwritable(self, model: str, reason: str) -> ModelError:
+        return ModelError(
+            say(
+                "The model {model} cannot be kept in {folder}: {reason}.",
+                model=model,
+                folder=self.place.folder,
+                reason=reason,
+            )
+        )
+
+    def _error(self, model: str, request: DownloadRequest, failure: DownloadFailure) -> ModelError:
+        path = request.file.path if isinstance(request, FileRequest) else ""
+        if failure.kind == "disk":
+            return self._unwritable(model, failure.reason)
+        if failure.kind == "listing":
+            return ModelError(
                 say(
                     "The hub's list of the files of {model} does not fit: {reason}.",
                     model=model,
-                    reason=error,
+                    reason=failure.reason,
                 )
-            ) from None
-        return listing.sha, {file.path: file for file in files}
+            )
+        if failure.kind == "checksum":
+            return ModelError(
+                say("{path} of {model} came with a wrong checksum: try again.", path=path, model=model)
+            )
+        if failure.kind == "long":
+            return ModelError(say("{path} of {model} is longer than promised.", path=path, model=model))
+        endpoint, status = self.place.endpoint, failure.status
+        if status in (401, 403):
+            return ModelMissing(
+                say(
+                    "{endpoint} does not give {model} to everyone (HTTP {status}): set HF_TOKEN.",
+                    endpoint=endpoint,
+                    model=model,
+                    status=status,
+                )
+            )
+        return ModelMissing(
+            say("{endpoint} has no {model} (HTTP {status}).", endpoint=endpoint, model=model, status=status)
+        )
 
 
-def _remote(sibling: _Sibling) -> Remote:
-    """Raises ValueError where its path leads elsewhere, or it has no checksum."""
-    path, checksum = sibling.rfilename, sibling.lfs.sha256 if sibling.lfs else sibling.blobId
-    if path.startswith("/") or "\\" in path or any(part in ("", ".", "..") for part in path.split("/")):
-        raise ValueError(f"path {path[:80]!r}")
-    if not _CHECKSUM.fullmatch(checksum) or sibling.size < 0:
-        raise ValueError(f"checksum of {path[:80]!r}")
-    return Remote(path, sibling.size, checksum)
+def _environment() -> dict[str, str]:
+    """Return the environment of the process: this one's, so that proxies and certificates are the same."""
+    own = {
+        "HF_HUB_OFFLINE": "0",  # whether to download is decided here
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return {**os.environ, **own}
